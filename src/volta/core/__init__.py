@@ -1,0 +1,1 @@
+"""What everything else speaks: data types, errors, checks, seeds, files."""
