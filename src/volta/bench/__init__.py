@@ -1,0 +1,1 @@
+"""Plan cells, run what is missing, store what is finished."""

@@ -1,0 +1,104 @@
+"""Files that are either whole or absent, and hashes of what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+_CHUNK_BYTES = 1 << 22
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; on a clean exit sync it to disk and move it into place.
+
+    On an error the temporary file is removed and ``path`` is left as it was.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Call ``write`` on an open binary file that becomes ``path`` only if it succeeds."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        write(file)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    write_atomic(path, lambda file: file.write(text.encode()))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, keys sorted, so that equal values give equal bytes."""
+    write_text(path, canonical_json(value, indent=2) + "\n")
+
+
+def canonical_json(value: Any, indent: int | None = None) -> str:
+    """Return JSON with sorted keys; NaN and infinities are refused rather than written as invalid JSON."""
+    return json.dumps(value, sort_keys=True, indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text, in hex."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hex, read in pieces."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_array(array: np.ndarray) -> str:
+    """Return the SHA-256 of an array's dtype, shape and values, read in pieces so that memory maps stay on disk."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    rows_per_chunk = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
+    for start in range(0, len(array), rows_per_chunk):
+        digest.update(np.ascontiguousarray(array[start : start + rows_per_chunk]).data)
+    return digest.hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in ``folder`` survive a power cut, where the platform allows it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,95 @@
+"""Fitted methods as one safetensors file: arrays as tensors, the rest as JSON in its header. Nothing is pickled."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from volta.core.errors import StoreError
+from volta.core.files import canonical_json, write_atomic
+from volta.core.types import Array
+from volta.methods.base import Method
+from volta.networks.network import Network
+
+FORMAT = 1
+
+
+def parameters_of(method: Method) -> dict[str, Any]:
+    """Return the constructor's parameters."""
+    return {field.name: getattr(method, field.name) for field in fields(method)}  # type: ignore[arg-type]
+
+
+def count_values(method: Method) -> int:
+    """Return how many numbers the fitted method has to keep to predict: network weights, means, banks, ..."""
+    tensors: dict[str, Array] = {}
+    _encode(_learned(method), "", tensors)
+    return sum(array.size for array in tensors.values())
+
+
+def save_method(method: Method, name: str, path: Path) -> None:
+    """Write a fitted method, registered as ``name``, to ``path``."""
+    tensors: dict[str, Array] = {}
+    learned = _encode(_learned(method), "", tensors)
+    header = {"format": FORMAT, "method": name, "parameters": parameters_of(method), "learned": learned}
+    data = save({key: np.ascontiguousarray(array) for key, array in tensors.items()}, {"volta": canonical_json(header)})
+    write_atomic(Path(path), lambda file: file.write(data))
+
+
+def load_method(path: Path, table: dict[str, type[Method]], device: torch.device | None = None) -> Method:
+    """Return the method that :func:`save_method` wrote, made from the classes in ``table``."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads(file.metadata()["volta"])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} is not a saved VOLTA method: {error}") from error
+    if header["format"] != FORMAT or header["method"] not in table:
+        raise StoreError(f"{path} was saved by another version of volta (method {header['method']!r})")
+    parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in header["parameters"].items()}
+    method = table[header["method"]](**parameters)
+    for key, value in _decode(header["learned"], tensors, device or torch.device("cpu")).items():
+        setattr(method, key, value)
+    return method
+
+
+def _learned(method: Method) -> dict[str, Any]:
+    return {name: value for name, value in sorted(vars(method).items()) if name.endswith("_")}
+
+
+def _encode(value: Any, path: str, tensors: dict[str, Array]) -> Any:
+    """Return ``value`` as JSON, its arrays moved to ``tensors`` under their path."""
+    if isinstance(value, np.ndarray):
+        tensors[path] = value
+        return {"array": path}
+    if isinstance(value, Network):
+        arrays = {f"{path}/{name}": array for name, array in value.tensors().items()}
+        tensors |= arrays
+        return {"network": value.to_json(), "path": path}
+    if isinstance(value, dict):
+        return {"dict": {key: _encode(item, f"{path}/{key}", tensors) for key, item in value.items()}}
+    if isinstance(value, list | tuple):
+        items = [_encode(item, f"{path}/{index}", tensors) for index, item in enumerate(value)]
+        return {"list": items} if isinstance(value, list) else {"tuple": items}
+    return {"value": value.item() if isinstance(value, np.generic) else value}
+
+
+def _decode(value: Any, tensors: dict[str, Array], device: torch.device) -> Any:
+    if "array" in value:
+        return tensors[value["array"]]
+    if "network" in value:
+        prefix = value["path"] + "/"
+        arrays = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+        return Network.from_parts(value["network"], arrays, device)
+    if "dict" in value:
+        return {key: _decode(item, tensors, device) for key, item in value["dict"].items()}
+    for kind, make in (("list", list), ("tuple", tuple)):
+        if kind in value:
+            return make(_decode(item, tensors, device) for item in value[kind])
+    return value["value"]

@@ -1,0 +1,37 @@
+"""Scores of logits and probabilities that several methods share; all in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, xlogy
+
+Floats = NDArray[np.float64]
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return exp(l_k) / Σ_j exp(l_j) for each row."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shifted /= shifted.sum(axis=1, keepdims=True)
+    return shifted
+
+
+def entropy(probs: Floats) -> Floats:
+    """Return −Σ_k p_k log p_k of each row, with 0 log 0 = 0."""
+    summed: Floats = -xlogy(probs, probs).sum(axis=1)
+    return np.maximum(summed, 0.0)
+
+
+def energy(logits: Floats) -> Floats:
+    """Return the free energy −log Σ_k exp(l_k) of each row; higher is more foreign."""
+    free: Floats = -logsumexp(logits, axis=1)
+    return free
+
+
+def one_minus_max_softmax(logits: Floats) -> Floats:
+    """Return 1 − max_k softmax(l)_k without cancellation: the sum of the other classes' shares."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    top = shifted.argmax(axis=1)
+    shifted[np.arange(len(shifted)), top] = 0.0
+    others: Floats = shifted.sum(axis=1)
+    return others / (1.0 + others)

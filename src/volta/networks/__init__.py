@@ -1,0 +1,1 @@
+"""Trainable torch modules and the one training loop."""

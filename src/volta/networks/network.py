@@ -1,0 +1,90 @@
+"""A trained network: its description, its weights, and what it gives for rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from volta.core.types import Array
+from volta.networks.layers import Dropout, seed_layers
+from volta.networks.rows import Rows
+from volta.networks.spec import Classifier, NetworkSpec
+from volta.networks.training import EVAL_BATCH, TrainingLog
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a network gives for n rows: ``logits`` (n, K) float64 and ``penultimate`` (n, w) float32."""
+
+    logits: NDArray[np.float64]
+    penultimate: NDArray[np.float32]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self.logits.nbytes + self.penultimate.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A trained classifier. ``key`` is a hash of all that decided its weights."""
+
+    spec: NetworkSpec
+    classifier: Classifier
+    log: TrainingLog
+    key: str
+    device: torch.device
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of trained values."""
+        return sum(parameter.numel() for parameter in self.classifier.parameters())
+
+    @torch.inference_mode()
+    def outputs(self, inputs: Array) -> Outputs:
+        """Return logits and penultimate vectors, in evaluation mode."""
+        self.classifier.eval()
+        logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
+        penultimate = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
+        start = 0
+        for batch in Rows(inputs, self.device).batches(EVAL_BATCH):
+            encoded = self.classifier.body(batch)
+            stop = start + len(batch)
+            penultimate[start:stop] = encoded.cpu().numpy()
+            logits[start:stop] = self.classifier.head(encoded).cpu().numpy()
+            start = stop
+        return Outputs(logits, penultimate)
+
+    def sample_logits(self, inputs: Array, random: np.random.Generator) -> NDArray[np.float64]:
+        """Return the logits of one pass with dropout on and everything else in evaluation mode."""
+        seed_layers(self.classifier, random)
+        layers = [layer for layer in self.classifier.modules() if isinstance(layer, Dropout)]
+        try:
+            for layer in layers:
+                layer.sampling = True
+            return self.outputs(inputs).logits
+        finally:
+            for layer in layers:
+                layer.sampling = False
+
+    def tensors(self) -> dict[str, Array]:
+        """Return the weights as arrays by name."""
+        return {name: value.detach().cpu().numpy() for name, value in self.classifier.state_dict().items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the weights as a JSON value."""
+        return {"spec": self.spec.to_json(), "log": asdict(self.log), "key": self.key}
+
+    @classmethod
+    def from_parts(cls, value: dict[str, Any], tensors: dict[str, Array], device: torch.device) -> Network:
+        """Return the network that :meth:`to_json` and :meth:`tensors` described."""
+        spec = NetworkSpec.from_json(value["spec"])
+        classifier = spec.build(seed=0)
+        classifier.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
+        return cls(spec, classifier.to(device).eval(), TrainingLog(**value["log"]), value["key"], device)
+
+

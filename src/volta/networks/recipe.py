@@ -1,0 +1,76 @@
+"""How a network is trained, as data: optimiser, schedule, budget, stopping, objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from torch import Tensor, nn
+
+from volta.core.errors import InputError
+from volta.networks.spec import Classifier
+
+Loss = Callable[[Classifier, Tensor, Tensor], Tensor]
+
+
+class Objective(Protocol):
+    """A frozen description of a training loss."""
+
+    def build(self, classifier: Classifier) -> nn.Module:
+        """Return a module called as ``loss(classifier, inputs, labels)``; its own parameters are trained along."""
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Plain cross-entropy of the classifier's logits."""
+
+    def build(self, classifier: Classifier) -> nn.Module:
+        """Return the loss module."""
+        return _CrossEntropyLoss()
+
+
+class _CrossEntropyLoss(nn.Module):
+    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(classifier(inputs), labels)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Optimiser, learning-rate schedule, batch size, epochs and early stopping.
+
+    ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the best
+    checkpoint is restored; None trains to the end and keeps the last weights.
+    """
+
+    optimiser: Literal["adam", "adamw", "sgd"]
+    lr: float
+    weight_decay: float
+    schedule: Literal["cosine", "onecycle", "constant"]
+    batch_size: int
+    max_epochs: int
+    patience: int | None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits a user puts on training; None leaves the recipe's own value. A run with any limit is a reduced run."""
+
+    max_epochs: int | None = None
+    limit_train: int | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}; pass a whole number of at least 1")
+
+    @property
+    def reduced(self) -> bool:
+        """Whether anything is limited."""
+        return self != Budget()
+
+    def apply(self, recipe: Recipe) -> Recipe:
+        """Return ``recipe`` within this budget."""
+        epochs = recipe.max_epochs if self.max_epochs is None else min(recipe.max_epochs, self.max_epochs)
+        return replace(recipe, max_epochs=epochs, batch_size=self.batch_size or recipe.batch_size)

@@ -1,0 +1,78 @@
+"""A network as data: what is needed to build it again, in this process or from a file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from volta.networks.bodies import Body, Cnn, Encoder, Mlp, Shape
+from volta.networks.heads import Head, Linear, Prototypes
+
+_PARTS: dict[str, type[Any]] = {part.__name__: part for part in (Cnn, Encoder, Mlp, Linear, Prototypes)}
+
+
+class Classifier(nn.Module):
+    """A body and a head: ``body`` gives the penultimate vector, ``head`` the logits."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return logits."""
+        logits: Tensor = self.head(self.body(inputs))
+        return logits
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Return the parameters that weight decay must leave alone."""
+        return self.head.undecayed() if hasattr(self.head, "undecayed") else []
+
+    def after_step(self) -> None:
+        """Restore what an optimiser step may have broken, such as unit prototypes."""
+        if hasattr(self.head, "after_step"):
+            self.head.after_step()
+
+
+@dataclass(frozen=True)
+class NetworkSpec:
+    """Body, head and sizes of a network."""
+
+    body: Body
+    head: Head
+    input_shape: Shape
+    n_classes: int
+
+    def build(self, seed: int) -> Classifier:
+        """Return the module with weights drawn from ``seed``; torch's global generator is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return Classifier(self.body.build(self.input_shape), self.head.build(self.body.width, self.n_classes))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON value from which :meth:`from_json` makes an equal spec."""
+        return {
+            "body": part_to_json(self.body),
+            "head": part_to_json(self.head),
+            "input_shape": list(self.input_shape),
+            "n_classes": self.n_classes,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> NetworkSpec:
+        """Return the spec that :meth:`to_json` described."""
+        body, head = _part_from_json(value["body"]), _part_from_json(value["head"])
+        return cls(body, head, tuple(value["input_shape"]), int(value["n_classes"]))
+
+
+def part_to_json(part: Any) -> dict[str, Any]:
+    """Return a frozen dataclass as JSON with its class name."""
+    return {"type": type(part).__name__, **asdict(part)}
+
+
+def _part_from_json(value: dict[str, Any]) -> Any:
+    fields = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items() if name != "type"}
+    return _PARTS[value["type"]](**fields)

@@ -1,0 +1,156 @@
+"""What a method trains with: seed, protocol, budget, device, and networks shared with other methods."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol
+
+import torch
+
+from volta.core.errors import InputError
+from volta.core.files import canonical_json, hash_text
+from volta.core.seeding import derive_seed
+from volta.core.types import Array, FitData
+from volta.networks.heads import Linear
+from volta.networks.network import Network, Outputs
+from volta.networks.protocols import Protocol as ProtocolName
+from volta.networks.protocols import baseline_setup
+from volta.networks.recipe import Budget, CrossEntropy, Objective, Recipe
+from volta.networks.spec import NetworkSpec, part_to_json
+from volta.networks.training import EpochReport, train
+
+NETWORK_VERSION = 1
+_OUTPUT_CACHE_BYTES = 1 << 30
+
+
+class NetworkStore(Protocol):
+    """Where trained networks are kept between methods."""
+
+    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
+        """Return the network stored under ``key``, or train, store and return it."""
+
+
+class MemoryStore:
+    """Trained networks of this process."""
+
+    def __init__(self) -> None:
+        self._networks: dict[str, Network] = {}
+
+    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
+        """Return the network stored under ``key``, or train, store and return it."""
+        if key not in self._networks:
+            self._networks[key] = train_network()
+        return self._networks[key]
+
+
+class OutputCache:
+    """Outputs of networks on whole arrays, so that methods sharing a network share its forward passes.
+
+    Holds at most ``limit`` bytes and forgets the oldest first.
+    """
+
+    def __init__(self, limit: int = _OUTPUT_CACHE_BYTES) -> None:
+        self._limit = limit
+        self._held: OrderedDict[tuple[str, int], tuple[Array, Outputs]] = OrderedDict()
+
+    def outputs(self, network: Network, inputs: Array) -> Outputs:
+        """Return ``network.outputs(inputs)``, computed once for the same array object."""
+        key = (network.key, id(inputs))
+        if key not in self._held:
+            self._held[key] = (inputs, network.outputs(inputs))
+            while len(self._held) > 1 and sum(kept.nbytes for _, kept in self._held.values()) > self._limit:
+                self._held.popitem(last=False)
+        return self._held[key][1]
+
+
+@dataclass
+class Trainer:
+    """Trains networks for methods; asks ``store`` first, so that equal requests train once.
+
+    ``seconds_reused`` adds up the training time of networks that came from the store: a method's cost includes them.
+    """
+
+    seed: int
+    protocol: ProtocolName = "fair"
+    budget: Budget = field(default_factory=Budget)
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    store: NetworkStore = field(default_factory=MemoryStore)
+    cache: OutputCache = field(default_factory=OutputCache)
+    on_epoch: Callable[[EpochReport], None] | None = None
+    n_trained: int = 0
+    seconds_reused: float = 0.0
+
+    def network(self, data: FitData, dropout: float | None = None) -> Network:
+        """Return the baselines' network: the protocol's body under a linear head, trained with cross-entropy.
+
+        All post-hoc methods share the one with the protocol's own ``dropout``.
+        """
+        body, recipe = baseline_setup(data, self.protocol)
+        if dropout is not None:
+            body = replace(body, dropout=dropout)
+        return self.train(NetworkSpec(body, Linear(), data.input_shape, data.n_classes), data, recipe)
+
+    def train(
+        self,
+        spec: NetworkSpec,
+        data: FitData,
+        recipe: Recipe,
+        objective: Objective | None = None,
+        member: int = 0,
+    ) -> Network:
+        """Return a network trained from scratch; ``member`` tells apart networks that differ by chance alone."""
+        objective = objective or CrossEntropy()
+        recipe = self.budget.apply(recipe)
+        for name in ("train", "val"):
+            if len(getattr(data, name)) == 0:
+                raise InputError(f"{name} has no rows; training needs at least one")
+        request: dict[str, Any] = {
+            "version": NETWORK_VERSION,
+            "data": data.fingerprint,
+            "spec": spec.to_json(),
+            "recipe": asdict(recipe),
+            "objective": part_to_json(objective),
+            "seed": self.seed,
+            "member": member,
+            "device": self.device.type,
+            "threads": torch.get_num_threads(),
+        }
+        key = hash_text(canonical_json(request))
+        trained_before = self.n_trained
+
+        def train_network() -> Network:
+            self.n_trained += 1
+            classifier = spec.build(derive_seed(self.seed, "weights", member))
+            log = train(
+                classifier,
+                data,
+                recipe,
+                objective,
+                seed=derive_seed(self.seed, "batches", member),
+                device=self.device,
+                on_epoch=self.on_epoch,
+            )
+            return Network(spec, classifier, log, key, self.device)
+
+        network = self.store.get_or_train(key, self.device, train_network)
+        if self.n_trained == trained_before:
+            self.seconds_reused += network.log.seconds
+        return network
+
+    def outputs(self, network: Network, inputs: Array) -> Outputs:
+        """Return ``network.outputs(inputs)``, shared between the methods of this trainer's cache."""
+        return self.cache.outputs(network, inputs)
+
+
+def pick_device(name: str) -> torch.device:
+    """Return the torch device for ``auto``, ``cpu``, ``cuda`` or ``mps``; say so if it is not there."""
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
+    if name not in available:
+        raise InputError(f"device is {name!r}; pass auto, cpu, cuda or mps")
+    if not available[name]:
+        raise InputError(f"device {name!r} is not available on this machine; pass auto or cpu")
+    return torch.device(name)
