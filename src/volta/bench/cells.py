@@ -38,7 +38,16 @@ class Cell:
 
 
 def make_cell(
-    task: str, protocol: str, method: str, seed: int, *, data_hash: str, parameters: Any, budget: Any, threads: int, device: str
+    task: str,
+    protocol: str,
+    method: str,
+    seed: int,
+    *,
+    data_hash: str,
+    parameters: Any,
+    budget: Any,
+    threads: int,
+    device: str,
 ) -> Cell:
     """Return the cell with its key made from all that decides its result."""
     decisive = {

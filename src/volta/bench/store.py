@@ -62,7 +62,7 @@ class RunStore:
             raise StoreError(f"--out {self.root} is a file; name a folder")
         if any(self.root.iterdir()) and not (self.root / MANIFEST).is_file():
             raise StoreError(
-                f"--out {self.root} is not empty and holds no {MANIFEST}, so it is not a run folder; name another folder"
+                f"--out {self.root} is not empty and has no {MANIFEST}, so it is not a run folder; name another folder"
             )
 
     def create(self) -> None:
@@ -72,19 +72,27 @@ class RunStore:
             with tempfile.TemporaryFile(dir=self.root):
                 pass
         except OSError as error:
-            raise StoreError(f"--out {self.root} cannot be written: {error.strerror or error}; name another folder") from error
+            raise StoreError(
+                f"--out {self.root} cannot be written: {error.strerror or error}; name another folder"
+            ) from error
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest, or say that this is no run folder."""
         path = self.root / MANIFEST
         if not path.is_file():
-            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK --out DIR")
+            raise StoreError(
+                f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK --out DIR"
+            )
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise StoreError(f"{path} is damaged ({error}); finished cells are safe, run volta bench again to rebuild it") from error
+            raise StoreError(
+                f"{path} is damaged ({error}); finished cells are safe, run volta bench again to rebuild it"
+            ) from error
         if manifest.get("schema") != SCHEMA:
-            raise StoreError(f"{path} has schema {manifest.get('schema')}, this volta reads {SCHEMA}; use another --out")
+            raise StoreError(
+                f"{path} has schema {manifest.get('schema')}, this volta reads {SCHEMA}; use another --out"
+            )
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:

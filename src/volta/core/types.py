@@ -130,7 +130,7 @@ class Prediction:
     @property
     def labels(self) -> NDArray[np.int64]:
         """The most probable class of each row."""
-        return self.probs.argmax(axis=1).astype(np.int64)
+        return np.asarray(self.probs.argmax(axis=1), dtype=np.int64)
 
 
 def _hash_split(split: Split) -> str:

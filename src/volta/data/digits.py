@@ -19,7 +19,9 @@ CONTRAST_FACTOR = (0.75, 0.6, 0.45, 0.3, 0.15)
 
 
 def load(kind: InputKind = "features") -> Task:
-    """Return the ``digits`` task: 64 pixel intensities in 0..16 as features, split 60/20/20 with half of the 20 for ``cal``.
+    """Return the ``digits`` task: 64 pixel intensities in 0..16 as features, split 60/20/20.
+
+    The middle 20 are halved into ``val`` and ``cal``.
 
     Foreign sets: digits 8 and 9 (near), uniform noise over the pixel range, and test digits with their pixels shuffled.
     Shifts: additive noise, blur and lost contrast at severities 1-5, on the test rows.
@@ -89,9 +91,10 @@ def _blur(inputs: Array, sigma: float) -> Array:
     from scipy.ndimage import gaussian_filter
 
     images = inputs.reshape(-1, 8, 8)
-    return gaussian_filter(images, sigma=(0.0, sigma, sigma)).reshape(inputs.shape)
+    blurred: Array = gaussian_filter(images, sigma=(0.0, sigma, sigma))
+    return blurred.reshape(inputs.shape)
 
 
 def _lower_contrast(inputs: Array, factor: float) -> Array:
     mean = inputs.mean(axis=1, keepdims=True)
-    return (mean + factor * (inputs - mean)).astype(np.float32)
+    return np.asarray(mean + factor * (inputs - mean), dtype=np.float32)

@@ -38,4 +38,4 @@ def _allot(sizes: Rows, n_rows: int) -> Rows:
     missing = n_rows - int(counts.sum())
     order = np.argsort(counts - shares, kind="stable")
     counts[order[:missing]] += 1
-    return counts
+    return np.asarray(counts, dtype=np.int64)

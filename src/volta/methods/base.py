@@ -16,7 +16,7 @@ Origin = Literal["volta", "paper", "extra"]
 
 
 class Method(ABC):
-    """Parameters are dataclass fields; whatever ``fit`` learns ends in ``_``; :mod:`volta.methods.saving` keeps both."""
+    """Parameters are dataclass fields; what ``fit`` learns ends in ``_``; :mod:`volta.methods.saving` keeps both."""
 
     title: ClassVar[str]
     origin: ClassVar[Origin]

@@ -38,7 +38,10 @@ def save_method(method: Method, name: str, path: Path) -> None:
     tensors: dict[str, Array] = {}
     learned = _encode(_learned(method), "", tensors)
     header = {"format": FORMAT, "method": name, "parameters": parameters_of(method), "learned": learned}
-    data = save({key: np.ascontiguousarray(array) for key, array in tensors.items()}, {"volta": canonical_json(header)})
+    data = save(
+        {key: np.ascontiguousarray(array) for key, array in tensors.items()},
+        {"volta": canonical_json(header)},
+    )
     write_atomic(Path(path), lambda file: file.write(data))
 
 

@@ -106,8 +106,8 @@ class _Problem:
 
 def _warn(status: str, start: float) -> None:
     reason = {
-        "separable": "every held-out row is classified correctly, so the likelihood grows for ever as the temperature falls",
-        "uninformative": "the scores favour wrong classes, so the likelihood is best as the temperature grows for ever",
+        "separable": "every held-out row is classified correctly, so a lower temperature is always likelier",
+        "uninformative": "the scores favour wrong classes, so a higher temperature is always likelier",
         "flat": "all scores of every held-out row are equal",
     }[status]
     warnings.warn(

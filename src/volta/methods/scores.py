@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 def softmax(logits: Floats) -> Floats:
     """Return exp(l_k) / Σ_j exp(l_j) for each row."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shifted: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     shifted /= shifted.sum(axis=1, keepdims=True)
     return shifted
 

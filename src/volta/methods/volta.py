@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import one_minus_max_softmax, softmax
-from volta.networks.heads import Prototypes
+from volta.networks.heads import PrototypeHead, Prototypes
 from volta.networks.network import Outputs
 from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
@@ -55,4 +56,4 @@ class Volta(Method):
         return outputs.logits * self._learned_temperature()
 
     def _learned_temperature(self) -> float:
-        return float(self.network_.classifier.head.log_temperature.exp())
+        return cast(PrototypeHead, self.network_.classifier.head).temperature

@@ -94,7 +94,9 @@ class Cnn:
     def build(self, input_shape: Shape) -> nn.Module:
         """Return the module for (channels, height, width) rows whose sides are divisible by 4."""
         if len(input_shape) != 3 or input_shape[1] % 4 or input_shape[2] % 4:
-            raise InputError(f"inputs have shape {input_shape} a row; the CNN needs (3, h, w) with h and w divisible by 4")
+            raise InputError(
+                f"inputs have shape {input_shape} a row; the CNN needs (3, h, w) with h and w divisible by 4"
+            )
         channels, height, width = input_shape
         layers: list[nn.Module] = [_Standardise(self.mean, self.std)]
         size = channels
@@ -105,7 +107,7 @@ class Cnn:
             size = wider
         flat = size * (height // 4) * (width // 4)
         layers += [nn.Flatten(), nn.Linear(flat, self.width), nn.ReLU(), Dropout(self.dropout)]
-        return nn.Sequential(*layers).to(memory_format=torch.channels_last)
+        return nn.Sequential(*layers)
 
 
 class _Standardise(nn.Module):

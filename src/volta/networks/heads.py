@@ -12,13 +12,34 @@ from torch import Tensor, nn
 from volta.networks.layers import normalise
 
 
+class HeadModule(nn.Module):
+    """A module from penultimate vectors to logits, with what the training loop asks of it."""
+
+    def undecayed(self) -> list[nn.Parameter]:
+        """Return the parameters that weight decay must leave alone."""
+        return []
+
+    def after_step(self) -> None:
+        """Restore what an optimiser step may have broken."""
+
+
 @dataclass(frozen=True)
 class Linear:
     """A plain linear layer: logits = W h + b."""
 
-    def build(self, width: int, n_classes: int) -> nn.Module:
+    def build(self, width: int, n_classes: int) -> HeadModule:
         """Return the linear layer."""
-        return nn.Linear(width, n_classes)
+        return _LinearHead(width, n_classes)
+
+
+class _LinearHead(HeadModule):
+    def __init__(self, width: int, n_classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, n_classes)
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        logits: Tensor = self.linear(encoded)
+        return logits
 
 
 @dataclass(frozen=True)
@@ -31,12 +52,12 @@ class Prototypes:
     temperature: float = 0.1
     learn_temperature: bool = True
 
-    def build(self, width: int, n_classes: int) -> nn.Module:
+    def build(self, width: int, n_classes: int) -> HeadModule:
         """Return the head with prototypes drawn as normalised N(0, I) vectors."""
         return PrototypeHead(width, n_classes, self)
 
 
-class PrototypeHead(nn.Module):
+class PrototypeHead(HeadModule):
     """The module of :class:`Prototypes`; ``after_step`` puts the prototypes back on the unit sphere."""
 
     def __init__(self, width: int, n_classes: int, spec: Prototypes) -> None:
@@ -44,6 +65,11 @@ class PrototypeHead(nn.Module):
         self.prototypes = nn.Parameter(normalise(torch.randn(n_classes, width)))
         log_temperature = torch.tensor(math.log(spec.temperature))
         self.log_temperature = nn.Parameter(log_temperature, requires_grad=spec.learn_temperature)
+
+    @property
+    def temperature(self) -> float:
+        """τ as it stands."""
+        return float(self.log_temperature.detach().exp())
 
     def similarities(self, encoded: Tensor) -> Tensor:
         """Return the cosines s_k between each row of ``encoded`` and each prototype."""

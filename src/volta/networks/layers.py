@@ -9,7 +9,17 @@ from torch import Tensor, nn
 _LEVELS = 1 << 16
 
 
-class Dropout(nn.Module):
+class RandomLayer(nn.Module):
+    """A layer that draws from ``random``."""
+
+    random: np.random.Generator
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.random = np.random.default_rng(0)
+
+
+class Dropout(RandomLayer):
     """Inverted dropout: zero each value with probability p, divide the rest by 1 − p.
 
     Active in training mode, and in evaluation mode while ``sampling`` is set (Monte Carlo inference). p is realised to
@@ -20,7 +30,6 @@ class Dropout(nn.Module):
         super().__init__()
         self.p = p
         self.sampling = False
-        self.random = np.random.default_rng(0)
         self._threshold = round(p * _LEVELS)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -36,7 +45,7 @@ class Dropout(nn.Module):
 def seed_layers(module: nn.Module, random: np.random.Generator) -> None:
     """Let every layer of ``module`` that draws random numbers draw them from ``random``."""
     for layer in module.modules():
-        if hasattr(layer, "random"):
+        if isinstance(layer, RandomLayer):
             layer.random = random
 
 

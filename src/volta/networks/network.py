@@ -86,5 +86,3 @@ class Network:
         classifier = spec.build(seed=0)
         classifier.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
         return cls(spec, classifier.to(device).eval(), TrainingLog(**value["log"]), value["key"], device)
-
-

@@ -1,6 +1,6 @@
 """The two protocols: which body and which recipe each kind of method trains with.
 
-``paper``  baselines: CNN on pixels or MLP on features, Adam and cosine annealing; VOLTA: its encoder on frozen features.
+``paper``  baselines: CNN on pixels or MLP on features, Adam, cosine annealing; VOLTA: its encoder on frozen features.
 ``fair``   every method: VOLTA's encoder on the same features with VOLTA's optimiser, schedule and budget.
 """
 

@@ -39,8 +39,8 @@ class _CrossEntropyLoss(nn.Module):
 class Recipe:
     """Optimiser, learning-rate schedule, batch size, epochs and early stopping.
 
-    ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the best
-    checkpoint is restored; None trains to the end and keeps the last weights.
+    ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the
+    best checkpoint is restored; None trains to the end and keeps the last weights.
     """
 
     optimiser: Literal["adam", "adamw", "sgd"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from volta.networks.bodies import Body, Cnn, Encoder, Mlp, Shape
-from volta.networks.heads import Head, Linear, Prototypes
+from volta.networks.heads import Head, HeadModule, Linear, Prototypes
 
 _PARTS: dict[str, type[Any]] = {part.__name__: part for part in (Cnn, Encoder, Mlp, Linear, Prototypes)}
 
@@ -17,10 +17,10 @@ _PARTS: dict[str, type[Any]] = {part.__name__: part for part in (Cnn, Encoder, M
 class Classifier(nn.Module):
     """A body and a head: ``body`` gives the penultimate vector, ``head`` the logits."""
 
-    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+    def __init__(self, body: nn.Module, head: HeadModule) -> None:
         super().__init__()
         self.body = body
-        self.head = head
+        self.head: HeadModule = head
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return logits."""
@@ -29,12 +29,11 @@ class Classifier(nn.Module):
 
     def undecayed(self) -> list[nn.Parameter]:
         """Return the parameters that weight decay must leave alone."""
-        return self.head.undecayed() if hasattr(self.head, "undecayed") else []
+        return self.head.undecayed()
 
     def after_step(self) -> None:
         """Restore what an optimiser step may have broken, such as unit prototypes."""
-        if hasattr(self.head, "after_step"):
-            self.head.after_step()
+        self.head.after_step()
 
 
 @dataclass(frozen=True)

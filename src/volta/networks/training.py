@@ -56,8 +56,8 @@ def train(
 ) -> TrainingLog:
     """Train ``classifier`` in place and leave it in evaluation mode with its best (or last) weights.
 
-    ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. Equal arguments give equal weights, bit
-    for bit, on the same device, library versions and number of threads.
+    ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. Equal arguments give equal weights,
+    bit for bit, on the same device, library versions and number of threads.
     """
     started = time.perf_counter()
     random = rng(seed, "training")
@@ -90,7 +90,7 @@ def train(
         val_loss = validation_loss(classifier, val_inputs, val_labels)
         if not math.isfinite(val_loss):
             raise TrainingError(
-                f"training diverged: the validation loss is {val_loss} after epoch {epoch}; scale the features or lower lr"
+                f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
             )
         best.offer(val_loss, epoch)
         if on_epoch is not None:

@@ -1,0 +1,133 @@
+"""What a run is asked to do, as data, and the cells that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from volta.bench.cells import Cell, in_order, make_cell
+from volta.core.errors import InputError
+from volta.core.seeding import SPLIT_SEED, rng
+from volta.core.types import InputKind, Task
+from volta.data import find_task
+from volta.data.splits import stratified_take
+from volta.methods import make_method
+from volta.methods.saving import parameters_of
+from volta.networks.protocols import PROTOCOLS
+from volta.networks.recipe import Budget
+
+DEFAULT_SEEDS = (42, 123, 456)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Tasks × protocols × methods × seeds, with one budget, device and thread count for all."""
+
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]
+    protocols: tuple[str, ...] = ("fair",)
+    seeds: tuple[int, ...] = DEFAULT_SEEDS
+    budget: Budget = field(default_factory=Budget)
+    device: str = "cpu"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "methods", "protocols", "seeds"):
+            values = getattr(self, name)
+            if not values:
+                raise InputError(f"{name} is empty; name at least one")
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
+        for task in self.tasks:
+            find_task(task)
+        for method in self.methods:
+            make_method(method)
+        for protocol in self.protocols:
+            if protocol not in PROTOCOLS:
+                raise InputError(f"there is no protocol {protocol!r}; the protocols are: {', '.join(PROTOCOLS)}")
+        if self.threads < 1:
+            raise InputError(f"threads is {self.threads}; pass a whole number of at least 1")
+        if min(self.seeds) < 0:
+            raise InputError(f"seeds holds {min(self.seeds)}; seeds are whole numbers of at least 0")
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What all cells of a run folder must have in common."""
+        return {"budget": asdict(self.budget), "device": self.device, "threads": self.threads}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the configuration as a JSON value."""
+        return {
+            "tasks": list(self.tasks),
+            "methods": list(self.methods),
+            "protocols": list(self.protocols),
+            "seeds": list(self.seeds),
+            **self.fixed,
+        }
+
+
+class TaskShelf:
+    """Tasks loaded once per kind of input, within the budget's number of training rows."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._loaded: dict[tuple[str, InputKind], Task] = {}
+
+    def task_for(self, task: str, protocol: str, method: str) -> Task:
+        """Return the task with the inputs that ``method`` works on under ``protocol``."""
+        kind = input_kind(task, protocol, method)
+        if (task, kind) not in self._loaded:
+            self._loaded[task, kind] = limit_train(find_task(task).load(kind), self._budget.limit_train)
+        return self._loaded[task, kind]
+
+
+def input_kind(task: str, protocol: str, method: str) -> InputKind:
+    """Return whether a method sees pixels or features: features, save for the paper's pixel baselines on images."""
+    wanted = make_method(method).paper_inputs
+    if protocol == "paper" and wanted in find_task(task).kinds:
+        return wanted
+    return "features"
+
+
+def limit_train(task: Task, n_rows: int | None) -> Task:
+    """Return the task with at most ``n_rows`` training rows, drawn with the classes' shares."""
+    if n_rows is None or n_rows >= len(task.fit.train):
+        return task
+    rows, _ = stratified_take(task.fit.train.labels, n_rows, rng(SPLIT_SEED, task.name, "limit_train"))
+    return replace(task, fit=replace(task.fit, train=task.fit.train.take(rows)))
+
+
+def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
+    """Return the cells of a run, in the order they are best run in."""
+    cells = [
+        make_cell(
+            task,
+            protocol,
+            method,
+            seed,
+            data_hash=shelf.task_for(task, protocol, method).fingerprint,
+            parameters=parameters_of(make_method(method)),
+            **config.fixed,
+        )
+        for task in config.tasks
+        for protocol in config.protocols
+        for method in config.methods
+        for seed in config.seeds
+    ]
+    return in_order(cells)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds in a comma-separated list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--seeds is {text!r}; pass whole numbers with commas between them, as in 42,123,456"
+        ) from None
+
+
+def parse_names(text: str, everything: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in a comma-separated list; ``all`` stands for everything there is."""
+    return tuple(everything) if text == "all" else tuple(part.strip() for part in text.split(",") if part.strip())

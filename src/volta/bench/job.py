@@ -1,0 +1,82 @@
+"""One cell, start to end: train, predict every set, compute metrics, measure cost."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from volta.bench.cells import SCHEMA, Cell
+from volta.bench.config import RunConfig, TaskShelf
+from volta.bench.efficiency import measure_efficiency
+from volta.bench.environment import environment
+from volta.bench.evaluate import metrics_of, predict_sets
+from volta.bench.networks import DiskStore
+from volta.core.types import Array
+from volta.methods import make_method
+from volta.methods.saving import parameters_of
+from volta.networks.protocols import Protocol
+from volta.networks.trainer import OutputCache, Trainer, pick_device
+from volta.networks.training import EpochReport
+
+OnEpoch = Callable[[EpochReport], None]
+
+
+class CellRunner:
+    """Runs cells of one configuration in one process; tasks, networks and outputs are shared between them."""
+
+    def __init__(self, config: RunConfig, networks_folder: Path) -> None:
+        self._config = config
+        self._networks = DiskStore(networks_folder)
+        self._outputs = OutputCache()
+        self.shelf = TaskShelf(config.budget)
+
+    def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the cell's record and its predictions."""
+        started = time.perf_counter()
+        torch.set_num_threads(self._config.threads)
+        method = make_method(cell.method)
+        task = self.shelf.task_for(cell.task, cell.protocol, cell.method)
+        trainer = Trainer(
+            seed=cell.seed,
+            protocol=cast(Protocol, cell.protocol),
+            budget=self._config.budget,
+            device=pick_device(self._config.device),
+            store=self._networks,
+            cache=self._outputs,
+            on_epoch=on_epoch,
+        )
+        with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit_started = time.perf_counter()
+            method.fit(task.fit, trainer)
+            train_s = time.perf_counter() - fit_started + trainer.seconds_reused
+            arrays = predict_sets(method, task, trainer)
+            metrics, floored = metrics_of(arrays)
+            metrics["test"] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
+        record = {
+            "schema": SCHEMA,
+            "cell": cell.to_json(),
+            "title": method.title,
+            "origin": method.origin,
+            "parameters": parameters_of(method),
+            "budget": asdict(self._config.budget),
+            "device": self._config.device,
+            "threads": self._config.threads,
+            "data": task.hashes,
+            "rows": {"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
+            | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
+            "near_ood": [name for name, foreign in task.ood.items() if foreign.near],
+            "metrics": metrics,
+            "floored_rows": floored,
+            "notes": sorted({str(warning.message) for warning in caught}),
+            "environment": environment(),
+            "wall_s": time.perf_counter() - started,
+        }
+        return record, arrays
