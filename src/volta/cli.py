@@ -59,6 +59,7 @@ def bench(
     methods: Annotated[str, typer.Option(help="all, or names with commas between them; see: volta methods.")] = "all",
     seeds: Annotated[str, typer.Option(help="Whole numbers with commas between them.")] = "42,123,456",
     protocol: Annotated[str, typer.Option(help="fair (same features and encoder for all) or paper.")] = "fair",
+    ablation: Annotated[bool, typer.Option("--ablation", help="Run full VOLTA and every ablation row too.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/TASK unless given.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Train at most this many epochs (a reduced run).")] = None,
     limit_train: Annotated[
@@ -76,14 +77,14 @@ def bench(
     from volta.bench.progress import Bar, Lines, Listener, Quiet
     from volta.bench.runner import run
     from volta.bench.store import RunStore
-    from volta.methods import METHODS
+    from volta.methods import ABLATION, METHODS
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
     from volta.report import build_report
 
     config = RunConfig(
         tasks=(task,),
-        methods=parse_names(methods, list(METHODS)),
+        methods=(*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ())),
         protocols=(protocol,),
         seeds=parse_seeds(seeds),
         budget=Budget(max_epochs, limit_train, batch_size),

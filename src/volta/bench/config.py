@@ -12,7 +12,7 @@ from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import InputKind, Task
 from volta.data import find_task
 from volta.data.splits import stratified_take
-from volta.methods import make_method
+from volta.methods import find_method
 from volta.methods.saving import parameters_of
 from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
@@ -42,7 +42,7 @@ class RunConfig:
         for task in self.tasks:
             find_task(task)
         for method in self.methods:
-            make_method(method)
+            find_method(method)
         for protocol in self.protocols:
             if protocol not in PROTOCOLS:
                 raise InputError(f"there is no protocol {protocol!r}; the protocols are: {', '.join(PROTOCOLS)}")
@@ -84,7 +84,7 @@ class TaskShelf:
 
 def input_kind(task: str, protocol: str, method: str) -> InputKind:
     """Return whether a method sees pixels or features: features, save for the paper's pixel baselines on images."""
-    wanted = make_method(method).paper_inputs
+    wanted = find_method(method).method.paper_inputs
     if protocol == "paper" and wanted in find_task(task).kinds:
         return wanted
     return "features"
@@ -107,7 +107,7 @@ def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
             method,
             seed,
             data_hash=shelf.task_for(task, protocol, method).fingerprint,
-            parameters=parameters_of(make_method(method)),
+            parameters=parameters_of(find_method(method).method),
             **config.fixed,
         )
         for task in config.tasks

@@ -19,7 +19,7 @@ from volta.bench.environment import environment
 from volta.bench.evaluate import metrics_of, predict_sets
 from volta.bench.networks import DiskStore
 from volta.core.types import Array
-from volta.methods import make_method
+from volta.methods import find_method
 from volta.methods.saving import parameters_of
 from volta.networks.protocols import Protocol
 from volta.networks.trainer import OutputCache, Trainer, pick_device
@@ -41,7 +41,8 @@ class CellRunner:
         """Return the cell's record and its predictions."""
         started = time.perf_counter()
         torch.set_num_threads(self._config.threads)
-        method = make_method(cell.method)
+        entry = find_method(cell.method)
+        method = entry.method
         task = self.shelf.task_for(cell.task, cell.protocol, cell.method)
         trainer = Trainer(
             seed=cell.seed,
@@ -63,8 +64,8 @@ class CellRunner:
         record = {
             "schema": SCHEMA,
             "cell": cell.to_json(),
-            "title": method.title,
-            "origin": method.origin,
+            "title": entry.title,
+            "origin": entry.origin,
             "parameters": parameters_of(method),
             "budget": asdict(self._config.budget),
             "device": self._config.device,

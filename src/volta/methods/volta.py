@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
 import numpy as np
 
+from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
-from volta.methods.scores import one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, one_minus_max_softmax, softmax
+from volta.networks.bodies import Encoder
 from volta.networks.heads import PrototypeHead, Prototypes
-from volta.networks.network import Outputs
+from volta.networks.objectives import CrossEntropy, Objective, VoltaLosses
 from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
@@ -23,14 +25,24 @@ class Volta(Method):
     """z = g(h)/|g(h)|, s_k = z·p_k, p = softmax(β s), u = 1 − max_k softmax(s/τ_unc)_k.
 
     g is a small encoder, p_k are unit prototypes, τ = exp(φ) is learned with them by cross-entropy; β = 1/τ is then
-    refitted on validation rows with everything else frozen. One forward pass, no sampling.
+    refitted on validation rows with everything else frozen. One forward pass, no sampling. The defaults are the paper's
+    simplified VOLTA; full VOLTA and the ablation's rows are other settings of the same class.
 
     Parameters
     ----------
-    temperature
-        τ at the start of training.
+    temperature, learn_temperature
+        τ at the start of training, and whether it is learned.
+    refit_temperature
+        Whether β is refitted after training; else β = 1/τ as learned.
     uncertainty_temperature
         τ_unc of the uncertainty score.
+    encoder
+        ``residual``: the paper's simplified encoder (for tabular data without a residual); ``deep``: 256, 128, then a
+        projection to 256; ``shallow``: 256, then a projection to 256.
+    margin, reconstruction, diversity, contrastive
+        Weights of full VOLTA's auxiliary losses; see :class:`volta.networks.objectives.VoltaLosses`.
+    n_passes
+        Passes with dropout on whose similarities' softmax is averaged; 0 is one deterministic pass.
     """
 
     title = "VOLTA"
@@ -38,22 +50,53 @@ class Volta(Method):
     paper_inputs = "features"
 
     temperature: float = 0.1
+    learn_temperature: bool = True
+    refit_temperature: bool = True
     uncertainty_temperature: float = 0.1
+    encoder: Literal["residual", "deep", "shallow"] = "residual"
+    margin: float = 0.0
+    reconstruction: float = 0.0
+    diversity: float = 0.0
+    contrastive: float = 0.0
+    n_passes: int = 0
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         encoder, recipe = volta_setup(data)
-        spec = NetworkSpec(encoder, Prototypes(self.temperature), data.input_shape, data.n_classes)
-        self.network_ = trainer.train(spec, data, recipe)
-        similarities = self._similarities(trainer.outputs(self.network_, data.val.inputs))
-        self.beta_ = fit_temperature(similarities, data.val.labels, start=1.0 / self._learned_temperature()).beta
+        head = Prototypes(self.temperature, self.learn_temperature)
+        spec = NetworkSpec(self._encoder(encoder), head, data.input_shape, data.n_classes)
+        self.network_ = trainer.train(spec, data, recipe, self._objective())
+        self.seed_ = trainer.seed
+        self.beta_ = 1.0 / self._learned_temperature()
+        if self.refit_temperature:
+            logits = trainer.outputs(self.network_, data.val.inputs).logits
+            self.beta_ = fit_temperature(self._similarities(logits), data.val.labels, start=self.beta_).beta
 
     def _predict(self, inputs: Array) -> Prediction:
-        similarities = self._similarities(self.network_.outputs(inputs))
-        uncertainty = one_minus_max_softmax(similarities / self.uncertainty_temperature)
-        return Prediction(softmax(self.beta_ * similarities), uncertainty, ood_score=uncertainty)
+        if self.n_passes == 0:
+            similarities = self._similarities(self.network_.outputs(inputs).logits)
+            uncertainty = one_minus_max_softmax(similarities / self.uncertainty_temperature)
+            return Prediction(softmax(self.beta_ * similarities), uncertainty, ood_score=uncertainty)
+        passes = [
+            self._similarities(self.network_.sample_logits(inputs, rng(self.seed_, "volta", index)))
+            for index in range(self.n_passes)
+        ]
+        probs = np.mean([softmax(self.beta_ * similarities) for similarities in passes], axis=0)
+        sharp = np.mean([softmax(similarities / self.uncertainty_temperature) for similarities in passes], axis=0)
+        uncertainty = 1.0 - sharp.max(axis=1)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)
 
-    def _similarities(self, outputs: Outputs) -> np.ndarray:
-        return outputs.logits * self._learned_temperature()
+    def _encoder(self, residual: Encoder) -> Encoder:
+        hidden = {"residual": residual.hidden, "deep": (256, 128), "shallow": (256,)}[self.encoder]
+        if self.encoder == "residual":
+            return residual
+        return replace(residual, hidden=hidden, projection=256, residual=False)
+
+    def _objective(self) -> Objective:
+        losses = VoltaLosses(self.margin, self.reconstruction, self.diversity, self.contrastive)
+        return CrossEntropy() if losses == VoltaLosses() else losses
+
+    def _similarities(self, logits: Floats) -> Floats:
+        return logits * self._learned_temperature()
 
     def _learned_temperature(self) -> float:
         return cast(PrototypeHead, self.network_.classifier.head).temperature

@@ -123,7 +123,20 @@ class _Standardise(nn.Module):
         return ((pixels - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
 
 
-Body: TypeAlias = Mlp | Encoder | Cnn
+@dataclass(frozen=True)
+class Identity:
+    """No body: the head works on the features themselves (a linear probe)."""
+
+    width: int
+
+    def build(self, input_shape: Shape) -> nn.Module:
+        """Return the module that gives its input back."""
+        _n_features(input_shape)
+        return nn.Identity()
+
+
+Backbone: TypeAlias = Mlp | Encoder | Cnn
+Body: TypeAlias = Backbone | Identity
 
 
 def _n_features(input_shape: Shape) -> int:

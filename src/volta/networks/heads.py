@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from volta.networks.layers import normalise
+from volta.networks.layers import RandomLayer, normalise
 
 
 class HeadModule(nn.Module):
@@ -89,4 +89,85 @@ class PrototypeHead(HeadModule):
         self.prototypes.copy_(normalise(self.prototypes))
 
 
-Head: TypeAlias = Linear | Prototypes
+@dataclass(frozen=True)
+class Hyperbolic:
+    """Prototypes in the Poincaré ball of curvature −1: logit_k = −d(exp₀(z), exp₀(p_k))², z and p_k of unit length.
+
+    exp₀(v) = tanh(|v|) v/|v|; d is the geodesic distance, or, with ``printed``, the norm of the Möbius difference
+    tanh(d/2), which is what the paper prints and keeps logits in (−1, 0].
+    """
+
+    printed: bool = False
+
+    def build(self, width: int, n_classes: int) -> HeadModule:
+        """Return the head with prototypes drawn from N(0, I)."""
+        return _HyperbolicHead(width, n_classes, self.printed)
+
+
+class _HyperbolicHead(HeadModule):
+    def __init__(self, width: int, n_classes: int, printed: bool) -> None:
+        super().__init__()
+        self.prototypes = nn.Parameter(torch.randn(n_classes, width))
+        self._printed = printed
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        cosines = normalise(encoded) @ normalise(self.prototypes).T
+        return hyperbolic_logits(cosines, self._printed)
+
+
+def hyperbolic_logits(cosines: Tensor, printed: bool) -> Tensor:
+    """Return −d² of two points at radius r = tanh(1) whose directions have the given cosine.
+
+    cosh d = 1 + 2|x − y|²/(1 − r²)² with |x − y|² = 2r²(1 − cos). As cosh d − 1 = 2 sinh²(d/2), d = 2 arsinh of
+    q = |x − y|/(1 − r²), which is accurate near 0, and the Möbius difference's norm is tanh(d/2) = q/√(1 + q²).
+    """
+    radius = math.tanh(1.0)
+    squared = 2.0 * radius**2 * (1.0 - cosines).clamp(min=1e-7) / (1.0 - radius**2) ** 2
+    if printed:
+        return -squared / (1.0 + squared)
+    return -(2.0 * torch.asinh(squared.sqrt())).square()
+
+
+@dataclass(frozen=True)
+class Epistemic:
+    """Epistemic head: an index z in {1..n_indices} is embedded, joined to the features and fed to a small MLP.
+
+    In training each row draws one z; in evaluation the probabilities of all z are averaged and returned as logarithms.
+    """
+
+    n_indices: int = 8
+    embedding: int = 16
+    hidden: int = 64
+
+    def build(self, width: int, n_classes: int) -> HeadModule:
+        """Return the head."""
+        return EpistemicHead(width, n_classes, self)
+
+
+class EpistemicHead(HeadModule, RandomLayer):
+    """The module of :class:`Epistemic`."""
+
+    def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
+        super().__init__()
+        self.index = nn.Embedding(spec.n_indices, spec.embedding)
+        self.features = nn.Linear(width, spec.hidden)
+        self.indices = nn.Linear(spec.embedding, spec.hidden, bias=False)
+        self.logits = nn.Linear(spec.hidden, n_classes)
+
+    def forward(self, encoded: Tensor) -> Tensor:
+        """Return logits for one random index a row (training) or log mean probabilities over all (evaluation)."""
+        if self.training:
+            drawn = torch.from_numpy(self.random.integers(self.index.num_embeddings, size=len(encoded)))
+            return self.logits_at(encoded, drawn.to(encoded.device))
+        every = torch.arange(self.index.num_embeddings, device=encoded.device)
+        logits = torch.stack([self.logits_at(encoded, index.expand(len(encoded))) for index in every])
+        return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(len(every))
+
+    def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
+        """Return the logits of each row at its own index; one linear layer on [features, embedding], split in two."""
+        hidden = torch.relu(self.features(encoded) + self.indices(self.index(indices)))
+        logits: Tensor = self.logits(hidden)
+        return logits
+
+
+Head: TypeAlias = Linear | Prototypes | Hyperbolic | Epistemic

@@ -71,6 +71,12 @@ class Network:
             for layer in layers:
                 layer.sampling = False
 
+    def copy(self) -> Classifier:
+        """Return a classifier with the same weights and memory of its own."""
+        classifier = self.spec.build(seed=0)
+        classifier.load_state_dict(self.classifier.state_dict())
+        return classifier.to(self.device).eval()
+
     def tensors(self) -> dict[str, Array]:
         """Return the weights as arrays by name."""
         return {name: value.detach().cpu().numpy() for name, value in self.classifier.state_dict().items()}

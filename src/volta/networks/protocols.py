@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from volta.core.errors import InputError
 from volta.core.types import FitData
-from volta.networks.bodies import Body, Cnn, Encoder, Mlp
+from volta.networks.bodies import Backbone, Cnn, Encoder, Mlp
 from volta.networks.recipe import Recipe
 
 Protocol: TypeAlias = Literal["fair", "paper"]
@@ -33,7 +33,7 @@ def volta_setup(data: FitData) -> tuple[Encoder, Recipe]:
     return TABULAR_ENCODER, TABULAR_RECIPE
 
 
-def baseline_setup(data: FitData, protocol: Protocol) -> tuple[Body, Recipe]:
+def baseline_setup(data: FitData, protocol: Protocol) -> tuple[Backbone, Recipe]:
     """Return the body and recipe that every baseline trains with under ``protocol``."""
     if protocol == "fair":
         return volta_setup(data)

@@ -1,38 +1,11 @@
-"""How a network is trained, as data: optimiser, schedule, budget, stopping, objective."""
+"""How a network is trained, as data: optimiser, schedule, budget, stopping."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
-
-from torch import Tensor, nn
+from typing import Literal
 
 from volta.core.errors import InputError
-from volta.networks.spec import Classifier
-
-Loss = Callable[[Classifier, Tensor, Tensor], Tensor]
-
-
-class Objective(Protocol):
-    """A frozen description of a training loss."""
-
-    def build(self, classifier: Classifier) -> nn.Module:
-        """Return a module called as ``loss(classifier, inputs, labels)``; its own parameters are trained along."""
-
-
-@dataclass(frozen=True)
-class CrossEntropy:
-    """Plain cross-entropy of the classifier's logits."""
-
-    def build(self, classifier: Classifier) -> nn.Module:
-        """Return the loss module."""
-        return _CrossEntropyLoss()
-
-
-class _CrossEntropyLoss(nn.Module):
-    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(classifier(inputs), labels)
 
 
 @dataclass(frozen=True)

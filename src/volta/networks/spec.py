@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from volta.networks.bodies import Body, Cnn, Encoder, Mlp, Shape
-from volta.networks.heads import Head, HeadModule, Linear, Prototypes
+from volta.networks.bodies import Body, Cnn, Encoder, Identity, Mlp, Shape
+from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
 
-_PARTS: dict[str, type[Any]] = {part.__name__: part for part in (Cnn, Encoder, Mlp, Linear, Prototypes)}
+_PARTS: dict[str, type[Any]] = {
+    part.__name__: part for part in (Cnn, Encoder, Identity, Mlp, Epistemic, Hyperbolic, Linear, Prototypes)
+}
 
 
 class Classifier(nn.Module):

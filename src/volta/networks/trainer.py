@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_text
@@ -15,9 +16,10 @@ from volta.core.seeding import derive_seed
 from volta.core.types import Array, FitData
 from volta.networks.heads import Linear
 from volta.networks.network import Network, Outputs
+from volta.networks.objectives import CrossEntropy, Objective
 from volta.networks.protocols import Protocol as ProtocolName
 from volta.networks.protocols import baseline_setup
-from volta.networks.recipe import Budget, CrossEntropy, Objective, Recipe
+from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json
 from volta.networks.training import EpochReport, train
 
@@ -82,7 +84,7 @@ class Trainer:
     n_trained: int = 0
     seconds_reused: float = 0.0
 
-    def network(self, data: FitData, dropout: float | None = None) -> Network:
+    def network(self, data: FitData, dropout: float | None = None, member: int = 0) -> Network:
         """Return the baselines' network: the protocol's body under a linear head, trained with cross-entropy.
 
         All post-hoc methods share the one with the protocol's own ``dropout``.
@@ -90,7 +92,8 @@ class Trainer:
         body, recipe = baseline_setup(data, self.protocol)
         if dropout is not None:
             body = replace(body, dropout=dropout)
-        return self.train(NetworkSpec(body, Linear(), data.input_shape, data.n_classes), data, recipe)
+        spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
+        return self.train(spec, data, recipe, member=member)
 
     def train(
         self,
@@ -138,6 +141,21 @@ class Trainer:
         if self.n_trained == trained_before:
             self.seconds_reused += network.log.seconds
         return network
+
+    def snapshots(self, network: Network, data: FitData, recipe: Recipe) -> list[dict[str, Tensor]]:
+        """Train a copy of ``network`` further and return its state after each epoch; ``network`` is left alone."""
+        classifier = network.copy()
+        states: list[dict[str, Tensor]] = []
+
+        def keep(report: EpochReport) -> None:
+            states.append({name: value.clone() for name, value in classifier.state_dict().items()})
+            if self.on_epoch is not None:
+                self.on_epoch(report)
+
+        recipe = self.budget.apply(recipe)
+        seed = derive_seed(self.seed, "snapshots")
+        train(classifier, data, recipe, CrossEntropy(), seed=seed, device=self.device, on_epoch=keep)
+        return states
 
     def outputs(self, network: Network, inputs: Array) -> Outputs:
         """Return ``network.outputs(inputs)``, shared between the methods of this trainer's cache."""

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from volta.core.errors import VoltaError
-from volta.core.seeding import rng
+from volta.core.seeding import derive_seed, rng
 from volta.core.types import FitData
 from volta.networks.layers import seed_layers
-from volta.networks.recipe import Objective, Recipe
+from volta.networks.objectives import Objective
+from volta.networks.recipe import Recipe
 from volta.networks.rows import Rows
 from volta.networks.spec import Classifier
 
@@ -62,7 +63,9 @@ def train(
     started = time.perf_counter()
     random = rng(seed, "training")
     classifier.to(device)
-    loss = objective.build(classifier).to(device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(seed, "loss"))
+        loss = objective.build(classifier).to(device)
     seed_layers(classifier, random)
     seed_layers(loss, random)
     inputs = Rows(data.train.inputs, device)

@@ -1,0 +1,41 @@
+"""Split conformal prediction: sets that hold the true class with a chosen probability."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Prediction
+from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.quantile import conformal_quantile
+from volta.methods.scores import one_minus_max_softmax, softmax
+from volta.networks.network import Outputs
+
+
+@dataclass
+class Conformal(PostHoc):
+    """C(x) = {k : 1 − p_k ≤ q}, q the ⌈(n+1)(1−α)⌉-th smallest 1 − p_y of n calibration rows (∞ if beyond n).
+
+    u = |C(x)| + 1 − max p: the set's size, ties broken by the top probability. P(y ∈ C) ≥ 1 − α for exchangeable rows.
+    Departure from the paper: calibration rows of their own, not the rows that early stopping saw.
+    Reference: Vovk et al. (2005), Algorithmic Learning in a Random World.
+    """
+
+    title = "Split conformal"
+    origin = "paper"
+
+    alpha: float = 0.1
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Find q on the calibration rows."""
+        probs = softmax(outputs.of("cal").logits)
+        labels = outputs.data.cal.labels
+        self.quantile_ = conformal_quantile(1.0 - probs[np.arange(len(labels)), labels], self.alpha)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax, the sets and their sizes."""
+        probs = softmax(outputs.logits)
+        sets = 1.0 - probs <= self.quantile_
+        uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
+        return Prediction(probs, uncertainty, ood_score=uncertainty, sets=sets)

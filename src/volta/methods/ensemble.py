@@ -1,0 +1,34 @@
+"""Deep ensemble: the mean softmax of networks trained from different starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Array, FitData, Prediction
+from volta.methods.base import Method
+from volta.methods.scores import entropy, softmax
+from volta.networks.trainer import Trainer
+
+
+@dataclass
+class Ensemble(Method):
+    """p = (1/M) Σ_m softmax(l_m) over M networks that differ by initial weights and batches; u = entropy of p.
+
+    The first member is the network the post-hoc methods share.
+    Reference: Lakshminarayanan et al. (2017), Simple and Scalable Predictive Uncertainty Estimation.
+    """
+
+    title = "Deep ensemble"
+    origin = "extra"
+
+    n_members: int = 5
+
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        self.networks_ = [trainer.network(data, member=member) for member in range(self.n_members)]
+
+    def _predict(self, inputs: Array) -> Prediction:
+        probs = np.mean([softmax(network.outputs(inputs).logits) for network in self.networks_], axis=0)
+        uncertainty = entropy(probs)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)

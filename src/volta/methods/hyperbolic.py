@@ -1,0 +1,44 @@
+"""Hyperbolic: prototypes in the Poincaré ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Array, FitData, Prediction
+from volta.methods.base import Method
+from volta.methods.scores import entropy, softmax
+from volta.networks.heads import Hyperbolic as HyperbolicHead
+from volta.networks.protocols import baseline_setup
+from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import Trainer
+
+_SMALLEST_MARGIN = 1e-12
+
+
+@dataclass
+class Hyperbolic(Method):
+    """p = softmax(−d²), d the geodesic distance to each prototype; u = entropy; OOD score = 1/(l_(1) − l_(2)).
+
+    Departure from the paper: its printed logit, minus the squared norm of the Möbius difference, is bounded in (−1, 0]
+    and cannot be confident; ``printed=True`` gives it.
+    Reference: Khrulkov et al. (2020), Hyperbolic Image Embeddings.
+    """
+
+    title = "Hyperbolic"
+    origin = "paper"
+
+    printed: bool = False
+
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        body, recipe = baseline_setup(data, trainer.protocol)
+        spec = NetworkSpec(body, HyperbolicHead(self.printed), data.input_shape, data.n_classes)
+        self.network_ = trainer.train(spec, data, recipe)
+
+    def _predict(self, inputs: Array) -> Prediction:
+        logits = self.network_.outputs(inputs).logits
+        probs = softmax(logits)
+        top = np.partition(logits, -2, axis=1)
+        margin = top[:, -1] - top[:, -2]
+        return Prediction(probs, entropy(probs), ood_score=1.0 / np.maximum(margin, _SMALLEST_MARGIN))

@@ -1,0 +1,53 @@
+"""kNN: distance to the k-th nearest training vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Array, Prediction
+from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.scores import Floats, softmax
+from volta.networks.network import Outputs
+
+_CHUNK_VALUES = 1 << 25
+
+
+@dataclass
+class Knn(PostHoc):
+    """u = distance of f/|f| to the k-th nearest of the L2-normalised penultimate training vectors; p = softmax(l).
+
+    Cost at test: one matrix product with the bank of all training vectors. k is at most the number of training rows.
+    Reference: Sun et al. (2022), Out-of-Distribution Detection with Deep Nearest Neighbors.
+    """
+
+    title = "kNN"
+    origin = "extra"
+
+    k: int = 50
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Keep the normalised training vectors."""
+        self.bank_ = _unit_rows(outputs.of("train").penultimate)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the distance to the k-th neighbour."""
+        uncertainty = kth_distance(_unit_rows(outputs.penultimate), self.bank_, min(self.k, len(self.bank_)))
+        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+
+
+def kth_distance(queries: Array, bank: Array, k: int) -> Floats:
+    """Return each unit query's Euclidean distance to its k-th nearest unit row of ``bank``, in bounded memory."""
+    distances = np.empty(len(queries))
+    rows = max(1, _CHUNK_VALUES // len(bank))
+    for start in range(0, len(queries), rows):
+        cosines = queries[start : start + rows] @ bank.T
+        nearest = np.partition(cosines, len(bank) - k, axis=1)[:, len(bank) - k]
+        distances[start : start + rows] = np.sqrt(np.maximum(2.0 - 2.0 * nearest.astype(np.float64), 0.0))
+    return distances
+
+
+def _unit_rows(vectors: Array) -> Array:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)

@@ -1,0 +1,73 @@
+"""Laplace: a Gaussian over the last layer's weights, its spread turned into softer probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Array, Prediction
+from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.scores import Floats, entropy, softmax
+from volta.networks.network import Outputs
+
+PRIOR_PRECISIONS = tuple(float(value) for value in np.logspace(-4, 4, 33))
+_CHUNK_ROWS = 8192
+
+
+@dataclass
+class Laplace(PostHoc):
+    """p = softmax(l_k / √(1 + π v_k/8)), v_k the variance of logit k under a Gaussian over the last layer's weights.
+
+    Precision of the weights = A ⊗ B + δ·I: A = Σ_i φ_i φ_iᵀ over training rows with φ = (f, 1), B = mean_i (diag p_i −
+    p_i p_iᵀ), kept by eigenvectors, so memory and time are linear in rows and never (w·K)². δ minimises the validation
+    NLL over 33 values from 1e-4 to 1e4. u = entropy of p.
+    Reference: Daxberger et al. (2021), Laplace Redux; Ritter et al. (2018) for the Kronecker form.
+    """
+
+    title = "Laplace (last layer)"
+    origin = "extra"
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Gather the two factors on training rows and choose the prior precision on validation rows."""
+        train, val = outputs.of("train"), outputs.of("val")
+        width = train.penultimate.shape[1] + 1
+        n_classes = train.logits.shape[1]
+        features = np.zeros((width, width))
+        curvature = np.zeros((n_classes, n_classes))
+        for start in range(0, len(train.logits), _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            extended = _with_one(train.penultimate[rows])
+            probs = softmax(train.logits[rows])
+            features += extended.T @ extended
+            curvature += np.diag(probs.sum(axis=0)) - probs.T @ probs
+        self.feature_values_, self.feature_vectors_ = np.linalg.eigh(features)
+        self.class_values_, self.class_vectors_ = np.linalg.eigh(curvature / len(train.logits))
+        labels = outputs.data.val.labels
+        losses = []
+        for precision in PRIOR_PRECISIONS:
+            self.precision_ = precision
+            probs = softmax(self._scaled_logits(val))
+            losses.append(-np.log(np.maximum(probs[np.arange(len(labels)), labels], 1e-300)).mean())
+        self.precision_ = PRIOR_PRECISIONS[int(np.argmin(losses))]
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softened probabilities and their entropy."""
+        probs = softmax(self._scaled_logits(outputs))
+        uncertainty = entropy(probs)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)
+
+    def logit_variance(self, features: Array) -> Floats:
+        """Return v (n, K): the variance of each logit of each row."""
+        eigenvalues = np.maximum(self.feature_values_, 0.0)[:, None] * np.maximum(self.class_values_, 0.0)
+        spread = (1.0 / (eigenvalues + self.precision_)) @ (self.class_vectors_**2).T
+        rotated = _with_one(features) @ self.feature_vectors_
+        variance: Floats = rotated**2 @ spread
+        return variance
+
+    def _scaled_logits(self, outputs: Outputs) -> Floats:
+        return outputs.logits / np.sqrt(1.0 + np.pi / 8.0 * self.logit_variance(outputs.penultimate))
+
+
+def _with_one(features: Array) -> Floats:
+    return np.concatenate([features.astype(np.float64), np.ones((len(features), 1))], axis=1)

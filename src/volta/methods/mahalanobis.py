@@ -1,0 +1,34 @@
+"""Mahalanobis: squared distance of the penultimate vector to the nearest class mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volta.core.types import Prediction
+from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.gaussians import Gaussians, fit_gaussians
+from volta.methods.scores import softmax
+from volta.networks.network import Outputs
+
+
+@dataclass
+class Mahalanobis(PostHoc):
+    """u = min_c (f − μ_c)ᵀ Λ (f − μ_c), Λ the pseudo-inverse of the pooled covariance + 1e-6·I; p = softmax(l).
+
+    f is the penultimate vector, μ_c the class means of the training rows. No input perturbation, last layer only.
+    Reference: Lee et al. (2018), A Simple Unified Framework for Detecting Out-of-Distribution Samples.
+    """
+
+    title = "Mahalanobis"
+    origin = "paper"
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Fit class means and the shared covariance on the training rows."""
+        fitted = fit_gaussians(outputs.of("train").penultimate, outputs.data.train.labels)
+        self.centre_, self.whitening_, self.means_ = fitted.centre, fitted.whitening, fitted.means
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the smallest squared distance."""
+        gaussians = Gaussians(self.centre_, self.whitening_, self.means_)
+        uncertainty = gaussians.squared_distances(outputs.penultimate).min(axis=1)
+        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)

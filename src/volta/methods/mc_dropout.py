@@ -1,0 +1,48 @@
+"""MC Dropout: the mean softmax of several passes with dropout on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.seeding import rng
+from volta.core.types import Array, FitData, Prediction
+from volta.methods.base import Method
+from volta.methods.scores import entropy, softmax
+from volta.networks.trainer import Trainer
+
+
+@dataclass
+class McDropout(Method):
+    """p = (1/T) Σ_t softmax(l_t) over T passes with dropout on; u = entropy of p.
+
+    Masks are drawn from the run's seed, so that the same rows in the same order give the same prediction.
+    Reference: Gal & Ghahramani (2016), Dropout as a Bayesian Approximation.
+
+    Parameters
+    ----------
+    dropout
+        Rate in training and at test.
+    n_passes
+        T.
+    """
+
+    title = "MC Dropout"
+    origin = "paper"
+
+    dropout: float = 0.2
+    n_passes: int = 10
+
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        self.network_ = trainer.network(data, dropout=self.dropout)
+        self.seed_ = trainer.seed
+
+    def _predict(self, inputs: Array) -> Prediction:
+        passes = [
+            softmax(self.network_.sample_logits(inputs, rng(self.seed_, "mc_dropout", index)))
+            for index in range(self.n_passes)
+        ]
+        probs = np.mean(passes, axis=0)
+        uncertainty = entropy(probs)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)

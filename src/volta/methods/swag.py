@@ -1,0 +1,119 @@
+"""SWAG: networks drawn from a Gaussian around the weights that SGD visits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from volta.core.seeding import rng
+from volta.core.types import Array, FitData, Prediction
+from volta.methods.base import Method
+from volta.methods.scores import entropy, softmax
+from volta.networks.network import Network
+from volta.networks.protocols import baseline_setup
+from volta.networks.recipe import Recipe
+from volta.networks.rows import Rows
+from volta.networks.trainer import Trainer
+from volta.networks.training import EVAL_BATCH
+
+Weights = NDArray[np.float32]
+
+
+@dataclass
+class Swag(Method):
+    """p = (1/S) Σ_s softmax(l(θ_s)), θ_s drawn around the mean of the weights SGD visits; u = entropy of p.
+
+    From the shared network, SGD with momentum 0.9 visits one θ an epoch. With their mean θ̄, the diagonal variance σ²
+    and the last R deviations D from the running mean, θ_s = θ̄ + σ ⊙ a/√2 + D b/√(2(R − 1)) with standard normal a and
+    b. BatchNorm statistics, where there are any, are computed anew on the training rows for each θ_s.
+    Reference: Maddox et al. (2019), A Simple Baseline for Bayesian Uncertainty in Deep Learning.
+    """
+
+    title = "SWAG"
+    origin = "paper"
+
+    n_epochs: int = 20
+    lr: float = 1e-3
+    rank: int = 20
+    n_samples: int = 10
+
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        network = trainer.network(data)
+        _, recipe = baseline_setup(data, trainer.protocol)
+        sgd = Recipe("sgd", self.lr, 1e-4, "constant", recipe.batch_size, max_epochs=self.n_epochs, patience=None)
+        states = trainer.snapshots(network, data, sgd)
+        names = [name for name, _ in network.classifier.named_parameters()]
+        visited = np.stack([_flatten(state, names) for state in states])
+        moments = Moments.of(visited, self.rank)
+        self.networks_ = [
+            _with_weights(network, names, moments.draw(rng(trainer.seed, "swag", index)), data)
+            for index in range(self.n_samples)
+        ]
+
+    def _predict(self, inputs: Array) -> Prediction:
+        probs = np.mean([softmax(network.outputs(inputs).logits) for network in self.networks_], axis=0)
+        uncertainty = entropy(probs)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean (P,), standard deviation (P,) and deviations (R, P) of the visited weights."""
+
+    mean: Weights
+    std: Weights
+    deviations: Weights
+
+    @classmethod
+    def of(cls, visited: Weights, rank: int) -> Moments:
+        """Return the moments of (T, P) visited weights, with the last ``rank`` deviations from the running mean."""
+        counts = np.arange(1, len(visited) + 1, dtype=np.float64)[:, None]
+        running = np.cumsum(visited, axis=0, dtype=np.float64) / counts
+        variance = np.maximum(np.mean(visited.astype(np.float64) ** 2, axis=0) - running[-1] ** 2, 0.0)
+        deviations = (visited - running)[-rank:]
+        return cls(running[-1].astype(np.float32), np.sqrt(variance).astype(np.float32), deviations.astype(np.float32))
+
+    def draw(self, random: np.random.Generator) -> Weights:
+        """Return one draw of the weights."""
+        diagonal = self.std * random.standard_normal(len(self.mean), dtype=np.float32) / np.sqrt(2.0)
+        rank = len(self.deviations)
+        low_rank = random.standard_normal(rank, dtype=np.float32) @ self.deviations / np.sqrt(2.0 * max(1, rank - 1))
+        return np.asarray(self.mean + diagonal + low_rank, dtype=np.float32)
+
+
+def _flatten(state: dict[str, torch.Tensor], names: list[str]) -> Weights:
+    return np.concatenate([state[name].cpu().numpy().ravel() for name in names])
+
+
+def _with_weights(network: Network, names: list[str], weights: Weights, data: FitData) -> Network:
+    """Return a copy of ``network`` with the given flat weights and BatchNorm statistics to match."""
+    classifier = network.copy()
+    parameters = dict(classifier.named_parameters())
+    start = 0
+    with torch.no_grad():
+        for name in names:
+            size = parameters[name].numel()
+            part = torch.from_numpy(weights[start : start + size]).view(parameters[name].shape)
+            parameters[name].copy_(part)
+            start += size
+    refreshed = replace(network, classifier=classifier)
+    _refresh_batch_norm(refreshed, data)
+    return refreshed
+
+
+@torch.no_grad()
+def _refresh_batch_norm(network: Network, data: FitData) -> None:
+    layers = [layer for layer in network.classifier.modules() if isinstance(layer, nn.BatchNorm2d)]
+    if not layers:
+        return
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None
+        layer.train()
+    for batch in Rows(data.train.inputs, network.device).batches(EVAL_BATCH // 8):
+        network.classifier.body(batch)
+    network.classifier.eval()

@@ -1,0 +1,34 @@
+"""Taylor-Sensus: cross-entropy with a penalty on the variance of the logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from volta.core.types import Array, FitData, Prediction
+from volta.methods.base import Method
+from volta.methods.scores import entropy, softmax
+from volta.networks.heads import Linear
+from volta.networks.objectives import VariancePenalty
+from volta.networks.protocols import baseline_setup
+from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import Trainer
+
+
+@dataclass
+class TaylorSensus(Method):
+    """Trained with cross-entropy + weight · mean_i Var_k(l_ik); p = softmax(l); u = entropy of p."""
+
+    title = "Taylor-Sensus"
+    origin = "paper"
+
+    weight: float = 0.1
+
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        body, recipe = baseline_setup(data, trainer.protocol)
+        spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
+        self.network_ = trainer.train(spec, data, recipe, VariancePenalty(self.weight))
+
+    def _predict(self, inputs: Array) -> Prediction:
+        probs = softmax(self.network_.outputs(inputs).logits)
+        uncertainty = entropy(probs)
+        return Prediction(probs, uncertainty, ood_score=uncertainty)
