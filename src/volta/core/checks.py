@@ -1,0 +1,215 @@
+"""Checks of arguments: each returns the array to use or raises ``InputError`` naming the first bad row."""
+
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.errors import InputError
+
+Floats = NDArray[np.floating[Any]]
+
+# Small enough for a chunk and its float64 copy to stay in cache, large enough to hide the cost of a call.
+CHUNK_ELEMENTS = 1 << 17
+
+
+def sum_tolerance(dtype: np.dtype[Any], n_classes: int) -> float:
+    """Return how far from 1 a row of probabilities may sum: max(100, K) · eps(dtype), within [1e-6, 1e-2].
+
+    K float32 terms divided by their own float32 sum are off by at most about K · eps.
+    """
+    eps = float(np.finfo(dtype).eps)
+    return min(1e-2, max(1e-6, max(100, n_classes) * eps))
+
+
+def check_probs(probs: ArrayLike, name: str = "probs") -> Floats:
+    """Return `probs` as an (n_samples, n_classes) float array whose rows are probability vectors.
+
+    The array is read in row chunks and never copied when it is float32 or float64 already.
+    """
+    array = as_prob_array(probs, name)
+    for _ in checked_row_chunks(array, name):
+        pass
+    return array
+
+
+def as_prob_array(probs: ArrayLike, name: str = "probs") -> Floats:
+    """Return `probs` as a two-dimensional real float array; the values are left to `checked_row_chunks`."""
+    array = _as_real(probs, name)
+    if array.ndim != 2:
+        hint = "; for two classes pass np.column_stack([1 - p, p])" if array.ndim == 1 else ""
+        raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes){hint}")
+    if array.size == 0:
+        raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one class")
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8 or not array.dtype.isnative:
+        return array.astype(np.float64)
+    return array
+
+
+def checked_row_chunks(array: Floats, name: str = "probs") -> Iterator[tuple[slice, Floats]]:
+    """Yield (rows, contiguous chunk) over a probability array, each chunk checked while it is in cache.
+
+    A chunk is float32 or float64; half-precision input is widened chunk by chunk.
+    """
+    n_samples, n_classes = array.shape
+    tolerance = sum_tolerance(array.dtype, n_classes)
+    step = max(1, CHUNK_ELEMENTS // n_classes)
+    working = np.dtype(np.float32) if array.dtype.itemsize < 4 else array.dtype
+    for start in range(0, n_samples, step):
+        rows = slice(start, min(start + step, n_samples))
+        chunk = np.ascontiguousarray(array[rows], dtype=working)
+        sums = np.einsum("ij->i", chunk)
+        # Comparisons are written so that NaN fails them.
+        if not (chunk.min() >= 0 and abs(sums.max() - 1) <= tolerance and abs(sums.min() - 1) <= tolerance):
+            _raise_for_probs(chunk, start, tolerance, name)
+        yield rows, chunk
+
+
+def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> None:
+    sums = np.einsum("ij->i", chunk)
+    bad_value: NDArray[np.bool_] = ~np.all(chunk >= 0, axis=1)
+    bad = bad_value | ~(np.abs(sums - 1) <= tolerance)
+    row = int(np.argmax(bad))
+    where = f"{name} row {start + row}"
+    if np.isnan(chunk[row]).any():
+        column = int(np.argmax(np.isnan(chunk[row])))
+        raise InputError(f"{where} holds NaN in column {column}; find what produced it, or drop the row")
+    if bad_value[row]:
+        column = int(np.argmax(~(chunk[row] >= 0)))
+        raise InputError(
+            f"{where} holds {chunk[row, column]:.6g} in column {column}; pass probabilities, not logits"
+        )
+    total = float(chunk[row].sum(dtype=np.float64))
+    if abs(total - 1) < 0.01:
+        remedy = "divide each row by its sum, in float64"
+    else:
+        remedy = "pass probabilities, not logits"
+    raise InputError(f"{where} sums to {total:.9g} (allowed: 1 ± {tolerance:.2g}); {remedy}")
+
+
+def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.intp]:
+    """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1."""
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,) class indices")
+    if array.size == 0:
+        raise InputError(f"{name} is empty; pass at least one row")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"{name} has dtype {array.dtype}; pass integer class indices ({name}.astype(int))")
+    if array.min() < 0 or array.max() >= n_classes:
+        row = int(np.argmax((array < 0) | (array >= n_classes)))
+        raise InputError(
+            f"{name} row {row} is {array[row]}; with {n_classes} classes they run from 0 to {n_classes - 1}"
+        )
+    return array.astype(np.intp, copy=False)
+
+
+def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]:
+    """Return `scores` as (n_samples,) float64; ±inf is allowed because it orders, NaN is not."""
+    array = _as_real(scores, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), one score a row")
+    if array.size == 0:
+        raise InputError(f"{name} is empty; pass at least one row")
+    values: NDArray[np.float64] = array.astype(np.float64, copy=False)
+    missing = np.isnan(values)
+    if missing.any():
+        raise InputError(
+            f"{name} row {int(np.argmax(missing))} is NaN; a score must order (use inf for «most uncertain»)"
+        )
+    return values
+
+
+def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_]:
+    """Return `correct` as (n_samples,) booleans; integers 0 and 1 are accepted."""
+    array = np.asarray(correct)
+    if array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), True where right")
+    if array.size == 0:
+        raise InputError(f"{name} is empty; pass at least one row")
+    return _as_bool(array, name, "pass predicted == labels")
+
+
+def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
+    """Return `sets` as an (n_samples, n_classes) boolean membership array; 0 and 1 are accepted."""
+    array = np.asarray(sets)
+    if array.ndim != 2:
+        raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes) membership")
+    if array.size == 0:
+        raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one class")
+    return _as_bool(array, name, "pass True where the class is in the set")
+
+
+def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
+    """Return `features` as a finite (n, d) or (n, channels, height, width) numeric array, uncopied.
+
+    Values are read in row chunks, so a memory-mapped array is never loaded whole.
+    """
+    array = _as_real(features, name)
+    if array.ndim not in (2, 4):
+        raise InputError(
+            f"{name} has shape {array.shape}; expected (n_samples, n_features) or "
+            "(n_samples, channels, height, width)"
+        )
+    if array.size == 0:
+        raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one feature")
+    if array.dtype.kind != "f":
+        return array
+    step = max(1, CHUNK_ELEMENTS * array.shape[0] // array.size)
+    for start in range(0, array.shape[0], step):
+        finite = np.isfinite(array[start : start + step])
+        if not finite.all():
+            row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
+            value = array[start + row][~finite[row]].flat[0]
+            raise InputError(f"{name} row {start + row} holds {value}; impute it or drop the row")
+    return array
+
+
+def check_same_length(**arrays: Sized) -> int:
+    """Return the common number of rows of the named arrays."""
+    (first, reference), *others = arrays.items()
+    for name, array in others:
+        if len(array) != len(reference):
+            raise InputError(
+                f"{name} has {len(array)} rows but {first} has {len(reference)}; pass one entry of {name} "
+                f"for each row of {first}"
+            )
+    return len(reference)
+
+
+def check_fraction(value: float, name: str) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    number = float(value)
+    if not 0 < number < 1:
+        raise InputError(f"{name} is {value}; expected a number strictly between 0 and 1")
+    return number
+
+
+def check_count(value: int, name: str) -> int:
+    """Return `value` as a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} is {value!r}; expected an integer of at least 1")
+    return int(value)
+
+
+def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} is not a rectangular array; pass rows of equal length") from error
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{name} has dtype {array.dtype}; pass real numbers")
+    return array
+
+
+def _as_bool(array: NDArray[Any], name: str, remedy: str) -> NDArray[np.bool_]:
+    if array.dtype.kind not in "biu":
+        raise InputError(f"{name} has dtype {array.dtype}; {remedy}, as booleans")
+    if array.dtype.kind == "b":
+        return array
+    if array.min() < 0 or array.max() > 1:
+        outside = ((array < 0) | (array > 1)).reshape(len(array), -1).any(axis=1)
+        row = int(np.argmax(outside))
+        raise InputError(f"{name} row {row} holds a value other than 0 and 1; {remedy}")
+    return array.astype(np.bool_)

@@ -1,0 +1,128 @@
+"""Sums over rows in equal-width bins of each class's probability, gathered in one pass."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import Floats, checked_row_chunks
+from volta.metrics.binning import N_BINS, bin_index, first_bin_limit
+from volta.metrics.rows import paired
+
+_FLUSH_ENTRIES = 1 << 18
+
+
+@dataclass(frozen=True)
+class ClassBins:
+    """Sums over rows i with p_ik in bin b: `count` n_kb, `prob` Σ p_ik, `hits` Σ [y_i = k]; each (K, bins).
+
+    `sum_squares` is Σ_ik p_ik², `true_prob` is Σ_i p_{i,y_i}, `squared_error` is Σ_ik (p_ik − [y_i = k])².
+    """
+
+    count: NDArray[np.float64]
+    prob: NDArray[np.float64]
+    hits: NDArray[np.float64]
+    sum_squares: float
+    true_prob: float
+    squared_error: float
+    n_samples: int
+
+
+class ClassBinCounter:
+    """Gathers `ClassBins` from row chunks.
+
+    At most 14 entries of a row exceed 1/15, so only those are binned one by one; the first bin is what
+    remains of each column.
+    """
+
+    def __init__(self, array: Floats) -> None:
+        self.n_samples, self.n_classes = array.shape
+        self._cells = self.n_classes * N_BINS
+        self._count = np.zeros(self._cells)
+        self._prob = np.zeros(self._cells)
+        self._hits = np.zeros(self._cells)
+        self._low_prob = np.zeros(self.n_classes)
+        self._squares = self._true_prob = self._squared_error = 0.0
+        self._copy = np.empty((0, self.n_classes))
+        self._class_cell = np.empty(0, np.intp)
+        self._pending: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        self._pending_true: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
+        self._n_pending = 0
+
+    def add(self, chunk: Floats, labels: NDArray[np.intp]) -> None:
+        """Count one chunk of rows and its labels."""
+        n_rows = len(chunk)
+        if n_rows > len(self._copy):
+            self._copy = np.empty((n_rows, self.n_classes))
+            self._class_cell = np.tile(np.arange(0, self._cells, N_BINS), n_rows)
+        copy = self._copy[:n_rows]
+        np.copyto(copy, chunk)
+        self._squares += float(np.einsum("ij,ij->", copy, copy))
+        at_label = np.arange(0, chunk.size, self.n_classes) + labels
+        true_prob = subtract_one_hot(copy, at_label)
+        self._true_prob += float(true_prob.sum())
+        self._squared_error += float(np.einsum("ij,ij->", copy, copy))
+        flat = copy.reshape(-1)
+        flat[at_label] = true_prob
+        self._pending_true.append((labels * N_BINS, true_prob))
+
+        high = np.flatnonzero(chunk > first_bin_limit(N_BINS, chunk.dtype))
+        self._pending.append((self._class_cell.take(high), flat.take(high)))
+        self._n_pending += len(high) + n_rows
+        flat[high] = 0.0
+        self._low_prob += np.einsum("ij->j", copy)
+        if self._n_pending > _FLUSH_ENTRIES:
+            self._flush()
+
+    def _flush(self) -> None:
+        cells, prob = _cells_of(self._pending)
+        self._count += np.bincount(cells, minlength=self._cells)
+        self._prob += np.bincount(cells, prob, minlength=self._cells)
+        self._hits += np.bincount(_cells_of(self._pending_true)[0], minlength=self._cells)
+        self._pending.clear()
+        self._pending_true.clear()
+        self._n_pending = 0
+
+    def result(self) -> ClassBins:
+        """Return the sums over every chunk added."""
+        if self._n_pending:
+            self._flush()
+        shape = (self.n_classes, N_BINS)
+        count, prob = self._count.reshape(shape).copy(), self._prob.reshape(shape).copy()
+        count[:, 0] = self.n_samples - count[:, 1:].sum(axis=1)
+        prob[:, 0] = self._low_prob
+        return ClassBins(
+            count,
+            prob,
+            self._hits.reshape(shape).copy(),
+            self._squares,
+            self._true_prob,
+            self._squared_error,
+            self.n_samples,
+        )
+
+
+def _cells_of(
+    pending: list[tuple[NDArray[np.intp], NDArray[np.float64]]],
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    prob = np.concatenate([values for _, values in pending])
+    cells = np.concatenate([class_cell for class_cell, _ in pending])
+    cells += bin_index(prob, N_BINS)
+    return cells, prob
+
+
+def subtract_one_hot(copy: NDArray[np.float64], at_label: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Turn probabilities into p − onehot(y) in place; return the true-class probabilities, (n_rows,)."""
+    flat = copy.reshape(-1)
+    true_prob = flat.take(at_label)
+    flat[at_label] = true_prob - 1.0
+    return true_prob
+
+
+def class_bins(probs: ArrayLike, labels: ArrayLike) -> ClassBins:
+    """Return the per-class bin sums of checked (probs, labels)."""
+    array, checked = paired(probs, labels)
+    counter = ClassBinCounter(array)
+    for rows, chunk in checked_row_chunks(array):
+        counter.add(chunk, checked[rows])
+    return counter.result()

@@ -1,0 +1,59 @@
+"""Prediction sets: the conformal quantile, coverage and size."""
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_fraction, check_labels, check_same_length, check_scores, check_sets
+
+
+def conformal_quantile(scores: ArrayLike, alpha: float) -> float:
+    """Return the split-conformal threshold: the ⌈(n + 1)(1 − α)⌉-th smallest score, inf beyond n.
+
+    α is read as the nearest fraction with a denominator up to 10⁹, so 0.1 is 1/10 and n = 9 gives rank 9.
+    scores: (n_samples,) calibration scores, higher = less conforming.
+    """
+    values = check_scores(scores)
+    level = 1 - Fraction(check_fraction(alpha, "alpha")).limit_denominator(10**9)
+    exact = (len(values) + 1) * level
+    rank = max(1, -(-exact.numerator // exact.denominator))
+    if rank > len(values):
+        return float("inf")
+    return float(np.partition(values, rank - 1)[rank - 1])
+
+
+def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
+    """Share of rows whose set holds the label: (1/n) Σ_i [y_i ∈ C_i].
+
+    sets: (n_samples, n_classes) booleans; labels: (n_samples,).
+    """
+    members = check_sets(sets)
+    checked = check_labels(labels, members.shape[1])
+    check_same_length(sets=members, labels=checked)
+    return float(np.mean(members[np.arange(len(members)), checked]))
+
+
+def set_size(sets: ArrayLike, labels: ArrayLike | None = None) -> float:
+    """Mean number of classes in a set: (1/n) Σ_i |C_i|.
+
+    sets: (n_samples, n_classes) booleans; labels: checked when given, but not used.
+    """
+    members = _members(sets, labels)
+    return int(np.count_nonzero(members)) / len(members)
+
+
+def empty_sets(sets: ArrayLike, labels: ArrayLike | None = None) -> float:
+    """Share of rows with no class in their set: (1/n) Σ_i [C_i = ∅].
+
+    sets: (n_samples, n_classes) booleans; labels: checked when given, but not used.
+    """
+    members = _members(sets, labels)
+    return int(np.count_nonzero(~members.any(axis=1))) / len(members)
+
+
+def _members(sets: ArrayLike, labels: ArrayLike | None) -> NDArray[np.bool_]:
+    members = check_sets(sets)
+    if labels is not None:
+        check_same_length(sets=members, labels=check_labels(labels, members.shape[1]))
+    return members

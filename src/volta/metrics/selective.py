@@ -1,0 +1,191 @@
+"""Selective prediction: the risk of the most certain rows, exact when scores tie."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_correct, check_same_length, check_scores
+
+
+@dataclass(frozen=True)
+class RiskSteps:
+    """Rows in order of certainty, one entry per distinct score.
+
+    `ends`: rows with at most this score; `errors`: wrong rows among them; both (n_distinct,). Between two
+    ends the expected number of errors over random orders of the tied rows is linear.
+    """
+
+    ends: NDArray[np.intp]
+    errors: NDArray[np.intp]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.ends[-1])
+
+    @property
+    def error_rate(self) -> float:
+        """Share of wrong rows."""
+        return int(self.errors[-1]) / self.n_samples
+
+    @cached_property
+    def group_sums(self) -> NDArray[np.float64]:
+        """Return for each distinct score the sum of the risks at the coverages of its rows.
+
+        After s rows with E errors, g tied rows with e errors add Σ_j (E + e·j/g) / (s + j)
+        = e + (E − s·e/g) · Σ_j 1/(s + j), j = 1 … g.
+        """
+        n = self.n_samples
+        if len(self.ends) == n:
+            return self.errors / self.ends
+        starts = np.concatenate([[0], self.ends[:-1]])
+        errors_before = np.concatenate([[0], self.errors[:-1]])
+        errors = self.errors - errors_before
+        rate = errors / (self.ends - starts)
+        inverse_ranks = np.add.reduceat(1.0 / np.arange(1, n + 1), starts)
+        sums: NDArray[np.float64] = errors + (errors_before - starts * rate) * inverse_ranks
+        return sums
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """`coverage` i/n and `risk` among the i most certain rows, i = 1 … n; both (n_samples,)."""
+
+    coverage: NDArray[np.float64]
+    risk: NDArray[np.float64]
+
+
+def risk_steps(uncertainty: ArrayLike, correct: ArrayLike) -> RiskSteps:
+    """Return the cumulative errors in order of certainty from checked arguments."""
+    scores, right = check_scores(uncertainty, "uncertainty"), check_correct(correct)
+    check_same_length(uncertainty=scores, correct=right)
+    return steps_of(np.sort(scores), scores, right)
+
+
+def steps_of(
+    ordered: NDArray[np.float64], scores: NDArray[np.float64], correct: NDArray[np.bool_]
+) -> RiskSteps:
+    """Return the steps given the sorted scores, the scores and correctness in row order.
+
+    Only the rarer of right and wrong rows is placed among the sorted scores: cheaper than an argsort.
+    """
+    n = len(ordered)
+    ends = np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, n)
+    wrong_is_rare = 2 * np.count_nonzero(correct) >= n
+    rare = np.sort(scores[~correct if wrong_is_rare else correct])
+    at_tie_start = np.searchsorted(ordered, rare, side="left")
+    rare_before_end = np.cumsum(np.bincount(at_tie_start, minlength=n))[ends - 1]
+    return RiskSteps(ends, rare_before_end if wrong_is_rare else ends - rare_before_end)
+
+
+def aurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Area under the risk-coverage curve.
+
+    (1/n) Σ_i (errors among the i most certain rows) / i; rows of equal score share the mean of their errors,
+    which is the expected value over their random orders.
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return aurc_of(risk_steps(uncertainty, correct))
+
+
+def eaurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Excess AURC: AURC minus the AURC of the perfect order, all m wrong rows last.
+
+    AURC − (1/n) Σ_{j=1..m} j / (n − m + j), the empirical optimum and not its closed-form limit.
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return eaurc_of(risk_steps(uncertainty, correct))
+
+
+def eaurc_paper(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Excess AURC as the VOLTA paper prints it: AURC − err · (1 − err); it can be negative.
+
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return eaurc_paper_of(risk_steps(uncertainty, correct))
+
+
+def selective_auc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Area under the accuracy-coverage curve: 1 − AURC.
+
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return 1 - aurc(uncertainty, correct)
+
+
+def risk_at_80(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Risk at 80 % coverage: the share of errors among the ⌈0.8 n⌉ most certain rows, ties as in `aurc`.
+
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return risk_at_80_of(risk_steps(uncertainty, correct))
+
+
+def coverage_at_5(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Coverage at 5 % risk: the largest i/n whose i most certain rows have risk ≤ 0.05, or 0 if none.
+
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    return coverage_at_5_of(risk_steps(uncertainty, correct))
+
+
+def risk_coverage_curve(uncertainty: ArrayLike, correct: ArrayLike) -> RiskCoverage:
+    """Return the risk at each coverage i/n, whose mean is `aurc`.
+
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    """
+    steps = risk_steps(uncertainty, correct)
+    rank = np.arange(1, steps.n_samples + 1)
+    errors = np.interp(rank, np.concatenate([[0], steps.ends]), np.concatenate([[0], steps.errors]))
+    return RiskCoverage(coverage=rank / steps.n_samples, risk=errors / rank)
+
+
+def aurc_of(steps: RiskSteps) -> float:
+    """Return the AURC of `steps`."""
+    return float(np.sum(steps.group_sums)) / steps.n_samples
+
+
+def eaurc_of(steps: RiskSteps) -> float:
+    """Return the excess AURC of `steps`."""
+    n, n_wrong = steps.n_samples, int(steps.errors[-1])
+    best = np.zeros(n)
+    best[n - n_wrong :] = np.arange(1, n_wrong + 1) / np.arange(n - n_wrong + 1, n + 1)
+    if len(steps.ends) < n:
+        best = np.add.reduceat(best, np.concatenate([[0], steps.ends[:-1]]))
+    # No order beats the perfect one; a negative sum is rounding.
+    return max(0.0, float(np.sum(steps.group_sums - best)) / n)
+
+
+def eaurc_paper_of(steps: RiskSteps) -> float:
+    """Return the paper's excess AURC of `steps`."""
+    return aurc_of(steps) - steps.error_rate * (1 - steps.error_rate)
+
+
+def risk_at_80_of(steps: RiskSteps) -> float:
+    """Return the risk at 80 % coverage of `steps`."""
+    rank = -(-4 * steps.n_samples // 5)
+    start, errors_before, size, errors = _group(steps, int(np.searchsorted(steps.ends, rank)))
+    return (errors_before + errors * (rank - start) / size) / rank
+
+
+def coverage_at_5_of(steps: RiskSteps) -> float:
+    """Return the coverage at 5 % risk of `steps`, in exact integer arithmetic.
+
+    Past the last distinct score at which 20 · errors ≤ rows, the limit may fall inside the next tie:
+    20 (E + e·j/g) ≤ s + j.
+    """
+    within = np.flatnonzero(20 * steps.errors <= steps.ends)
+    last = int(within[-1]) if len(within) else -1
+    covered = int(steps.ends[last]) if last >= 0 else 0
+    if last + 1 < len(steps.ends):
+        start, errors_before, size, errors = _group(steps, last + 1)
+        covered += size * (start - 20 * errors_before) // (20 * errors - size)
+    return covered / steps.n_samples
+
+
+def _group(steps: RiskSteps, index: int) -> tuple[int, int, int, int]:
+    start = int(steps.ends[index - 1]) if index else 0
+    errors_before = int(steps.errors[index - 1]) if index else 0
+    return start, errors_before, int(steps.ends[index]) - start, int(steps.errors[index]) - errors_before
