@@ -15,7 +15,8 @@ _FEW_CLASSES = 32
 class Rows:
     """For each row `confidence` = max_k p_k, `correct` = [argmax_k p_k = y], `true_prob` = p_y.
 
-    The predicted class is the lowest index among equal maxima. Floats keep the dtype of the input. Each (n_samples,).
+    The predicted class is the lowest index among equal maxima. Floats keep the dtype of the input.
+    Each array is (n_samples,).
     """
 
     confidence: Floats

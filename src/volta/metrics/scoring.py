@@ -57,7 +57,7 @@ def nll_of(true_prob: Floats) -> float:
     if floored:
         warnings.warn(
             f"{floored} of {len(values)} rows give their true class a probability below "
-            f"{SMALLEST_NORMAL:.3g} and count 708.4 each in nll; compute probabilities in float64 to avoid underflow",
+            f"{SMALLEST_NORMAL:.3g} and count 708.4 each in nll; compute them in float64 to avoid underflow",
             FlooredProbabilityWarning,
             stacklevel=3,
         )

@@ -37,15 +37,19 @@ class RiskSteps:
         After s rows with E errors, g tied rows with e errors add Σ_j (E + e·j/g) / (s + j)
         = e + (E − s·e/g) · Σ_j 1/(s + j), j = 1 … g.
         """
-        n = self.n_samples
-        if len(self.ends) == n:
-            return self.errors / self.ends
-        starts = np.concatenate([[0], self.ends[:-1]])
-        errors_before = np.concatenate([[0], self.errors[:-1]])
-        errors = self.errors - errors_before
-        rate = errors / (self.ends - starts)
-        inverse_ranks = np.add.reduceat(1.0 / np.arange(1, n + 1), starts)
-        sums: NDArray[np.float64] = errors + (errors_before - starts * rate) * inverse_ranks
+        sums: NDArray[np.float64] = self.errors / self.ends
+        if len(self.ends) == self.n_samples:
+            return sums
+        sizes = np.diff(self.ends, prepend=0)
+        tied = np.flatnonzero(sizes > 1)
+        ends, sizes = self.ends[tied], sizes[tied]
+        starts = ends - sizes
+        errors_before = np.where(tied > 0, self.errors[tied - 1], 0)
+        errors = self.errors[tied] - errors_before
+        inverse = np.arange(1, self.n_samples + 2, dtype=np.float64)
+        np.reciprocal(inverse, out=inverse)
+        inverse_ranks = np.add.reduceat(inverse, np.column_stack([starts, ends]).reshape(-1))[::2]
+        sums[tied] = errors + (errors_before - starts * (errors / sizes)) * inverse_ranks
         return sums
 
 
@@ -76,8 +80,11 @@ def steps_of(
     wrong_is_rare = 2 * np.count_nonzero(correct) >= n
     rare = np.sort(scores[~correct if wrong_is_rare else correct])
     at_tie_start = np.searchsorted(ordered, rare, side="left")
-    rare_before_end = np.cumsum(np.bincount(at_tie_start, minlength=n))[ends - 1]
-    return RiskSteps(ends, rare_before_end if wrong_is_rare else ends - rare_before_end)
+    rare_up_to = np.bincount(at_tie_start, minlength=n)
+    np.cumsum(rare_up_to, out=rare_up_to)
+    if len(ends) < n:
+        rare_up_to = rare_up_to[ends - 1]
+    return RiskSteps(ends, rare_up_to if wrong_is_rare else ends - rare_up_to)
 
 
 def aurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
@@ -151,11 +158,12 @@ def eaurc_of(steps: RiskSteps) -> float:
     """Return the excess AURC of `steps`."""
     n, n_wrong = steps.n_samples, int(steps.errors[-1])
     best = np.zeros(n)
-    best[n - n_wrong :] = np.arange(1, n_wrong + 1) / np.arange(n - n_wrong + 1, n + 1)
+    np.divide(np.arange(1, n_wrong + 1), np.arange(n - n_wrong + 1, n + 1), out=best[n - n_wrong :])
     if len(steps.ends) < n:
         best = np.add.reduceat(best, np.concatenate([[0], steps.ends[:-1]]))
+    np.subtract(steps.group_sums, best, out=best)
     # No order beats the perfect one; a negative sum is rounding.
-    return max(0.0, float(np.sum(steps.group_sums - best)) / n)
+    return max(0.0, float(np.sum(best)) / n)
 
 
 def eaurc_paper_of(steps: RiskSteps) -> float:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import check_same_length, check_scores, checked_row_chunks
+from volta.core.checks import Floats, check_same_length, check_scores, check_sets, checked_row_chunks
+from volta.core.errors import InputError
 from volta.metrics import calibration, conformal, selective
 from volta.metrics.binning import N_BINS
 from volta.metrics.brierscore import decompose
@@ -39,29 +40,47 @@ def report(  # noqa: PLR0917
     if id_ood_score is not None:
         id_scores = check_scores(id_ood_score, "id_ood_score")
         check_same_length(probs=array, id_ood_score=id_scores)
+    members = None if sets is None else _checked_sets(sets, array)
     ood_scores = {name: check_scores(values, f"ood[{name!r}]") for name, values in (ood or {}).items()}
-    rows, classes = empty_rows(array), ClassBinCounter(array)
-    for part, chunk in checked_row_chunks(array):
-        fill_rows(rows, part, chunk, checked[part])
-        classes.add(chunk, checked[part])
-
-    ordered = np.sort(scores)
+    rows, classes = _scan(array, checked)
+    correct = rows.correct
     test = {
-        "accuracy": float(np.mean(rows.correct)),
+        "accuracy": float(np.mean(correct)),
         "nll": nll_of(rows.true_prob),
-        **_probability_metrics(rows, classes.result()),
-        **_selective_metrics(selective.steps_of(ordered, scores, rows.correct)),
+        **_probability_metrics(rows, classes),
     }
-    if sets is not None:
-        test["coverage"] = conformal.coverage(sets, checked)
-        test["set_size"] = conformal.set_size(sets, checked)
-        test["empty_sets"] = conformal.empty_sets(sets, checked)
+    # The per-row floats are not needed any more, and the sorts below set the peak of memory.
+    del rows, classes
+    ordered = np.sort(scores)
+    test |= _selective_metrics(selective.steps_of(ordered, scores, correct))
+    if members is not None:
+        test["coverage"] = conformal.coverage(members, checked)
+        test["set_size"] = conformal.set_size(members)
+        test["empty_sets"] = conformal.empty_sets(members)
     result = {"test": test}
     if ood_scores:
         id_ordered = ordered if id_ood_score is None else np.sort(id_scores)
         for name, values in ood_scores.items():
             result[f"ood:{name}"] = detection_of(id_ordered, np.sort(values))
     return result
+
+
+def _scan(array: Floats, labels: NDArray[np.intp]) -> tuple[Rows, ClassBins]:
+    rows, counter = empty_rows(array), ClassBinCounter(array)
+    for part, chunk in checked_row_chunks(array):
+        fill_rows(rows, part, chunk, labels[part])
+        counter.add(chunk, labels[part])
+    return rows, counter.result()
+
+
+def _checked_sets(sets: ArrayLike, probs: Floats) -> NDArray[np.bool_]:
+    members = check_sets(sets)
+    check_same_length(probs=probs, sets=members)
+    if members.shape[1] != probs.shape[1]:
+        raise InputError(
+            f"sets has {members.shape[1]} classes but probs has {probs.shape[1]}; pass one column a class"
+        )
+    return members
 
 
 def _probability_metrics(rows: Rows, classes: ClassBins) -> dict[str, float]:

@@ -1,0 +1,95 @@
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+
+from volta import metrics
+
+NAMES = [
+    "accuracy",
+    "nll",
+    "brier",
+    "brier_reliability",
+    "brier_resolution",
+    "brier_uncertainty",
+    "brier_residual",
+    "ece",
+    "mce",
+    "ece_equal_mass",
+    "ece_classwise",
+    "aurc",
+    "eaurc",
+    "eaurc_paper",
+    "selective_auc",
+    "risk_at_80",
+    "coverage_at_5",
+    "auroc",
+    "aupr_out",
+    "aupr_in",
+    "fpr95",
+    "fpr95_id",
+    "coverage",
+    "set_size",
+    "empty_sets",
+    "latency_ms",
+    "latency_p95_ms",
+    "size_mb",
+    "peak_mb",
+    "train_s",
+]
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def test_names_are_the_fixed_ones():
+    assert list(metrics.METRICS) == NAMES
+    assert all(name == metric.name for name, metric in metrics.METRICS.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_function_stands_under_its_name_and_takes_what_it_needs(name):
+    metric = metrics.METRICS[name]
+    if metric.family == "efficiency":
+        assert metric.function is None
+        return
+    assert metric.function is getattr(metrics, name)
+    assert name in metrics.__all__
+    assert tuple(inspect.signature(metric.function).parameters)[: len(metric.needs)] == metric.needs
+
+
+def test_rows_are_frozen_and_text_is_complete():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        metrics.METRICS["ece"].name = "other"
+    for row in metrics.describe():
+        assert all(isinstance(value, str) and value and "\n" not in value for value in row.values())
+
+
+def test_directions():
+    up = {name for name, metric in metrics.METRICS.items() if metric.higher_is_better}
+    neither = {name for name, metric in metrics.METRICS.items() if metric.higher_is_better is None}
+    assert up == {
+        "accuracy",
+        "brier_resolution",
+        "selective_auc",
+        "coverage_at_5",
+        "auroc",
+        "aupr_out",
+        "aupr_in",
+    }
+    assert neither == {"brier_uncertainty", "brier_residual", "coverage"}
+    assert [metrics.METRICS[n].direction for n in ("accuracy", "ece", "coverage")] == ["↑", "↓", "–"]
+
+
+def test_page_holds_the_table():
+    lines = ["| name | | needs | formula | convention | elsewhere |", "|---|---|---|---|---|---|"]
+    for row in metrics.describe():
+        cells = [
+            f"`{row['name']}`",
+            row["direction"],
+            row["needs"],
+            row["formula"],
+            row["convention"],
+            row["others"],
+        ]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")
