@@ -141,6 +141,16 @@ def test_bins_are_left_open_at_every_edge(n_bins):
         assert float(limit) <= 1 / n_bins < float(above)
 
 
+@pytest.mark.parametrize("n_bins", [1, 3, 10, 15, 17, 100, 1000])
+def test_float32_values_fall_in_the_same_bins_as_in_float64(n_bins):
+    near = bin_edges(n_bins).astype(np.float32)
+    values = np.concatenate([near, np.nextafter(near, np.float32(0)), np.nextafter(near[:-1], np.float32(2))])
+    values = np.concatenate([values, np.random.default_rng(0).random(1000, dtype=np.float32)])
+    expected = np.maximum(np.searchsorted(bin_edges(n_bins), values.astype(np.float64), side="left") - 1, 0)
+    assert np.array_equal(bin_index(values, n_bins), expected)
+    assert np.array_equal(bin_index(values.astype(np.float64), n_bins), expected)
+
+
 def test_memory_order_and_half_precision_do_not_matter():
     probs, labels = softmax_sample(300, 7, seed=2)
     assert metrics.brier(np.asfortranarray(probs), labels) == metrics.brier(probs, labels)

@@ -16,19 +16,21 @@ def bin_edges(n_bins: int) -> NDArray[np.float64]:
 def bin_index(values: Floats, n_bins: int) -> NDArray[np.intp]:
     """Return for each value in [0, 1] the j with edge_j < value ≤ edge_{j+1}; j = 0 also holds value 0.
 
-    ⌈value · n_bins⌉ − 1 can be one off where the product rounds, so it is compared with the edges.
+    ⌈value · n_bins⌉ − 1 can be one off where the product rounds, so it is compared with the edges; the
+    product of a float32 and n_bins < 2²⁰ is exact in float64 and needs no comparison.
     A value above 1 by rounding of the input counts in the last bin. values: (n,); result: (n,).
     """
-    edges = bin_edges(n_bins)
     exact: NDArray[np.float64] = values.astype(np.float64, copy=False)
     scaled = exact * n_bins
     np.ceil(scaled, out=scaled)
     scaled -= 1
     np.clip(scaled, 0, n_bins - 1, out=scaled)
     index = scaled.astype(np.intp)
-    index -= exact <= edges.take(index)
-    index += exact > edges.take(index + 1)
-    np.clip(index, 0, n_bins - 1, out=index)
+    if values.dtype.itemsize > 4 or n_bins >= 1 << 20:
+        edges = bin_edges(n_bins)
+        index -= exact <= edges.take(index)
+        index += exact > edges.take(index + 1)
+        np.clip(index, 0, n_bins - 1, out=index)
     return index
 
 

@@ -74,9 +74,10 @@ def ece_classwise(probs: ArrayLike, labels: ArrayLike) -> float:
 def bins_of(rows: Rows, n_bins: int) -> ReliabilityBins:
     """Return the non-empty reliability bins of scanned rows."""
     index = bin_index(rows.confidence, n_bins)
-    count = np.bincount(index, minlength=n_bins)
     confidence = np.bincount(index, rows.confidence, minlength=n_bins)
-    hits = np.bincount(index[rows.correct], minlength=n_bins)
+    index += n_bins * rows.correct
+    misses, hits = np.bincount(index, minlength=2 * n_bins).reshape(2, n_bins)
+    count = misses + hits
     filled = count > 0
     edges = bin_edges(n_bins)
     return ReliabilityBins(

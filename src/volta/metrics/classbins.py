@@ -9,7 +9,7 @@ from volta.core.checks import Floats, checked_row_chunks
 from volta.metrics.binning import N_BINS, bin_index, first_bin_limit
 from volta.metrics.rows import paired
 
-_FLUSH_ENTRIES = 1 << 18
+_FLUSH_ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True)
