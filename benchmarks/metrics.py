@@ -31,9 +31,7 @@ Call = Callable[[], object]
 def make_case(n_samples: int, n_classes: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     logits = 3 * rng.standard_normal((n_samples, n_classes), dtype=np.float32)
-    labels = np.where(
-        rng.random(n_samples) < 0.8, logits.argmax(axis=1), rng.integers(0, n_classes, n_samples)
-    )
+    labels = np.where(rng.random(n_samples) < 0.8, logits.argmax(axis=1), rng.integers(0, n_classes, n_samples))
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=1, keepdims=True)
     uncertainty = 1 - logits.max(axis=1).astype(np.float64)
@@ -117,14 +115,9 @@ def peak_bytes(call: Call) -> int:
 
 def print_row(name: str, times: dict[str, float], extra: float) -> None:
     peers = {peer: seconds for peer, seconds in times.items() if peer != "volta"}
-    cells = [
-        f"{peers[peer] * 1e3:11.1f}" if peer in peers else f"{'-':>11}"
-        for peer in ("sklearn", "torchmetrics")
-    ]
+    cells = [f"{peers[peer] * 1e3:11.1f}" if peer in peers else f"{'-':>11}" for peer in ("sklearn", "torchmetrics")]
     ratio = f"{min(peers.values()) / times['volta']:7.1f}x" if peers else f"{'-':>8}"
-    print(
-        f"{name:20}{times['volta'] * 1e3:10.1f}{cells[0]}{cells[1]:>14}{ratio:>10}{extra:10.2f}x", flush=True
-    )
+    print(f"{name:20}{times['volta'] * 1e3:10.1f}{cells[0]}{cells[1]:>14}{ratio:>10}{extra:10.2f}x", flush=True)
 
 
 def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
@@ -139,9 +132,7 @@ def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
             continue
         arguments = [case[need] for need in metric.needs]
 
-        def call(
-            function: Callable[..., float] = metric.function, arguments: list[np.ndarray] = arguments
-        ) -> float:
+        def call(function: Callable[..., float] = metric.function, arguments: list[np.ndarray] = arguments) -> float:
             return function(*arguments)
 
         times = best_times({"volta": call, **peers.get(name, {})}, repeats)
@@ -162,9 +153,7 @@ def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()

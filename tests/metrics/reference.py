@@ -9,8 +9,7 @@ import numpy as np
 def aurc_over_all_orders(uncertainty, correct):
     """Mean AURC over every order of the rows that is sorted by uncertainty."""
     groups = [
-        [i for i, u in enumerate(uncertainty) if u == value]
-        for value in sorted(set(np.asarray(uncertainty).tolist()))
+        [i for i, u in enumerate(uncertainty) if u == value] for value in sorted(set(np.asarray(uncertainty).tolist()))
     ]
     areas = []
     for order in itertools.product(*(itertools.permutations(group) for group in groups)):

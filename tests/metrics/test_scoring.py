@@ -18,9 +18,7 @@ def softmax_sample(n_samples, n_classes, seed, dtype=np.float64):
     logits = 2 * rng.standard_normal((n_samples, n_classes))
     probs = np.exp(logits)
     probs /= probs.sum(axis=1, keepdims=True)
-    labels = np.where(
-        rng.random(n_samples) < 0.7, logits.argmax(axis=1), rng.integers(0, n_classes, n_samples)
-    )
+    labels = np.where(rng.random(n_samples) < 0.7, logits.argmax(axis=1), rng.integers(0, n_classes, n_samples))
     return probs.astype(dtype), labels
 
 
@@ -47,9 +45,7 @@ def test_agrees_with_scikit_learn(n_samples, n_classes, dtype):
         assert metrics.brier(probs, labels) == pytest.approx(brier, abs=tolerance)
     onehot = np.eye(n_classes)[labels]
     assert metrics.brier(probs, labels) == pytest.approx(np.sum((exact - onehot) ** 2) / n_samples, abs=1e-12)
-    assert metrics.nll(probs, labels) == pytest.approx(
-        -np.mean(np.log(exact[np.arange(n_samples), labels])), abs=1e-12
-    )
+    assert metrics.nll(probs, labels) == pytest.approx(-np.mean(np.log(exact[np.arange(n_samples), labels])), abs=1e-12)
 
 
 def test_binary_brier_is_twice_scikit_learns():

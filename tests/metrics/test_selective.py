@@ -33,9 +33,7 @@ def test_aurc_is_the_mean_over_all_orders_of_tied_rows(case):
 @given(selections(max_rows=60))
 def test_agrees_with_exact_fractions(case):
     for name in ("aurc", "eaurc", "risk_at_80"):
-        assert getattr(metrics, name)(*case) == pytest.approx(
-            float(getattr(reference, name)(*case)), abs=1e-12
-        )
+        assert getattr(metrics, name)(*case) == pytest.approx(float(getattr(reference, name)(*case)), abs=1e-12)
     assert metrics.coverage_at_5(*case) == float(reference.coverage_at_5(*case))
 
 

@@ -77,14 +77,9 @@ def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> 
         raise InputError(f"{where} holds NaN in column {column}; find what produced it, or drop the row")
     if bad_value[row]:
         column = int(np.argmax(~(chunk[row] >= 0)))
-        raise InputError(
-            f"{where} holds {chunk[row, column]:.6g} in column {column}; pass probabilities, not logits"
-        )
+        raise InputError(f"{where} holds {chunk[row, column]:.6g} in column {column}; pass probabilities, not logits")
     total = float(chunk[row].sum(dtype=np.float64))
-    if abs(total - 1) < 0.01:
-        remedy = "divide each row by its sum, in float64"
-    else:
-        remedy = "pass probabilities, not logits"
+    remedy = "divide each row by its sum, in float64" if abs(total - 1) < 0.01 else "pass probabilities, not logits"
     raise InputError(f"{where} sums to {total:.9g} (allowed: 1 ± {tolerance:.2g}); {remedy}")
 
 
@@ -149,8 +144,7 @@ def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
     array = _as_real(features, name)
     if array.ndim not in (2, 4):
         raise InputError(
-            f"{name} has shape {array.shape}; expected (n_samples, n_features) or "
-            "(n_samples, channels, height, width)"
+            f"{name} has shape {array.shape}; expected (n_samples, n_features) or (n_samples, channels, height, width)"
         )
     if array.size == 0:
         raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one feature")

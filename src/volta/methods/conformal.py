@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.quantile import conformal_quantile
 from volta.methods.scores import one_minus_max_softmax, softmax
 from volta.networks.network import Outputs
 

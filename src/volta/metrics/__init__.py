@@ -1,5 +1,6 @@
 """Metrics of probabilities, uncertainty scores and prediction sets: NumPy only, float64, exact under ties."""
 
+from volta.core.quantile import conformal_quantile
 from volta.metrics.brierscore import (
     BrierDecomposition,
     brier,
@@ -17,7 +18,7 @@ from volta.metrics.calibration import (
     mce,
     reliability_bins,
 )
-from volta.metrics.conformal import conformal_quantile, coverage, empty_sets, set_size
+from volta.metrics.conformal import coverage, empty_sets, set_size
 from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, fpr95, fpr95_id, roc_curve
 from volta.metrics.interval import Interval, ece_interval
 from volta.metrics.scoring import FlooredProbabilityWarning, accuracy, nll, nll_floored_rows

@@ -1,26 +1,9 @@
-"""Prediction sets: the conformal quantile, coverage and size."""
-
-from fractions import Fraction
+"""Prediction sets: coverage and size."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import check_fraction, check_labels, check_same_length, check_scores, check_sets
-
-
-def conformal_quantile(scores: ArrayLike, alpha: float) -> float:
-    """Return the split-conformal threshold: the ⌈(n + 1)(1 − α)⌉-th smallest score, inf beyond n.
-
-    α is read as the nearest fraction with a denominator up to 10⁹, so 0.1 is 1/10 and n = 9 gives rank 9.
-    scores: (n_samples,) calibration scores, higher = less conforming.
-    """
-    values = check_scores(scores)
-    level = 1 - Fraction(check_fraction(alpha, "alpha")).limit_denominator(10**9)
-    exact = (len(values) + 1) * level
-    rank = max(1, -(-exact.numerator // exact.denominator))
-    if rank > len(values):
-        return float("inf")
-    return float(np.partition(values, rank - 1)[rank - 1])
+from volta.core.checks import check_labels, check_same_length, check_sets
 
 
 def coverage(sets: ArrayLike, labels: ArrayLike) -> float:

@@ -68,9 +68,7 @@ def risk_steps(uncertainty: ArrayLike, correct: ArrayLike) -> RiskSteps:
     return steps_of(np.sort(scores), scores, right)
 
 
-def steps_of(
-    ordered: NDArray[np.float64], scores: NDArray[np.float64], correct: NDArray[np.bool_]
-) -> RiskSteps:
+def steps_of(ordered: NDArray[np.float64], scores: NDArray[np.float64], correct: NDArray[np.bool_]) -> RiskSteps:
     """Return the steps given the sorted scores, the scores and correctness in row order.
 
     Only the rarer of right and wrong rows is placed among the sorted scores: cheaper than an argsort.

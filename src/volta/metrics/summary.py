@@ -16,7 +16,7 @@ from volta.metrics.rows import Rows, empty_rows, fill_rows, paired
 from volta.metrics.scoring import nll_of
 
 
-def report(  # noqa: PLR0917
+def report(
     probs: ArrayLike,
     labels: ArrayLike,
     uncertainty: ArrayLike,
@@ -77,9 +77,7 @@ def _checked_sets(sets: ArrayLike, probs: Floats) -> NDArray[np.bool_]:
     members = check_sets(sets)
     check_same_length(probs=probs, sets=members)
     if members.shape[1] != probs.shape[1]:
-        raise InputError(
-            f"sets has {members.shape[1]} classes but probs has {probs.shape[1]}; pass one column a class"
-        )
+        raise InputError(f"sets has {members.shape[1]} classes but probs has {probs.shape[1]}; pass one column a class")
     return members
 
 
