@@ -40,11 +40,11 @@ class Method(ABC):
     @final
     def predict(self, inputs: Array) -> Prediction:
         """Return probabilities, uncertainty and OOD scores for ``inputs``."""
-        if tuple(inputs.shape[1:]) != tuple(self.input_shape_):
-            raise InputError(
-                f"inputs has rows of shape {tuple(inputs.shape[1:])} but the method was fitted on {self.input_shape_}"
-            )
-        return self._predict(check_features(inputs, "inputs"))
+        shape = self.input_shape_
+        check_features(inputs, "inputs")
+        if tuple(inputs.shape[1:]) != tuple(shape):
+            raise InputError(f"inputs has rows of shape {tuple(inputs.shape[1:])}; the method was fitted on {shape}")
+        return self._predict(inputs)
 
     @abstractmethod
     def _fit(self, data: FitData, trainer: Trainer) -> None: ...
