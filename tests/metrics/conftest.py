@@ -1,5 +1,5 @@
 from hypothesis import settings
 
-# Wall time on a shared machine says nothing about correctness.
+# Wall time on a busy machine says nothing about correctness.
 settings.register_profile("metrics", deadline=None)
 settings.load_profile("metrics")

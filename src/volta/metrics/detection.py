@@ -128,7 +128,7 @@ def aupr_out_of(ood_sorted: Sorted, id_below: NDArray[np.intp], n_id: int) -> fl
     starts = _tie_starts(ood_sorted)
     caught = n_ood - starts
     precision = caught / (caught + (n_id - id_below[starts]))
-    return float(np.dot(np.diff(starts, append=n_ood), precision)) / n_ood
+    return float(np.sum(np.diff(starts, append=n_ood) * precision)) / n_ood
 
 
 def aupr_in_of(id_sorted: Sorted, ood_up_to: NDArray[np.intp]) -> float:
@@ -136,7 +136,7 @@ def aupr_in_of(id_sorted: Sorted, ood_up_to: NDArray[np.intp]) -> float:
     n_id = len(id_sorted)
     ends = np.append(_tie_starts(id_sorted)[1:], n_id)
     precision = ends / (ends + ood_up_to[ends - 1])
-    return float(np.dot(np.diff(ends, prepend=0), precision)) / n_id
+    return float(np.sum(np.diff(ends, prepend=0) * precision)) / n_id
 
 
 def _tie_starts(ordered: Sorted) -> NDArray[np.intp]:
