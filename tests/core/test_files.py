@@ -12,9 +12,14 @@ from volta.core.files import atomic_path, canonical_json, hash_array, hash_file,
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path):
     path = tmp_path / "file.txt"
     write_text(path, "old")
-    with pytest.raises(RuntimeError, match="half way"), atomic_path(path) as temporary:
-        temporary.write_text("new, but")
-        raise RuntimeError("half way")
+
+    def fail_half_way():
+        with atomic_path(path) as temporary:
+            temporary.write_text("new, but")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail_half_way()
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file.txt"]
 

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tests.conftest import blobs
+from volta.core.errors import InputError
+from volta.core.types import Split
+from volta.networks.bodies import Encoder, Mlp
+from volta.networks.heads import Linear, Prototypes
+from volta.networks.objectives import (
+    CrossEntropy,
+    FilmDecoder,
+    VariancePenalty,
+    VoltaLosses,
+    contrastive_loss,
+    diversity_loss,
+    margin_loss,
+)
+from volta.networks.protocols import PAPER_RECIPE, TABULAR_RECIPE, baseline_setup, volta_setup
+from volta.networks.recipe import Budget, Recipe
+from volta.networks.rows import Rows
+from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import Trainer, pick_device
+from volta.networks.training import TrainingError, train
+
+CPU = torch.device("cpu")
+RECIPE = Recipe("adamw", 1e-2, 1e-3, "onecycle", batch_size=64, max_epochs=12, patience=3)
+
+
+def fresh(head=None, seed=0):
+    data, test = blobs()
+    spec = NetworkSpec(Mlp((16,), 0.2), head or Linear(), data.input_shape, data.n_classes)
+    return spec.build(seed), data, test
+
+
+def test_training_learns_and_repeats_bit_for_bit():
+    states = []
+    for _ in range(2):
+        classifier, data, test = fresh()
+        log = train(classifier, data, RECIPE, CrossEntropy(), seed=7, device=CPU)
+        states.append(classifier.state_dict())
+    accuracy = (classifier(torch.from_numpy(test.inputs)).argmax(1).numpy() == test.labels).mean()
+    assert accuracy > 0.95
+    assert log.epochs <= 12
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    assert not classifier.training
+
+
+def test_early_stopping_restores_the_best_weights():
+    classifier, data, _ = fresh()
+    seen = []
+    noisy = replace(RECIPE, lr=0.5, patience=4, max_epochs=50)
+    log = train(classifier, data, noisy, CrossEntropy(), seed=0, device=CPU, on_epoch=seen.append)
+    assert log.val_loss == min(report.val_loss for report in seen)
+    assert seen[log.best_epoch - 1].val_loss == log.val_loss
+    logits = classifier(torch.from_numpy(data.val.inputs))
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(data.val.labels)).item()
+    assert loss == pytest.approx(log.val_loss, rel=1e-5)
+    assert log.epochs == min(50, log.best_epoch + 4)
+
+
+def test_without_patience_the_last_weights_stay():
+    classifier, data, _ = fresh()
+    log = train(classifier, data, replace(RECIPE, patience=None), CrossEntropy(), seed=0, device=CPU)
+    assert log.epochs == 12
+
+
+def test_divergence_is_an_error_and_not_a_result():
+    classifier, data, _ = fresh()
+    exploding = replace(RECIPE, optimiser="sgd", lr=1e30, schedule="constant")
+    with pytest.raises(TrainingError, match="training diverged: validation loss"):
+        train(classifier, data, exploding, CrossEntropy(), seed=0, device=CPU)
+
+
+def test_prototypes_stay_on_the_sphere_and_tau_is_learned_without_decay():
+    classifier, data, _ = fresh(Prototypes(0.1))
+    train(classifier, data, replace(RECIPE, weight_decay=10.0, lr=1e-3), CrossEntropy(), seed=0, device=CPU)
+    lengths = classifier.head.prototypes.norm(dim=1)
+    assert torch.allclose(lengths, torch.ones_like(lengths), atol=1e-6)
+    assert classifier.head.temperature != pytest.approx(0.1, rel=1e-6)
+    assert 0.05 < classifier.head.temperature < 0.2
+    fixed, data, _ = fresh(Prototypes(1.0, learn_temperature=False))
+    train(fixed, data, RECIPE, CrossEntropy(), seed=0, device=CPU)
+    assert fixed.head.temperature == 1.0
+
+
+def test_closed_form_gradients_of_the_paper_match_autograd():
+    torch.manual_seed(0)
+    n_rows, width, n_classes = 7, 5, 4
+    raw = torch.randn(n_rows, width, dtype=torch.float64, requires_grad=True)
+    tilde = torch.randn(n_classes, width, dtype=torch.float64, requires_grad=True)
+    tau = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    labels = torch.arange(n_rows) % n_classes
+    z = raw / raw.norm(dim=1, keepdim=True)
+    z.retain_grad()
+    p = tilde / tilde.norm(dim=1, keepdim=True)
+    torch.nn.functional.cross_entropy(z @ p.T / tau, labels).backward()
+
+    with torch.no_grad():
+        shares = (z @ p.T / tau).softmax(1)
+        residual = shares - torch.eye(n_classes, dtype=torch.float64)[labels]
+        by_z = (shares @ p - p[labels]) / tau / n_rows
+        by_raw = torch.stack(
+            [
+                (torch.eye(width, dtype=torch.float64) - torch.outer(z[i], z[i])) @ by_z[i] / raw[i].norm()
+                for i in range(n_rows)
+            ]
+        )
+        by_tilde = torch.stack(
+            [
+                (torch.eye(width, dtype=torch.float64) - torch.outer(p[k], p[k]))
+                @ (residual[:, k, None] * z).sum(0)
+                / (tau * tilde[k].norm() * n_rows)
+                for k in range(n_classes)
+            ]
+        )
+        similarities = z @ p.T
+        true = similarities[torch.arange(n_rows), labels]
+        by_tau = (true - (shares * similarities).sum(1)).sum() / (tau**2 * n_rows)
+    for closed, automatic in ((by_z, z.grad), (by_raw, raw.grad), (by_tilde, tilde.grad), (by_tau, tau.grad)):
+        assert torch.allclose(closed, automatic, rtol=1e-12, atol=1e-14)
+
+
+def test_the_head_differentiates_like_the_closed_form():
+    head = Prototypes(0.2).build(5, 4).double()
+    raw = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
+    labels = torch.arange(6) % 4
+    torch.nn.functional.cross_entropy(head(raw), labels).backward()
+    z, p = raw.detach() / raw.detach().norm(dim=1, keepdim=True), head.prototypes.detach()
+    shares = (z @ p.T / head.temperature).softmax(1)
+    by_z = (shares @ p - p[labels]) / head.temperature / 6
+    projected = by_z - (by_z * z).sum(1, keepdim=True) * z
+    assert torch.allclose(raw.grad, projected / raw.detach().norm(dim=1, keepdim=True), rtol=1e-6)
+    by_tau = ((z * p[labels]).sum(1) - (shares * (z @ p.T)).sum(1)).mean() / head.temperature**2
+    assert head.log_temperature.grad.item() == pytest.approx(by_tau.item() * head.temperature, rel=1e-6)
+
+
+def test_auxiliary_losses_by_hand():
+    similarities = torch.tensor([[0.9, 0.1, 0.0], [0.3, 0.25, 0.1]])
+    assert margin_loss(similarities, 0.2).item() == pytest.approx((0.0 + 0.15) / 2)
+    half = math.sqrt(0.5)
+    prototypes = torch.tensor([[1.0, 0.0], [half, half], [0.0, 1.0]])
+    assert diversity_loss(prototypes).item() == pytest.approx(4 * 0.5 / 6, rel=1e-6)
+    vectors = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
+    labels = torch.tensor([0, 0, 1, 1])
+    values = []
+    for i in range(4):
+        others = [k for k in range(4) if k != i]
+        total = sum(math.exp(float(vectors[i] @ vectors[k]) / 0.5) for k in others)
+        partner = next(k for k in others if labels[k] == labels[i])
+        values.append(-math.log(math.exp(float(vectors[i] @ vectors[partner]) / 0.5) / total))
+    assert contrastive_loss(vectors, labels, temperature=0.5).item() == pytest.approx(np.mean(values), rel=1e-6)
+    lonely = contrastive_loss(vectors, torch.arange(4))
+    assert lonely.item() == 0.0
+    decoder = FilmDecoder(3, 4, hidden=2)
+    with torch.no_grad():
+        decoder.scale.weight[1] = torch.tensor([2.0, 0.0])
+        decoder.shift.weight[1] = torch.tensor([0.0, 1.0])
+        row = torch.randn(1, 4)
+        hidden = torch.relu(decoder.inner(row)) * torch.tensor([2.0, 0.0]) + torch.tensor([0.0, 1.0])
+        assert torch.allclose(decoder(row, torch.tensor([1])), decoder.outer(hidden))
+
+
+def test_objectives_add_up():
+    classifier, data, _ = fresh(Prototypes(0.1))
+    classifier.eval()
+    inputs, labels = torch.from_numpy(data.train.inputs[:50]), torch.from_numpy(data.train.labels[:50])
+    plain = CrossEntropy().build(classifier)(classifier, inputs, labels)
+    nothing = VoltaLosses().build(classifier)(classifier, inputs, labels)
+    assert nothing.item() == pytest.approx(plain.item(), rel=1e-6)
+    margin = VoltaLosses(margin=2.0).build(classifier)(classifier, inputs, labels)
+    similarities = classifier.head.similarities(classifier.body(inputs))
+    assert margin.item() == pytest.approx(plain.item() + 2.0 * margin_loss(similarities, 0.2).item(), rel=1e-5)
+    linear, *_ = fresh()
+    linear.eval()
+    logits = linear(inputs)
+    penalised = VariancePenalty(0.1).build(linear)(linear, inputs, labels)
+    expected = torch.nn.functional.cross_entropy(logits, labels) + 0.1 * logits.detach().numpy().var(axis=1).mean()
+    assert penalised.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_schedules_match_their_definitions():
+    from volta.networks.training import _optimiser
+
+    classifier, *_ = fresh()
+    recipe = replace(RECIPE, schedule="cosine", max_epochs=10, lr=1.0)
+    optimiser, schedule = _optimiser(classifier, torch.nn.Identity(), recipe, n_batches=4)
+    rates = []
+    for _ in range(40):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        schedule.step()
+    expected = [0.5 * (1 + math.cos(math.pi * (step // 4) / 10)) for step in range(40)]
+    assert rates == pytest.approx(expected)
+    optimiser, schedule = _optimiser(classifier, torch.nn.Identity(), replace(recipe, schedule="onecycle"), n_batches=10)
+    rates = []
+    for _ in range(100):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        schedule.step()
+    assert rates[0] == pytest.approx(1 / 25)
+    assert max(rates) == pytest.approx(1.0, rel=1e-3)
+    assert 8 <= int(np.argmax(rates)) <= 11
+    assert rates[-1] < 0.01
+
+
+def test_protocols_are_as_specified(digits):
+    body, recipe = baseline_setup(digits.fit, "paper")
+    assert body == Mlp((256, 128, 64), 0.2)
+    assert recipe == Recipe("adam", 1e-3, 1e-4, "cosine", 128, 100, 10)
+    pixels = replace(digits.fit, kind="pixels", modality="vision", paper_epochs=80)
+    body, recipe = baseline_setup(pixels, "paper")
+    assert body.dropout == 0.0
+    assert recipe == replace(PAPER_RECIPE, max_epochs=80)
+    assert recipe.batch_size == 256
+    assert baseline_setup(digits.fit, "fair") == volta_setup(digits.fit)
+    assert volta_setup(digits.fit)[1] == TABULAR_RECIPE
+    encoder, recipe = volta_setup(replace(digits.fit, modality="vision"))
+    assert encoder == Encoder((512, 256), 0.1, None, True)
+    assert recipe == Recipe("adamw", 2e-3, 1e-3, "onecycle", 512, 100, 20)
+    with pytest.raises(InputError, match="VOLTA works on frozen features"):
+        volta_setup(pixels)
+
+
+def test_budgets_limit_and_are_checked():
+    assert Budget(max_epochs=3).apply(PAPER_RECIPE).max_epochs == 3
+    assert Budget(max_epochs=500).apply(PAPER_RECIPE).max_epochs == 100
+    assert Budget(batch_size=7).apply(PAPER_RECIPE).batch_size == 7
+    assert not Budget().reduced
+    assert Budget(limit_train=5).reduced
+    with pytest.raises(InputError, match="max_epochs is 0; pass a whole number of at least 1"):
+        Budget(max_epochs=0)
+
+
+def test_equal_requests_train_once_and_different_ones_do_not_mix():
+    data, _ = blobs()
+    trainer = Trainer(seed=1, budget=Budget(max_epochs=2))
+    first = trainer.network(data)
+    assert trainer.network(data) is first
+    assert trainer.n_trained == 1
+    assert trainer.seconds_reused == first.log.seconds
+    assert trainer.network(data, member=1).key != first.key
+    assert trainer.network(data, dropout=0.5).key != first.key
+    other = Trainer(seed=2, budget=Budget(max_epochs=2), store=trainer.store)
+    assert other.network(data).key != first.key
+    assert trainer.n_trained == 3
+
+
+def test_networks_need_rows_to_train_and_to_stop_on():
+    data, _ = blobs()
+    empty = Split(data.val.inputs[:0], data.val.labels[:0])
+    with pytest.raises(InputError, match="val has no rows"):
+        Trainer(seed=1).network(replace(data, val=empty))
+
+
+def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path):
+    array = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float16)
+    np.save(tmp_path / "a.npy", array)
+    index = np.array([3, 1, 7])
+    for rows in (Rows(array, CPU), Rows(np.load(tmp_path / "a.npy", mmap_mode="r"), CPU)):
+        assert len(rows) == 10
+        assert rows.gather(index).dtype == torch.float32
+        assert np.array_equal(rows.gather(index).numpy(), array[index].astype(np.float32))
+        walked = torch.cat(list(rows.batches(4)))
+        assert np.array_equal(walked.numpy(), array.astype(np.float32))
+    pixels = Rows(np.array([[[[0, 255]]]], dtype=np.uint8), CPU)
+    assert pixels.gather(np.array([0])).flatten().tolist() == [0.0, 1.0]
+
+
+def test_devices_are_named_or_refused():
+    assert pick_device("cpu").type == "cpu"
+    assert pick_device("auto").type in {"cpu", "cuda", "mps"}
+    with pytest.raises(InputError, match="device is 'tpu'; pass auto, cpu, cuda or mps"):
+        pick_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="device 'cuda' is not available"):
+            pick_device("cuda")
