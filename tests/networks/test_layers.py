@@ -37,7 +37,10 @@ def test_dropout_is_off_in_evaluation_and_draws_from_its_generator():
 
 
 def test_normalise_survives_a_zero_row():
-    assert normalise(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
+    assert normalise(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).tolist() == [
+        [pytest.approx(0.6), pytest.approx(0.8)],
+        [0, 0],
+    ]
 
 
 def parameters(module):

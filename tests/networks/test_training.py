@@ -197,7 +197,9 @@ def test_schedules_match_their_definitions():
         schedule.step()
     expected = [0.5 * (1 + math.cos(math.pi * (step // 4) / 10)) for step in range(40)]
     assert rates == pytest.approx(expected)
-    optimiser, schedule = _optimiser(classifier, torch.nn.Identity(), replace(recipe, schedule="onecycle"), n_batches=10)
+    optimiser, schedule = _optimiser(
+        classifier, torch.nn.Identity(), replace(recipe, schedule="onecycle"), n_batches=10
+    )
     rates = []
     for _ in range(100):
         rates.append(optimiser.param_groups[0]["lr"])

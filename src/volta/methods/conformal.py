@@ -18,7 +18,8 @@ class Conformal(PostHoc):
     """C(x) = {k : 1 − p_k ≤ q}, q the ⌈(n+1)(1−α)⌉-th smallest 1 − p_y of n calibration rows (∞ if beyond n).
 
     u = |C(x)| + 1 − max p: the set's size, ties broken by the top probability. P(y ∈ C) ≥ 1 − α for exchangeable rows.
-    Departure from the paper: calibration rows of their own, not the rows that early stopping saw.
+    Departures from the paper: calibration rows of their own, not the rows that early stopping saw; and an empty set,
+    which a row gets when no class is probable enough, counts as the set of all classes in u, not as the surest of all.
     Reference: Vovk et al. (2005), Algorithmic Learning in a Random World.
     """
 
@@ -37,5 +38,7 @@ class Conformal(PostHoc):
         """Return the softmax, the sets and their sizes."""
         probs = softmax(outputs.logits)
         sets = 1.0 - probs <= self.quantile_
-        uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
+        sizes = sets.sum(axis=1)
+        sizes[sizes == 0] = sets.shape[1]
+        uncertainty = sizes + one_minus_max_softmax(outputs.logits)
         return Prediction(probs, uncertainty, ood_score=uncertainty, sets=sets)
