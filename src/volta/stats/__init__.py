@@ -1,0 +1,1 @@
+"""Statistics from stored records alone: no torch, nothing is re-run."""
