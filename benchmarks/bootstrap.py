@@ -39,15 +39,15 @@ def main() -> None:
         f"method {index}": [make_model(labels, 10, 2 + 0.1 * index, generator) for _ in range(arguments.seeds)]
         for index in range(arguments.methods)
     }
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     bootstrap = paired_bootstrap(models, arguments.resamples)
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     print(
         f"{arguments.methods} methods x {arguments.seeds} seed(s) x {arguments.rows} rows x 5 metrics x "
-        f"{arguments.resamples} resamples: {seconds:.1f} s (one run; {os.cpu_count()} cores, "
-        f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__})"
+        f"{arguments.resamples} resamples: {seconds:.1f} s, {cpu_seconds:.1f} s of CPU (one run; "
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__})"
     )
-    first, last = list(models)[0], list(models)[-1]
+    first, *_, last = models
     for metric, eval_set in bootstrap.observed:
         interval = bootstrap.difference(metric, eval_set, last, first)
         if interval is not None:

@@ -60,7 +60,10 @@ def compare_ablation(tables: Iterable[Results]) -> list[AblationRow]:
                 for metric, eval_set in tested_sets(table)
             ]
             corrected = holm([row.p for row in family])
-            rows += [replace(row, p_holm=p, significant_holm=below_alpha(p)) for row, p in zip(family, corrected, strict=True)]
+            rows += [
+                replace(row, p_holm=p, significant_holm=below_alpha(p))
+                for row, p in zip(family, corrected, strict=True)
+            ]
     return rows
 
 

@@ -70,7 +70,9 @@ def compare_with_baselines(
             for baseline in table.baselines
         ]
         corrected = holm([row.p for row in family])
-        rows += [replace(row, p_holm=p, significant_holm=below_alpha(p)) for row, p in zip(family, corrected, strict=True)]
+        rows += [
+            replace(row, p_holm=p, significant_holm=below_alpha(p)) for row, p in zip(family, corrected, strict=True)
+        ]
     return rows
 
 

@@ -28,7 +28,7 @@ class PairCounter:
         self.tied = np.flatnonzero(self.below != self.not_above)
 
     def count(self, id_weights: Weights, ood_weights: Weights, scratch: Scratch) -> NDArray[np.float64]:
-        """Return the weighted pair count of every column: (columns,). id_weights: (n, columns); ood_weights: (m, columns)."""
+        """Return each column's weighted pair count: (columns,). id_weights: (n, columns); ood_weights: (m, columns)."""
         running = scratch.running
         n = len(self.order)
         np.take(id_weights, self.order, axis=0, out=running[1 : n + 1], mode="clip")

@@ -11,9 +11,7 @@ from volta.stats.welch import ALPHA, check_alpha, welch
 POWER = 0.8
 
 
-def detectable_difference(
-    first: Sample, second: Sample, alpha: float = ALPHA, power: float = POWER
-) -> float | None:
+def detectable_difference(first: Sample, second: Sample, alpha: float = ALPHA, power: float = POWER) -> float | None:
     """Return the true difference that Welch's two-sided test finds with probability ``power``, or None if untestable.
 
     δ = λ se with se² = s₁²/n₁ + s₂²/n₂ and λ the noncentrality at which
@@ -41,9 +39,9 @@ def noncentrality(degrees: float, alpha: float = ALPHA, power: float = POWER) ->
     critical = float(special.stdtrit(degrees, 1 - alpha / 2))
 
     def shortfall(shift: float) -> float:
-        # nctdtr is the distribution function of the noncentral t; the far tail is below 1e-4 but not left out.
-        missed = special.nctdtr(degrees, shift, critical) - special.nctdtr(degrees, shift, -critical)
-        return power - (1 - float(missed))
+        # The wrong-side tail is at most Φ(−shift); past 6 that is below 1e-9, where SciPy's series may give NaN.
+        wrong_side = float(special.nctdtr(degrees, shift, -critical)) if shift < 6 else 0.0
+        return power - (1 - float(special.nctdtr(degrees, shift, critical)) + wrong_side)
 
     upper = critical
     while shortfall(upper) > 0:

@@ -1,9 +1,9 @@
-"""Ranks of methods with ties, over metrics of one task and over tasks, and the numbers of a critical-difference diagram."""
+"""Ranks with ties, and the numbers of a critical-difference diagram: Friedman's test with Nemenyi's distance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,23 +11,10 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.metrics import METRICS
-from volta.stats.results import Results
 from volta.stats.welch import ALPHA, check_alpha
 
 MIN_TASKS = 5
 """Fewer tasks than this give no diagram: below it even a method that always wins is hard to tell from luck."""
-
-
-@dataclass(frozen=True)
-class RankRow:
-    """A method's rank on each metric (1 is best, ties share the mean), and their mean where it has every metric."""
-
-    task: str
-    protocol: str
-    method: str
-    ranks: Mapping[str, float]
-    mean_rank: float | None
-    note: str
 
 
 @dataclass(frozen=True)
@@ -57,28 +44,6 @@ def rank_values(values: Sequence[float], higher_is_better: bool) -> NDArray[np.f
     keys = -array if higher_is_better else array
     ordered = np.sort(keys)
     return (np.searchsorted(ordered, keys, "left") + 1 + np.searchsorted(ordered, keys, "right")) / 2
-
-
-def rank_methods(table: Results, metrics: Sequence[tuple[str, str]], methods: Sequence[str]) -> list[RankRow]:
-    """Rank methods on (metric, set) pairs by their mean over seeds, then average each method's ranks.
-
-    A metric that a method lacks is left out of its ranks, and its mean rank is left empty with a note, because a mean
-    over other metrics could not be compared with the rest.
-    """
-    ranks: dict[str, dict[str, float]] = {method: {} for method in methods}
-    for metric, eval_set in metrics:
-        samples = {method: table.sample(method, eval_set, metric) for method in methods}
-        present = {method: sample.mean for method, sample in samples.items() if sample is not None}
-        for method, rank in zip(present, rank_values(list(present.values()), higher_is_better(metric)), strict=True):
-            ranks[method][_label(metric, eval_set)] = float(rank)
-    wanted = [_label(metric, eval_set) for metric, eval_set in metrics]
-    rows = []
-    for method, own in ranks.items():
-        missing = [name for name in wanted if name not in own]
-        mean = None if missing or not own else sum(own.values()) / len(own)
-        note = f"no mean rank: no value for {', '.join(missing)}" if missing else ""
-        rows.append(RankRow(table.task, table.protocol, method, own, mean, note))
-    return sorted(rows, key=lambda row: (row.mean_rank is None, row.mean_rank or 0.0))
 
 
 def critical_difference(
@@ -130,34 +95,13 @@ def critical_difference(
     )
 
 
-def compare_over_tasks(
-    tables: Iterable[Results], metric: str, protocol: str, methods: Sequence[str] | None = None
-) -> CriticalDifference:
-    """Return the critical-difference numbers of ``metric`` over all tasks run under one protocol.
-
-    AUROC is taken on each task's first near-OOD set. ``methods``: VOLTA and its baselines unless told otherwise.
-    """
-    means: dict[str, dict[str, float]] = {}
-    for table in tables:
-        if table.protocol != protocol:
-            continue
-        eval_set = "test" if metric != "auroc" else next(iter(table.near_sets), "")
-        names = methods if methods is not None else compared_methods(table)
-        samples = {name: table.sample(name, eval_set, metric) for name in names}
-        means[table.task] = {name: sample.mean for name, sample in samples.items() if sample is not None}
-    return critical_difference(means, metric)
-
-
-def compared_methods(table: Results) -> list[str]:
-    """Return VOLTA and its baselines, without ablation rows."""
-    return [name for name in table.methods if name in table.baselines or table.origins[name] == "volta"]
-
-
 def higher_is_better(metric: str) -> bool:
     """Return the direction of a metric that has one."""
     known = METRICS.get(metric)
     if known is None or known.higher_is_better is None:
-        raise InputError(f"metric {metric!r} has no better direction; pass one of those marked ↑ or ↓ in volta.metrics.METRICS")
+        raise InputError(
+            f"metric {metric!r} has no better direction; pass one of those marked ↑ or ↓ in volta.metrics.METRICS"
+        )
     return known.higher_is_better
 
 
@@ -169,7 +113,3 @@ def _groups(averages: Mapping[str, float], distance: float) -> tuple[tuple[str, 
         if stop > start and (not runs or stop > runs[-1][1]):
             runs.append((start, stop))
     return tuple(tuple(names[start : stop + 1]) for start, stop in runs)
-
-
-def _label(metric: str, eval_set: str) -> str:
-    return metric if eval_set == "test" else f"{metric} {eval_set}"

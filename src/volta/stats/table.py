@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from volta.bench.tables import csv_text
 from volta.core.errors import InputError
 
 
@@ -17,27 +16,18 @@ def columns_of(row_type: type) -> list[str]:
     return [field.name for field in fields(row_type)]
 
 
-def csv_text(row_type: type, rows: Iterable[Any]) -> str:
-    """Return a header and one line a row; None is an empty field, floats keep every digit, NaN is refused."""
+def rows_to_csv(row_type: type, rows: Iterable[Any]) -> str:
+    """Return a header and one line a row; None is an empty field, bools are true and false, NaN is refused."""
     columns = columns_of(row_type)
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_field(getattr(row, name), name) for name in columns])
-    return buffer.getvalue()
+    return csv_text(columns, ([_value(getattr(row, name), name) for name in columns] for row in rows))
 
 
-def _field(value: Any, column: str) -> str:
-    if value is None:
-        return ""
+def _value(value: Any, column: str) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InputError(f"column {column} holds {value}; leave it None and say why in the note column")
-        return repr(float(value))
-    return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"column {column} holds {value}; leave it None and say why in the note column")
+    return value
 
 
 def joined_notes(*notes: str) -> str:
