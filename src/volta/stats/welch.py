@@ -42,19 +42,18 @@ def welch(first: Sample, second: Sample, alpha: float = ALPHA) -> Comparison:
     for sample in (first, second):
         if not sample.testable:
             return Comparison(difference, None, None, None, None, None, sample.why_untestable)
-    parts = [_variance_of_mean(sample) for sample in (first, second)]
-    squared_error = sum(parts)
-    if squared_error == 0:
+    # Deviations, not variances: the squares of tiny ones would underflow.
+    parts = [(sample.std or 0.0) / math.sqrt(sample.n) for sample in (first, second)]
+    error = math.hypot(*parts)
+    if error == 0:
         if difference == 0:
             return Comparison(0.0, 1.0, 0.0, 0.0, None, 0.0)
         return Comparison(difference, None, None, None, None, 0.0, "no variance on either side: Welch's t is undefined")
     from scipy import special
 
-    # Dividing by the sum first keeps the squares of tiny variances from underflowing.
     degrees = 1 / sum(
-        (part / squared_error) ** 2 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True)
+        (part / error) ** 4 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True)
     )
-    error = math.sqrt(squared_error)
     p = 2 * float(special.stdtr(degrees, -abs(difference) / error))
     half_width = float(special.stdtrit(degrees, 1 - alpha / 2)) * error
     return Comparison(difference, min(p, 1.0), difference - half_width, difference + half_width, degrees, error)
@@ -82,6 +81,3 @@ def check_alpha(alpha: float) -> None:
     if not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha}; pass a level between 0 and 1, for example 0.05")
 
-
-def _variance_of_mean(sample: Sample) -> float:
-    return 0.0 if sample.std is None else sample.std**2 / sample.n
