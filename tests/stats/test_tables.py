@@ -52,6 +52,19 @@ def test_tests_agree_with_scipy_and_holm_runs_over_the_whole_family():
     assert by(rows, metric="auroc", baseline="energy").set == "ood:near"
 
 
+def test_extra_methods_do_not_move_the_correction_of_the_papers_comparison():
+    values = {"volta": VOLTA_VALUES, "energy": ENERGY_VALUES}
+    alone = compare_with_baselines([table(values)])
+    wider = table(values | {"knn": five([0.7, 0.8, 0.9], [0.1, 0.2, 0.3])})
+    wider.origins["knn"] = "extra"
+    rows = compare_with_baselines([wider])
+    assert [row.p_holm for row in rows if row.baseline == "energy"] == [row.p_holm for row in alone]
+    extra = [row for row in rows if row.baseline == "knn"]
+    assert [row.p_holm for row in extra] == pytest.approx(
+        list(multipletests([row.p for row in extra], method="holm")[1])
+    )
+
+
 def test_ablation_rows_are_no_baselines_and_extras_are():
     records = [
         record(name, seed, {"test": {"accuracy": 0.8 + seed / 100}}, origin=origin)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from volta.stats.paper import PaperValue, paper_name, paper_values
+from volta.stats.paper import PaperValue, paper_values
 from volta.stats.results import Results
 from volta.stats.samples import Sample
 from volta.stats.table import joined_notes
@@ -40,29 +40,24 @@ class BesideRow:
 
 def beside_paper(tables: Iterable[Results]) -> list[BesideRow]:
     """Return every value the paper prints for the tasks in ``tables``, ours beside it where we have one."""
-    return [
-        _beside(table, value, {paper_name(method): method for method in table.methods}.get(value.method))
-        for table in tables
-        for value in paper_values()
-        if value.task == table.task
-    ]
+    return [_beside(table, value) for table in tables for value in paper_values() if value.task == table.task]
 
 
-def _beside(table: Results, value: PaperValue, method: str | None) -> BesideRow:
+def _beside(table: Results, value: PaperValue) -> BesideRow:
     paper = value.sample
     eval_set = value.set if value.set != "ood:*" else next(iter(table.near_sets), value.set)
-    ours = None if method is None else table.sample(method, eval_set, value.metric)
+    ours = table.sample(value.method, eval_set, value.metric)
     protocol_note = "" if table.protocol == "paper" else f"the paper's own protocol is not {table.protocol!r}"
     if ours is None:
         return BesideRow(
-            table.task, table.protocol, method or value.method, eval_set, value.metric, paper.mean, paper.std,
+            table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
             value.source, 0, None, None, None, None, None, joined_notes("not measured in this run", protocol_note),
         )  # fmt: skip
     difference = ours.mean - paper.mean
     scale, scale_note = _scale(ours, paper)
     test = welch(ours, paper)
     return BesideRow(
-        table.task, table.protocol, method or value.method, eval_set, value.metric, paper.mean, paper.std,
+        table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
         value.source, ours.n, ours.mean, ours.std, difference, difference / scale if scale else None, test.p,
         joined_notes(scale_note, _test_note(paper, test.reason), protocol_note),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from volta.stats.bootstrap import Bootstrap
 from volta.stats.holm import holm
 from volta.stats.power import detectable_difference
-from volta.stats.results import TEST, VOLTA, Results
+from volta.stats.results import BASELINE_ORIGINS, TEST, VOLTA, Results
 from volta.stats.samples import Sample
 from volta.stats.table import joined_notes
 from volta.stats.welch import ALPHA, hedges_g, welch
@@ -23,7 +23,7 @@ class TestRow:
     """One two-sided Welch test of VOLTA against one baseline; empty fields are explained in ``note``.
 
     ``difference`` is VOLTA − baseline; ``significant`` means p < 0.05, ``significant_holm`` the same after Holm's
-    correction over all tests of the task and protocol; ``boot_low``, ``boot_high``: the paired bootstrap interval of
+    correction over the family; ``boot_low``, ``boot_high``: the paired bootstrap interval of
     the difference over test rows.
     """
 
@@ -55,7 +55,8 @@ def compare_with_baselines(
 ) -> list[TestRow]:
     """Return Welch's test of VOLTA against each baseline on accuracy, ECE, Brier, NLL and near-OOD AUROC.
 
-    Holm's family is all the tests of one task under one protocol: every baseline on every metric.
+    Holm's family is every metric and every baseline of the paper, under one task and protocol; extra methods form a
+    family of their own, so that running more of them does not move the paper's comparison.
 
     bootstraps: (task, protocol) → the paired bootstrap of its methods, or the reason there is none.
     """
@@ -64,14 +65,18 @@ def compare_with_baselines(
         if VOLTA not in table.values:
             continue
         source = (bootstraps or {}).get((table.task, table.protocol), "no bootstrap was asked for")
-        family = [
+        compared = [
             _compare(table, metric, eval_set, baseline, source)
             for metric, eval_set in tested_sets(table)
             for baseline in table.baselines
         ]
-        corrected = holm([row.p for row in family])
+        corrected: dict[int, float | None] = {}
+        for origin in BASELINE_ORIGINS:
+            family = [index for index, row in enumerate(compared) if table.origins[row.baseline] == origin]
+            corrected |= zip(family, holm([compared[index].p for index in family]), strict=True)
         rows += [
-            replace(row, p_holm=p, significant_holm=below_alpha(p)) for row, p in zip(family, corrected, strict=True)
+            replace(row, p_holm=corrected[index], significant_holm=below_alpha(corrected[index]))
+            for index, row in enumerate(compared)
         ]
     return rows
 

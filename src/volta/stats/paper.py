@@ -18,14 +18,14 @@ _TABLE_METRICS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("brie
 
 # Accuracy, ECE, NLL, Brier, AUROC as "mean ± std", then FPR95, which has no deviation.
 _CIFAR10 = {
-    "mc-dropout": ("0.872 0.006", "0.0185 0.003", "0.421 0.012", "0.201 0.008", "0.8419 0.010", "0.245"),
+    "mc_dropout": ("0.872 0.006", "0.0185 0.003", "0.421 0.012", "0.201 0.008", "0.8419 0.010", "0.245"),
     "swag": ("0.884 0.004", "0.0935 0.010", "0.395 0.009", "0.189 0.006", "0.7982 0.012", "0.310"),
     "temperature": ("0.870 0.005", "0.0268 0.004", "0.410 0.010", "0.198 0.007", "0.7765 0.015", "0.335"),
     "energy": ("0.868 0.006", "0.0412 0.006", "0.438 0.014", "0.210 0.009", "0.8015 0.013", "0.290"),
     "mahalanobis": ("0.865 0.007", "0.0450 0.008", "0.452 0.016", "0.215 0.010", "0.8560 0.009", "0.210"),
     "hyperbolic": ("0.871 0.005", "0.0920 0.011", "0.430 0.013", "0.205 0.009", "0.8611 0.008", "0.205"),
     "enn": ("0.869 0.006", "0.0280 0.005", "0.419 0.011", "0.202 0.008", "0.7890 0.014", "0.315"),
-    "taylor-sensus": ("0.886 0.004", "0.0891 0.012", "0.432 0.015", "0.185 0.007", "0.8230 0.011", "0.275"),
+    "taylor_sensus": ("0.886 0.004", "0.0891 0.012", "0.432 0.015", "0.185 0.007", "0.8230 0.011", "0.275"),
     "conformal": ("0.867 0.006", "0.0345 0.006", "0.440 0.013", "0.207 0.009", "0.7802 0.016", "0.320"),
     "volta": ("0.877 0.005", "0.0100 0.003", "0.391 0.015", "0.195 0.010", "0.8023 0.008", "0.265"),
 }
@@ -42,12 +42,12 @@ _IN_TEXT = (
     ("cifar100", "volta", "ood:cifar10", "auroc", "0.6872"),
     ("cifar100", "volta", "ood:svhn", "auroc", "0.8468"),
     ("cifar100", "volta", "ood:noise", "auroc", "0.9024"),
-    ("cifar100", "taylor-sensus", "test", "accuracy", "0.627"),
-    ("cifar100", "taylor-sensus", "test", "ece", "0.0313"),
-    ("cifar100", "taylor-sensus", "test", "aurc", "0.1574"),
-    ("cifar100", "taylor-sensus", "test", "selective_auc", "0.8425"),
-    ("cifar100", "taylor-sensus", "ood:cifar10", "auroc", "0.7235"),
-    ("cifar100", "taylor-sensus", "ood:svhn", "auroc", "0.8306"),
+    ("cifar100", "taylor_sensus", "test", "accuracy", "0.627"),
+    ("cifar100", "taylor_sensus", "test", "ece", "0.0313"),
+    ("cifar100", "taylor_sensus", "test", "aurc", "0.1574"),
+    ("cifar100", "taylor_sensus", "test", "selective_auc", "0.8425"),
+    ("cifar100", "taylor_sensus", "ood:cifar10", "auroc", "0.7235"),
+    ("cifar100", "taylor_sensus", "ood:svhn", "auroc", "0.8306"),
     ("cifar100", "swag", "test", "ece", "0.0932"),
     ("tinyimagenet", "volta", "test", "accuracy", "0.425"),
     ("tinyimagenet", "volta", "test", "ece", "0.0257"),
@@ -59,7 +59,7 @@ _IN_TEXT = (
     ("tinyimagenet", "hyperbolic", "test", "accuracy", "0.355"),
     ("tinyimagenet", "hyperbolic", "test", "ece", "0.0228"),
     ("tinyimagenet", "enn", "test", "ece", "0.0280"),
-    ("tinyimagenet", "mc-dropout", "ood:*", "auroc", "0.5512"),
+    ("tinyimagenet", "mc_dropout", "ood:*", "auroc", "0.5512"),
 )
 
 # Accuracy, ECE, NLL, Brier, AUROC of the ablation on CIFAR-10; None where the paper prints nothing.
@@ -78,14 +78,14 @@ _ABLATION_ROWS: dict[str, tuple[str | None, ...]] = {
 
 _TITLES = {
     "volta": "VOLTA",
-    "mc-dropout": "MC Dropout",
+    "mc_dropout": "MC Dropout",
     "swag": "SWAG",
     "temperature": "Temperature scaling",
     "energy": "Energy",
     "mahalanobis": "Mahalanobis",
     "hyperbolic": "Hyperbolic",
     "enn": "ENN",
-    "taylor-sensus": "Taylor-Sensus",
+    "taylor_sensus": "Taylor-Sensus",
     "conformal": "Split conformal",
     "gmm": "GMM density",
 }
@@ -115,11 +115,6 @@ class PaperValue:
 def paper_values() -> tuple[PaperValue, ...]:
     """Return every value the paper prints for its tasks: the CIFAR-10 table, the text, the ablation."""
     return tuple(_values())
-
-
-def paper_name(method: str) -> str:
-    """Return the name under which this module keeps a method: hyphens for underscores."""
-    return method.replace("_", "-")
 
 
 def paper_title(method: str) -> str:

@@ -13,28 +13,28 @@ from volta.stats.welch import ALPHA, hedges_g, welch
 
 # Metric → baseline → what the paper prints about the p of VOLTA against it.
 _TABLE_STATEMENTS: dict[str, dict[str, str]] = {
-    "accuracy": {"taylor-sensus": "p = 0.0435"},
+    "accuracy": {"taylor_sensus": "p = 0.0435"},
     "ece": {
-        "mc-dropout": "p < 0.05",
+        "mc_dropout": "p < 0.05",
         "swag": "p < 0.05",
         "temperature": "p < 0.05",
         "energy": "p < 0.05",
         "mahalanobis": "p < 0.05",
         "hyperbolic": "p = 0.061",
         "enn": "p < 0.05",
-        "taylor-sensus": "p < 0.05",
+        "taylor_sensus": "p < 0.05",
         "conformal": "p < 0.05",
     },
-    "nll": {"energy": "p < 0.05", "enn": "p < 0.05", "taylor-sensus": "p < 0.05"},
+    "nll": {"energy": "p < 0.05", "enn": "p < 0.05", "taylor_sensus": "p < 0.05"},
     "auroc": {
-        "mc-dropout": "p = 0.007",
+        "mc_dropout": "p = 0.007",
         "swag": "p > 0.09",
         "temperature": "p > 0.09",
         "energy": "p > 0.09",
         "mahalanobis": "p = 0.0096",
         "hyperbolic": "p > 0.09",
         "enn": "p > 0.09",
-        "taylor-sensus": "p > 0.09",
+        "taylor_sensus": "p > 0.09",
     },
 }
 _BRIER_STATEMENT = "p > 0.2"

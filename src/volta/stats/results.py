@@ -14,6 +14,7 @@ from volta.stats.samples import Sample, sample_of
 VOLTA = "volta"
 FULL = "volta-full"
 TEST = "test"
+BASELINE_ORIGINS = ("paper", "extra")
 
 Values = Mapping[str, Mapping[str, Mapping[str, Mapping[int, float]]]]
 
@@ -42,7 +43,7 @@ class Results:
     @property
     def baselines(self) -> tuple[str, ...]:
         """What VOLTA is compared with: the paper's baselines and the extra methods, without ablation rows."""
-        return tuple(name for name in self.values if self.origins[name] in ("paper", "extra"))
+        return tuple(name for name in self.values if self.origins[name] in BASELINE_ORIGINS)
 
     @property
     def ablation_rows(self) -> tuple[str, ...]:

@@ -51,9 +51,7 @@ def welch(first: Sample, second: Sample, alpha: float = ALPHA) -> Comparison:
         return Comparison(difference, None, None, None, None, 0.0, "no variance on either side: Welch's t is undefined")
     from scipy import special
 
-    degrees = 1 / sum(
-        (part / error) ** 4 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True)
-    )
+    degrees = 1 / sum((part / error) ** 4 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True))
     p = 2 * float(special.stdtr(degrees, -abs(difference) / error))
     half_width = float(special.stdtrit(degrees, 1 - alpha / 2)) * error
     return Comparison(difference, min(p, 1.0), difference - half_width, difference + half_width, degrees, error)
@@ -80,4 +78,3 @@ def check_alpha(alpha: float) -> None:
     """Refuse a level outside (0, 1)."""
     if not 0 < alpha < 1:
         raise InputError(f"alpha is {alpha}; pass a level between 0 and 1, for example 0.05")
-
