@@ -95,6 +95,17 @@ def test_interval_of_a_mean_agrees_with_the_normal_one():
     assert (low, high) == pytest.approx((gap.mean() - half, gap.mean() + half), abs=0.05 * half)
 
 
+def test_spread_of_auroc_agrees_with_delong():
+    generator = np.random.default_rng(6)
+    own, outside = generator.normal(0, 1, 400), generator.normal(1, 1, 300)
+    probs = np.full((400, 2), 0.5)
+    model = row_scores(probs, np.zeros(400, dtype=int), own, {"ood:near": outside})
+    draws = paired_bootstrap({"a": [model]}, 3000).resampled["auroc", "ood:near"]["a"]
+    wins = (outside[None] > own[:, None]).astype(float)
+    delong = wins.mean(axis=1).var(ddof=1) / 400 + wins.mean(axis=0).var(ddof=1) / 300
+    assert draws.std() == pytest.approx(np.sqrt(delong), rel=0.05)
+
+
 def test_pairing_makes_equal_methods_differ_by_nothing(models):
     found = paired_bootstrap({"a": models["energy"], "b": models["energy"]}, 50)
     assert found.difference("ece", "test", "a", "b") == (0.0, 0.0)
