@@ -1,0 +1,107 @@
+"""Means and deviations over seeds: `summary.csv` and `corruptions.csv`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from volta.stats.results import Results
+from volta.stats.samples import sample_of
+from volta.stats.table import joined_notes
+
+MEAN_OVER_CORRUPTIONS = "(mean)"
+"""Stands in the corruption column where a row averages all corruptions of one severity; no set can be called so."""
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One metric of one method on one set, over seeds."""
+
+    task: str
+    protocol: str
+    method: str
+    set: str
+    metric: str
+    n: int
+    mean: float
+    std: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class CorruptionRow:
+    """One metric of one method on one shifted test set, over seeds."""
+
+    task: str
+    protocol: str
+    method: str
+    corruption: str
+    severity: int | None
+    metric: str
+    n: int
+    mean: float
+    std: float | None
+    note: str
+
+
+def summarise(tables: Iterable[Results]) -> list[SummaryRow]:
+    """Return mean and sample standard deviation over seeds of every metric of every method on every set."""
+    rows = []
+    for table in tables:
+        for method, sets in table.values.items():
+            for eval_set, metrics in sets.items():
+                for metric, values in metrics.items():
+                    sample = sample_of(values.values())
+                    rows.append(
+                        SummaryRow(
+                            table.task, table.protocol, method, eval_set, metric,
+                            sample.n, sample.mean, sample.std, sample.why_untestable,
+                        )
+                    )  # fmt: skip
+    return rows
+
+
+def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
+    """Return mean and deviation on every shifted set, then averaged over the corruptions of each severity.
+
+    For the average each seed's values are averaged over corruptions first, so its deviation is over seeds. Only
+    seeds with every corruption of that severity take part, so that no seed is compared on an easier mix.
+    """
+    rows = []
+    for table in tables:
+        for method, sets in table.values.items():
+            shifted = {split_shift(name): metrics for name, metrics in sets.items() if name.startswith("shift:")}
+            for corruption, severity, metric, values, note in _with_means(shifted):
+                sample = sample_of(values.values())
+                rows.append(
+                    CorruptionRow(
+                        table.task, table.protocol, method, corruption, severity, metric,
+                        sample.n, sample.mean, sample.std, joined_notes(note, sample.why_untestable),
+                    )
+                )  # fmt: skip
+    return rows
+
+
+def split_shift(eval_set: str) -> tuple[str, int | None]:
+    """Return (corruption, severity) of a set named "shift:NAME-SEVERITY"; severity is None where the name has none."""
+    name = eval_set.removeprefix("shift:")
+    stem, dash, tail = name.rpartition("-")
+    return (stem, int(tail)) if dash and stem and tail.isdecimal() else (name, None)
+
+
+def _with_means(
+    shifted: Mapping[tuple[str, int | None], Mapping[str, Mapping[int, float]]],
+) -> Iterator[tuple[str, int | None, str, Mapping[int, float], str]]:
+    grouped: dict[tuple[int, str], list[Mapping[int, float]]] = {}
+    for (corruption, severity), metrics in shifted.items():
+        for metric, values in metrics.items():
+            yield corruption, severity, metric, values, ""
+            if severity is not None:
+                grouped.setdefault((severity, metric), []).append(values)
+    for (severity, metric), parts in sorted(grouped.items(), key=lambda item: item[0][0]):
+        seeds = sorted(set.intersection(*(set(part) for part in parts)))
+        if seeds and len(parts) > 1:
+            means = {seed: sum(part[seed] for part in parts) / len(parts) for seed in seeds}
+            left_out = sorted(set.union(*(set(part) for part in parts)) - set(seeds))
+            note = f"seeds without every corruption left out: {', '.join(map(str, left_out))}" if left_out else ""
+            yield MEAN_OVER_CORRUPTIONS, severity, metric, means, note
