@@ -13,7 +13,8 @@ class Recipe:
     """Optimiser, learning-rate schedule, batch size, epochs and early stopping.
 
     ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the
-    best checkpoint is restored; None trains to the end and keeps the last weights.
+    best checkpoint is restored; None trains to the end and keeps the last weights. ``averaging`` > 0 keeps an
+    exponential moving average of the weights with that decay a step, which is what is validated and kept.
     """
 
     optimiser: Literal["adam", "adamw", "sgd"]
@@ -23,6 +24,7 @@ class Recipe:
     batch_size: int
     max_epochs: int
     patience: int | None
+    averaging: float = 0.0
 
 
 @dataclass(frozen=True)

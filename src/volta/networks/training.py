@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable
@@ -75,7 +76,9 @@ def train(
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     val_inputs, val_labels = Rows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
 
-    best = _Checkpoint(classifier)
+    average = _Average(classifier, recipe.averaging) if recipe.averaging > 0.0 else None
+    judged = classifier if average is None else average.classifier
+    best = _Checkpoint(judged)
     epoch = 0
     val_loss = math.inf
     for epoch in range(1, recipe.max_epochs + 1):
@@ -88,9 +91,11 @@ def train(
             optimiser.step()
             classifier.after_step()
             schedule.step()
+            if average is not None:
+                average.update()
             for parameter in parameters:
                 parameter.grad = None
-        val_loss = validation_loss(classifier, val_inputs, val_labels)
+        val_loss = validation_loss(judged, val_inputs, val_labels)
         if not math.isfinite(val_loss):
             raise TrainingError(
                 f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
@@ -102,6 +107,8 @@ def train(
             break
     if recipe.patience is not None:
         best.restore()
+    if average is not None:
+        classifier.load_state_dict(average.classifier.state_dict())
     classifier.eval()
     return TrainingLog(epoch, best.epoch, best.val_loss, time.perf_counter() - started)
 
@@ -118,6 +125,28 @@ def validation_loss(classifier: Classifier, inputs: Rows, labels: Tensor) -> flo
         total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))
         start = stop
     return total / len(inputs)
+
+
+class _Average:
+    """An exponential moving average of a classifier's weights: a ← a + (1 − d)(θ − a), d rising to ``decay``."""
+
+    def __init__(self, classifier: Classifier, decay: float) -> None:
+        self.classifier = copy.deepcopy(classifier)
+        self._decay = decay
+        self._steps = 0
+        self._source = list(classifier.state_dict().values())
+        self._target = list(self.classifier.state_dict().values())
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self._steps += 1
+        decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
+        for target, source in zip(self._target, self._source, strict=True):
+            if target.is_floating_point():
+                target.lerp_(source, 1.0 - decay)
+            else:
+                target.copy_(source)
+        self.classifier.after_step()
 
 
 class _Checkpoint:
