@@ -1,20 +1,30 @@
-"""The shell's door: ``volta bench``, ``volta report``, and lists of what there is."""
+"""The shell's door: ``volta bench``, ``volta report``, ``volta status``, and lists of what there is."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from volta._version import __version__
-from volta.core.errors import VoltaError
+from volta.core.errors import InputError, VoltaError
+
+if TYPE_CHECKING:
+    from volta.bench.config import RunConfig, TaskShelf
+    from volta.bench.executors import Executor
+    from volta.bench.progress import Listener
+    from volta.bench.store import RunStore
 
 EXIT_FAILED_CELLS = 1
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+EXECUTORS = ("auto", "local", "processes", "ray")
 
 app = typer.Typer(
     name="volta",
@@ -46,8 +56,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
     """Take options that stand before any command."""
@@ -62,19 +71,31 @@ def bench(
     ablation: Annotated[bool, typer.Option("--ablation", help="Run full VOLTA and every ablation row too.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/TASK unless given.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Train at most this many epochs (a reduced run).")] = None,
-    limit_train: Annotated[
-        int | None, typer.Option(help="Train on this many rows, stratified (a reduced run).")
-    ] = None,
+    limit_train: Annotated[int | None, typer.Option(help="Train on this many rows (a reduced run).")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size in place of the recipes' own.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "cpu",
-    threads: Annotated[int, typer.Option(help="Threads per cell; part of what decides the result.")] = 1,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    executor: Annotated[str, typer.Option(help="auto, local, processes or ray.")] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Processes to use; as many as cores unless given.")] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Threads per cell, part of what decides the result; 1 on features, all cores on pixels."),
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if absent.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and leave.")] = False,
+    json_log: Annotated[Path | None, typer.Option(help="Append one JSON line per event to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but failures and the report's path.")] = False,
 ) -> None:
     """Compare methods on a task over seeds; run again to go on or to extend; ends with a report."""
-    from rich.console import Console
+    if executor not in EXECUTORS:
+        raise InputError(f"--executor is {executor!r}; pass one of {', '.join(EXECUTORS)}")
+    n_workers = workers if workers is not None else os.cpu_count() or 1
+    if n_workers < 1:
+        raise InputError(f"--workers is {n_workers}; pass a whole number of at least 1")
+    if executor == "processes" or (executor == "auto" and n_workers > 1):
+        from volta.bench.executors.processes import start_early
 
-    from volta.bench.config import RunConfig, parse_names, parse_seeds
-    from volta.bench.progress import Bar, Lines, Listener, Quiet
+        start_early()
+    from volta.bench.config import RunConfig, default_threads, parse_names, parse_seeds
     from volta.bench.runner import run
     from volta.bench.store import RunStore
     from volta.methods import ABLATION, METHODS
@@ -82,40 +103,72 @@ def bench(
     from volta.networks.trainer import pick_device
     from volta.report import build_report
 
+    names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     config = RunConfig(
         tasks=(task,),
-        methods=(*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ())),
+        methods=names,
         protocols=(protocol,),
         seeds=parse_seeds(seeds),
         budget=Budget(max_epochs, limit_train, batch_size),
         device=pick_device(device).type,
-        threads=threads,
+        threads=threads if threads is not None else default_threads(task, protocol, names),
     )
     store = RunStore(out or Path("runs") / task)
-    console = Console()
-    listener: Listener = Quiet(console) if quiet else Bar(console) if console.is_terminal else Lines(console)
-    try:
-        summary = run(config, store, listener, shlex.join(["volta", *sys.argv[1:]]))
-    finally:
-        listener.finish()
+    if dry_run:
+        _print_plan(config, store)
+        return
+    with ExitStack() as stack:
+        listener = _listener(quiet, json_log, stack)
+        stack.callback(listener.finish)
+        summary = run(
+            config,
+            store,
+            listener,
+            shlex.join(["volta", *sys.argv[1:]]),
+            lambda shelf, n_cells: _executor(executor, config, store, shelf, min(n_workers, n_cells), address),
+        )
     path = build_report(store)
     if summary.n_failed:
-        typer.echo(
-            f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them",
-            err=True,
-        )
+        failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
+        typer.echo(failed, err=True)
     typer.echo(f"report: {path}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
 
 
 @app.command()
-def report(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
+def report(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
+    ] = False,
+) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
+    from volta.bench.scoring import recompute as recompute_metrics
     from volta.bench.store import RunStore
     from volta.report import build_report
 
-    typer.echo(f"report: {build_report(RunStore(run_folder))}")
+    store = RunStore(run_folder)
+    if recompute:
+        changed = recompute_metrics(store)
+        typer.echo(f"recomputed the metrics of {sum(map(store.is_done, store.cells()))} cells, {len(changed)} changed")
+    typer.echo(f"report: {build_report(store)}")
+
+
+@app.command()
+def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
+    """Tell how a run stands, from any shell, while it runs or after."""
+    from volta.bench.status import read_status
+    from volta.bench.store import RunStore
+
+    store = RunStore(run_folder)
+    state = read_status(store)
+    counts = {"done": state.done, "running": state.running, "failed": state.failed, "waiting": state.waiting}
+    typer.echo(", ".join(f"{len(cells)} {name}" for name, cells in counts.items()))
+    for cell, epochs in state.running.items():
+        typer.echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
+    for cell in state.failed:
+        typer.echo(f"failed   {cell.label}  (see {store.failure(cell)})")
 
 
 @app.command()
@@ -131,13 +184,14 @@ def tasks() -> None:
 
 @app.command()
 def methods() -> None:
-    """List the methods."""
-    from volta.methods import METHODS
+    """List the methods and the ablation's rows."""
+    from volta.methods import ABLATION, METHODS
 
-    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra"}
+    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
     _print_table(
         ("method", "name", "where it comes from"),
-        [(name, method.title, origins[method.origin]) for name, method in METHODS.items()],
+        [(name, method.title, origins[method.origin]) for name, method in METHODS.items()]
+        + [(name, title, "ablation (--ablation)") for name, (title, _) in ABLATION.items()],
     )
 
 
@@ -153,7 +207,58 @@ def metrics() -> None:
         typer.echo(f"    others: {metric.others}")
 
 
-def _print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
+    from rich.console import Console
+
+    from volta.bench.progress import Bar, Both, Failures, JsonLog, Lines
+
+    console = Console()
+    shown: Listener = Failures(console) if quiet else Bar(console) if console.is_terminal else Lines(console)
+    if json_log is None:
+        return shown
+    try:
+        file = stack.enter_context(json_log.open("a", encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--json-log {json_log} cannot be written: {error.strerror}; name another file") from error
+    return Both(shown, JsonLog(file))
+
+
+def _executor(
+    name: str, config: RunConfig, store: RunStore, shelf: TaskShelf, n_workers: int, address: str | None
+) -> Executor:
+    n_workers = max(1, min(n_workers, (os.cpu_count() or 1) // config.threads)) if name == "auto" else n_workers
+    if name == "ray":
+        from volta.bench.executors.cluster import RayExecutor
+
+        return RayExecutor(config, store, shelf, address)
+    if name == "processes" or (name == "auto" and n_workers > 1):
+        from volta.bench.executors.processes import ProcessExecutor
+
+        return ProcessExecutor(config, store, n_workers)
+    from volta.bench.executors.local import LocalExecutor
+    from volta.bench.job import CellRunner
+    from volta.bench.networks import DiskStore
+
+    return LocalExecutor(CellRunner(config, DiskStore(store.networks_folder), shelf), store)
+
+
+def _print_plan(config: RunConfig, store: RunStore) -> None:
+    from volta.bench.config import TaskShelf
+    from volta.bench.progress import format_seconds
+    from volta.bench.runner import make_plan
+
+    plan = make_plan(config, store, TaskShelf(config.budget))
+    missing = set(plan.missing)
+    states = {cell: "failed, to retry" if store.failure(cell) else "missing" for cell in missing}
+    _print_table(
+        ("task", "protocol", "method", "seed", "state"),
+        [(c.task, c.protocol, c.method, str(c.seed), states.get(c, "done")) for c in plan.cells],
+    )
+    cost = "unknown until one has run" if plan.estimated_s is None else f"about {format_seconds(plan.estimated_s)}"
+    typer.echo(f"{len(plan.cells) - len(missing)} done, {len(missing)} missing; cost on one worker: {cost}")
+
+
+def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -10,6 +10,7 @@ from volta.core.files import canonical_json, hash_text
 
 SCHEMA = 1
 TIMING_METRICS = frozenset({"latency_ms", "latency_p95_ms", "peak_mb", "train_s"})
+COST_METRICS = TIMING_METRICS | {"size_mb"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,11 @@ class Cell:
     def folder(self) -> str:
         """Name of the cell's folder in the store."""
         return f"{self.task}--{self.protocol}--{self.method}--{self.seed}--{self.key[:12]}"
+
+    @property
+    def lane(self) -> tuple[str, str, int]:
+        """What cells that share a network have in common."""
+        return (self.task, self.protocol, self.seed)
 
     @property
     def label(self) -> str:
@@ -67,4 +73,4 @@ def make_cell(
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
     """Return cells seed by seed within a task, so that methods sharing a network follow each other."""
-    return sorted(cells, key=lambda cell: (cell.task, cell.protocol, cell.seed))
+    return sorted(cells, key=lambda cell: cell.lane)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -74,6 +75,10 @@ class TaskShelf:
         self._budget = budget
         self._loaded: dict[tuple[str, InputKind], Task] = {}
 
+    def give(self, task: str, kind: InputKind, loaded: Task) -> None:
+        """Take a task that was loaded, and limited, elsewhere."""
+        self._loaded[task, kind] = loaded
+
     def task_for(self, task: str, protocol: str, method: str) -> Task:
         """Return the task with the inputs that ``method`` works on under ``protocol``."""
         kind = input_kind(task, protocol, method)
@@ -88,6 +93,13 @@ def input_kind(task: str, protocol: str, method: str) -> InputKind:
     if protocol == "paper" and wanted in find_task(task).kinds:
         return wanted
     return "features"
+
+
+def default_threads(task: str, protocol: str, methods: Sequence[str]) -> int:
+    """Return 1 where every method sees features, so that cells run side by side; all cores where one sees pixels."""
+    if all(input_kind(task, protocol, method) == "features" for method in methods):
+        return 1
+    return os.cpu_count() or 1
 
 
 def limit_train(task: Task, n_rows: int | None) -> Task:

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -16,13 +15,13 @@ from volta.bench.cells import SCHEMA, Cell
 from volta.bench.config import RunConfig, TaskShelf
 from volta.bench.efficiency import measure_efficiency
 from volta.bench.environment import environment
-from volta.bench.evaluate import metrics_of, predict_sets
-from volta.bench.networks import DiskStore
+from volta.bench.evaluate import predict_sets
+from volta.bench.scoring import metrics_of
 from volta.core.types import Array
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
 from volta.networks.protocols import Protocol
-from volta.networks.trainer import OutputCache, Trainer, pick_device
+from volta.networks.trainer import NetworkStore, OutputCache, Trainer, pick_device
 from volta.networks.training import EpochReport
 
 OnEpoch = Callable[[EpochReport], None]
@@ -31,11 +30,23 @@ OnEpoch = Callable[[EpochReport], None]
 class CellRunner:
     """Runs cells of one configuration in one process; tasks, networks and outputs are shared between them."""
 
-    def __init__(self, config: RunConfig, networks_folder: Path) -> None:
+    def __init__(self, config: RunConfig, networks: NetworkStore, shelf: TaskShelf) -> None:
         self._config = config
-        self._networks = DiskStore(networks_folder)
+        self._networks = networks
         self._outputs = OutputCache()
-        self.shelf = TaskShelf(config.budget)
+        self._shelf = shelf
+
+    def trainer(self, protocol: str, seed: int, on_epoch: OnEpoch | None = None) -> Trainer:
+        """Return what methods of this configuration train with."""
+        return Trainer(
+            seed=seed,
+            protocol=cast(Protocol, protocol),
+            budget=self._config.budget,
+            device=pick_device(self._config.device),
+            store=self._networks,
+            cache=self._outputs,
+            on_epoch=on_epoch,
+        )
 
     def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the cell's record and its predictions."""
@@ -43,16 +54,8 @@ class CellRunner:
         torch.set_num_threads(self._config.threads)
         entry = find_method(cell.method)
         method = entry.method
-        task = self.shelf.task_for(cell.task, cell.protocol, cell.method)
-        trainer = Trainer(
-            seed=cell.seed,
-            protocol=cast(Protocol, cell.protocol),
-            budget=self._config.budget,
-            device=pick_device(self._config.device),
-            store=self._networks,
-            cache=self._outputs,
-            on_epoch=on_epoch,
-        )
+        task = self._shelf.task_for(cell.task, cell.protocol, cell.method)
+        trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
         with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fit_started = time.perf_counter()

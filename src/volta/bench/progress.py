@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -13,74 +15,62 @@ from volta.bench.cells import Cell
 from volta.networks.training import EpochReport
 
 
-class Listener(Protocol):
-    """What the runner tells as it goes."""
+class Listener:
+    """Hears what the runner tells as it goes; this one says nothing."""
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
-        """The plan is made: these cells, of which these are missing."""
+        """Hear that the plan is made: these cells, of which these are missing."""
 
     def cell_started(self, cell: Cell) -> None:
-        """A cell begins."""
+        """Hear that a cell begins."""
 
-    def epoch(self, report: EpochReport) -> None:
-        """The current cell finished an epoch."""
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
+        """Hear that a cell in work finished an epoch."""
 
     def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
-        """A cell is stored."""
+        """Hear that a cell is stored."""
 
-    def cell_failed(self, cell: Cell, reason: str, path: Path) -> None:
-        """A cell failed; its traceback is at ``path``."""
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Hear that a cell failed; its traceback is at ``path``."""
 
     def message(self, text: str) -> None:
-        """Something else a person should know."""
+        """Hear something else a person should know."""
 
     def finish(self) -> None:
-        """No more cells."""
+        """Hear that there are no more cells."""
 
 
-class Lines:
+class Lines(Listener):
     """One line per event, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._count = 0
-        self._missing = 0
+        self._pace = _Pace(0)
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
         """Say how much there is to do."""
-        self._missing = len(missing)
-        self._started = time.perf_counter()
+        self._pace = _Pace(len(missing))
         self.message(plan_sentence(cells, missing))
-
-    def cell_started(self, cell: Cell) -> None:
-        """Remember when the cell began."""
-
-    def epoch(self, report: EpochReport) -> None:
-        """Say nothing: a line per epoch would drown the log."""
 
     def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
         """Say what finished, its headline numbers and the time left."""
-        self._count += 1
-        left = (time.perf_counter() - self._started) / self._count * (self._missing - self._count)
-        self.message(
-            f"[{self._count}/{self._missing}] {done_sentence(cell, record)}, about {format_seconds(left)} left"
-        )
+        self._pace.advance()
+        test = record["metrics"]["test"]
+        numbers = f"accuracy {test['accuracy']:.4f}, ECE {test['ece']:.4f}, {record['wall_s']:.1f} s"
+        self.message(f"{self._pace.count} {cell.label}: {numbers}; {self._pace.left}")
 
-    def cell_failed(self, cell: Cell, reason: str, path: Path) -> None:
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
         """Say what failed and where the traceback is."""
-        self._count += 1
-        self.message(f"[{self._count}/{self._missing}] FAILED {cell.label}: {reason} (see {path})")
+        self._pace.advance()
+        self.message(f"{self._pace.count} {failure_sentence(cell, reason, path)}")
 
     def message(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def finish(self) -> None:
-        """Nothing to clean up."""
+        _print(self._console, text)
 
 
-class Bar:
-    """A live bar: cells done, rate, time left, the current cell and its epoch."""
+class Bar(Listener):
+    """A live bar: cells done, rate, time left, and the cells in work with their epochs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -94,81 +84,177 @@ class Bar:
             console=console,
         )
         self._bar: TaskID | None = None
-        self._done = 0
+        self._pace = _Pace(0)
+        self._running: dict[Cell, str] = {}
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
         """Show the bar if there is anything to do."""
         self.message(plan_sentence(cells, missing))
-        self._missing = len(missing)
-        self._started = time.perf_counter()
+        self._pace = _Pace(len(missing))
         if missing:
             self._progress.start()
             self._bar = self._progress.add_task("", total=len(missing), rate="", left="")
 
     def cell_started(self, cell: Cell) -> None:
-        """Name the current cell."""
-        self._label = cell.label
-        self._update(description=self._label)
+        """Show the cell among those in work."""
+        self._running[cell] = ""
+        self._show()
 
-    def epoch(self, report: EpochReport) -> None:
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
         """Show the epoch of the network in training."""
-        self._update(description=f"{self._label} · epoch {report.epoch}/{report.max_epochs}")
+        self._running[cell] = f" epoch {report.epoch}/{report.max_epochs}"
+        self._show()
 
     def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
         """Advance."""
-        self._advance()
+        self._advance(cell)
 
-    def cell_failed(self, cell: Cell, reason: str, path: Path) -> None:
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
         """Say what failed above the bar, and advance."""
-        self.message(f"FAILED {cell.label}: {reason} (see {path})")
-        self._advance()
+        self.message(failure_sentence(cell, reason, path))
+        self._advance(cell)
 
     def message(self, text: str) -> None:
         """Print a line above the bar."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _print(self._console, text)
 
     def finish(self) -> None:
         """Leave the finished bar on the screen."""
         self._progress.stop()
 
-    def _advance(self) -> None:
-        self._done += 1
-        pace = (time.perf_counter() - self._started) / self._done
-        left = format_seconds(pace * (self._missing - self._done))
-        self._update(advance=1, rate=f"{pace:.1f} s a cell", left=f"{left} left")
-
-    def _update(self, **fields: Any) -> None:
+    def _advance(self, cell: Cell) -> None:
+        self._pace.advance()
+        self._running.pop(cell, None)
         if self._bar is not None:
-            self._progress.update(self._bar, **fields)
+            self._progress.update(self._bar, advance=1, rate=self._pace.rate, left=self._pace.left)
+        self._show()
+
+    def _show(self) -> None:
+        running = [f"{cell.method} {cell.seed}{note}" for cell, note in self._running.items()]
+        shown = ", ".join(running[:2]) + (f" and {len(running) - 2} more" if len(running) > 2 else "")
+        if self._bar is not None:
+            self._progress.update(self._bar, description=shown)
 
 
-class Quiet:
-    """Only failures."""
+class Failures(Listener):
+    """Only what went wrong."""
 
     def __init__(self, console: Console) -> None:
-        self._lines = Lines(console)
+        self._console = console
+
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Say what failed."""
+        _print(self._console, failure_sentence(cell, reason, path))
+
+
+class JsonLog(Listener):
+    """One JSON object per event and line, for machines."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
-        """Say nothing."""
+        """Write the size of the plan."""
+        self._write("start", cells=len(cells), missing=len(missing))
 
     def cell_started(self, cell: Cell) -> None:
-        """Say nothing."""
+        """Write which cell begins."""
+        self._write("cell_started", cell=cell.to_json())
 
-    def epoch(self, report: EpochReport) -> None:
-        """Say nothing."""
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
+        """Write the epoch."""
+        self._write("epoch", cell=cell.to_json(), epoch=report.epoch, max_epochs=report.max_epochs)
 
     def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
-        """Say nothing."""
+        """Write which cell is stored and its test metrics."""
+        self._write("cell_done", cell=cell.to_json(), wall_s=record["wall_s"], metrics=record["metrics"]["test"])
 
-    def cell_failed(self, cell: Cell, reason: str, path: Path) -> None:
-        """Say what failed."""
-        self._lines.message(f"FAILED {cell.label}: {reason} (see {path})")
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Write which cell failed and why."""
+        self._write("cell_failed", cell=cell.to_json(), reason=reason, traceback=str(path))
 
     def message(self, text: str) -> None:
-        """Say nothing."""
+        """Write the text."""
+        self._write("message", text=text)
 
     def finish(self) -> None:
-        """Nothing to clean up."""
+        """Write that the run is over."""
+        self._write("finish")
+
+    def _write(self, event: str, **fields: Any) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.write(json.dumps({"event": event, "time": now, **fields}) + "\n")
+        self._file.flush()
+
+
+class Both(Listener):
+    """Passes everything on to two listeners."""
+
+    def __init__(self, first: Listener, second: Listener) -> None:
+        self._listeners = (first, second)
+
+    def start(self, cells: list[Cell], missing: list[Cell]) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.start(cells, missing)
+
+    def cell_started(self, cell: Cell) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_started(cell)
+
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.epoch(cell, report)
+
+    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_done(cell, record)
+
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_failed(cell, reason, path)
+
+    def message(self, text: str) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.message(text)
+
+    def finish(self) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.finish()
+
+
+class _Pace:
+    """Counts cells and tells rate and time left from those finished since the start."""
+
+    def __init__(self, n_cells: int) -> None:
+        self._n_cells = n_cells
+        self._n_done = 0
+        self._started = time.perf_counter()
+
+    def advance(self) -> None:
+        self._n_done += 1
+
+    @property
+    def _seconds(self) -> float:
+        return (time.perf_counter() - self._started) / max(1, self._n_done)
+
+    @property
+    def count(self) -> str:
+        return f"[{self._n_done}/{self._n_cells}]"
+
+    @property
+    def rate(self) -> str:
+        return f"{self._seconds:.1f} s a cell"
+
+    @property
+    def left(self) -> str:
+        return f"about {format_seconds(self._seconds * (self._n_cells - self._n_done))} left"
 
 
 def plan_sentence(cells: list[Cell], missing: list[Cell]) -> str:
@@ -179,10 +265,9 @@ def plan_sentence(cells: list[Cell], missing: list[Cell]) -> str:
     return f"{len(cells)} cells: {done} done already, {len(missing)} to run"
 
 
-def done_sentence(cell: Cell, record: dict[str, Any]) -> str:
-    """Return a finished cell's headline numbers."""
-    test = record["metrics"]["test"]
-    return f"{cell.label}: accuracy {test['accuracy']:.4f}, ECE {test['ece']:.4f}, {record['wall_s']:.1f} s"
+def failure_sentence(cell: Cell, reason: str, path: Path | None) -> str:
+    """Return what failed, why, and where to read more."""
+    return f"FAILED {cell.label}: {reason} (see {path})"
 
 
 def format_seconds(seconds: float) -> str:
@@ -190,3 +275,7 @@ def format_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import traceback
+import statistics
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from volta.bench.cells import SCHEMA, Cell
-from volta.bench.config import RunConfig, plan_cells
+from volta.bench.config import RunConfig, TaskShelf, plan_cells
 from volta.bench.environment import environment
-from volta.bench.job import CellRunner
+from volta.bench.executors import Executor
 from volta.bench.progress import Listener
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
+
+WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -21,39 +25,113 @@ class RunSummary:
     """How a run ended."""
 
     n_cells: int
-    n_done_before: int
     n_run: int
     n_failed: int
 
 
-def run(config: RunConfig, store: RunStore, listener: Listener, command: str) -> RunSummary:
-    """Bring the run folder up to ``config``: run every cell that is not finished, and only those."""
+@dataclass(frozen=True)
+class Plan:
+    """The cells asked for: which are done, which are not, and what the missing ones may cost in seconds."""
+
+    cells: list[Cell]
+    missing: list[Cell]
+    n_failed_before: int
+    estimated_s: float | None
+
+
+def make_plan(config: RunConfig, store: RunStore, shelf: TaskShelf) -> Plan:
+    """Return the plan without touching the folder; refuse a folder that is not a run or has another budget."""
     store.check_usable()
-    runner = CellRunner(config, store.networks_folder)
-    cells = plan_cells(config, runner.shelf)
-    known = store.read_manifest() if (store.root / MANIFEST).is_file() else None
-    manifest = _merge(known, config, cells, command)
+    known = _known(store)
+    if known is not None:
+        _check_same(known, config)
+    cells = plan_cells(config, shelf)
+    missing = [cell for cell in cells if not store.is_done(cell)]
+    n_failed = sum(store.failure(cell) is not None for cell in missing)
+    return Plan(cells, missing, n_failed, _estimate(store, cells, missing))
+
+
+def run(
+    config: RunConfig,
+    store: RunStore,
+    listener: Listener,
+    command: str,
+    make_executor: Callable[[TaskShelf, int], Executor],
+) -> RunSummary:
+    """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
+
+    ``make_executor`` is given the loaded tasks and the number of cells to run.
+    """
+    shelf = TaskShelf(config.budget)
+    cells = make_plan(config, store, shelf).cells
     store.create()
-    store.write_manifest(manifest)
-    store.sweep()
-    for cell in store.set_aside_damaged(cells):
-        listener.message(f"set aside (files do not match their checksums): {cell.label}")
+    with store.manifest_lock():
+        store.write_manifest(_merge(_known(store), config, cells, command))
+        damaged = store.set_aside_damaged(cells)
+    for cell in damaged:
+        listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
     missing = [cell for cell in cells if not store.is_done(cell)]
     listener.start(cells, missing)
-    n_failed = 0
-    for cell in missing:
-        listener.cell_started(cell)
-        try:
-            record, arrays = runner.run(cell, listener.epoch)
-        except Exception as error:
-            n_failed += 1
-            path = store.write_failure(cell, traceback.format_exc())
-            listener.cell_failed(cell, f"{type(error).__name__}: {error}", path)
-            continue
-        store.write_cell(cell, record, arrays)
-        listener.cell_done(cell, record)
+    n_run = n_failed = 0
+    while missing:
+        elsewhere = []
+        for outcome in make_executor(shelf, len(missing)).run(missing, listener):
+            if outcome.status == "elsewhere":
+                elsewhere.append(outcome.cell)
+            elif outcome.record is not None:
+                n_run += 1
+                listener.cell_done(outcome.cell, outcome.record)
+            else:
+                n_failed += 1
+                listener.cell_failed(outcome.cell, outcome.reason, outcome.path)
+        missing = _wait_for_others(store, elsewhere, listener)
     listener.finish()
-    return RunSummary(len(cells), len(cells) - len(missing), len(missing) - n_failed, n_failed)
+    return RunSummary(len(cells), n_run, n_failed)
+
+
+def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> list[Cell]:
+    """Wait until no other process is at work on ``cells``; return those that are still not done."""
+    if cells:
+        listener.message(f"waiting for {len(cells)} cells that another process is running")
+    left = []
+    for cell in cells:
+        while not store.is_done(cell):
+            lock = store.try_lock(cell)
+            if lock is not None:
+                lock.release()
+                break
+            time.sleep(WAIT_SECONDS)
+        if store.is_done(cell):
+            listener.cell_done(cell, store.read_record(cell))
+        else:
+            left.append(cell)
+    return left
+
+
+def _known(store: RunStore) -> dict[str, Any] | None:
+    return store.read_manifest() if (store.root / MANIFEST).is_file() else None
+
+
+def _check_same(known: dict[str, Any], config: RunConfig) -> None:
+    for name, value in config.fixed.items():
+        if known["config"][name] != value:
+            raise StoreError(
+                f"--out holds a run with {name} {known['config'][name]}, now asked with {value}; "
+                "results of both would mix: name another --out"
+            )
+
+
+def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float | None:
+    """Return the seconds the missing cells took elsewhere in this run: the same method's median, or else any's."""
+    seconds = {cell: float(store.read_record(cell)["wall_s"]) for cell in cells if store.is_done(cell)}
+    if not seconds:
+        return None
+    everything = statistics.median(seconds.values())
+    total = 0.0
+    for cell in missing:
+        alike = [value for done, value in seconds.items() if done.method == cell.method and done.task == cell.task]
+        total += statistics.median(alike) if alike else everything
+    return total
 
 
 def _merge(known: dict[str, Any] | None, config: RunConfig, cells: list[Cell], command: str) -> dict[str, Any]:
@@ -62,20 +140,13 @@ def _merge(known: dict[str, Any] | None, config: RunConfig, cells: list[Cell], c
     wanted = config.to_json()
     if known is None:
         known = {"schema": SCHEMA, "created": now, "config": wanted, "cells": [], "commands": []}
-    for name, value in config.fixed.items():
-        if known["config"][name] != value:
-            raise StoreError(
-                f"--out holds a run with {name} {known['config'][name]}, now asked with {value}; "
-                "results of both would mix, name another --out"
-            )
+    _check_same(known, config)
     union = {
         name: [*known["config"][name], *(item for item in wanted[name] if item not in known["config"][name])]
         for name in ("tasks", "methods", "protocols", "seeds")
     }
-    asked = {(cell.task, cell.protocol, cell.method, cell.seed) for cell in cells}
-    kept = [
-        cell for cell in known["cells"] if (cell["task"], cell["protocol"], cell["method"], cell["seed"]) not in asked
-    ]
+    asked = {(cell.lane, cell.method) for cell in cells}
+    kept = [cell for cell in (Cell(**value) for value in known["cells"]) if (cell.lane, cell.method) not in asked]
     commands = [*known["commands"], command] if command not in known["commands"] else known["commands"]
     return {
         **known,
@@ -83,5 +154,5 @@ def _merge(known: dict[str, Any] | None, config: RunConfig, cells: list[Cell], c
         "config": wanted | union,
         "commands": commands,
         "environment": environment(),
-        "cells": [*kept, *(cell.to_json() for cell in cells)],
+        "cells": [cell.to_json() for cell in [*kept, *cells]],
     }

@@ -1,6 +1,7 @@
 """The run folder: a manifest, one folder per finished cell, failures apart. Reads without torch.
 
-A cell is there whole or not at all: it is written under a temporary name, synced and renamed.
+A cell is there whole or not at all: it is written under a temporary name, synced and renamed. Records and predictions
+carry checksums; what does not match them is set aside, never used.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from volta.bench.cells import SCHEMA, Cell
 from volta.core.errors import StoreError
-from volta.core.files import hash_file, sync_folder, write_json, write_text
+from volta.core.files import canonical_json, hash_file, hash_text, sync_folder, write_json, write_text
 from volta.core.types import Array
 
 MANIFEST = "manifest.json"
@@ -54,6 +56,11 @@ class RunStore:
         """Cells whose files do not match their checksums, set aside."""
         return self.root / "damaged"
 
+    @property
+    def locks_folder(self) -> Path:
+        """Who is at work on what; the operating system frees a lock when its holder dies."""
+        return self.root / "locks"
+
     def check_usable(self) -> None:
         """Raise if the folder exists and is not a run folder; touches nothing."""
         if not self.root.exists():
@@ -68,60 +75,91 @@ class RunStore:
     def create(self) -> None:
         """Make the folder, or say why it cannot be made or written."""
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            for folder in (self.root, self.locks_folder, self.cells_folder):
+                folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
         except OSError as error:
-            raise StoreError(
-                f"--out {self.root} cannot be written: {error.strerror or error}; name another folder"
-            ) from error
+            reason = error.strerror or error
+            raise StoreError(f"--out {self.root} cannot be written: {reason}; name another folder") from error
 
     def read_manifest(self) -> dict[str, Any]:
         """Return the manifest, or say that this is no run folder."""
         path = self.root / MANIFEST
         if not path.is_file():
-            raise StoreError(
-                f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK --out DIR"
-            )
+            raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK")
         try:
             manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise StoreError(
-                f"{path} is damaged ({error}); finished cells are safe, run volta bench again to rebuild it"
+                f"{path} is damaged ({error}); finished cells are safe: delete that file and run volta bench again"
             ) from error
         if manifest.get("schema") != SCHEMA:
-            raise StoreError(
-                f"{path} has schema {manifest.get('schema')}, this volta reads {SCHEMA}; use another --out"
-            )
+            raise StoreError(f"{path} has schema {manifest.get('schema')}; this volta reads {SCHEMA}: name another")
         return manifest
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest."""
         write_json(self.root / MANIFEST, manifest)
 
+    def manifest_lock(self) -> FileLock:
+        """Return the lock to hold while the manifest is read, changed and written."""
+        return FileLock(self.locks_folder / "manifest.lock")
+
+    def try_lock(self, cell: Cell) -> FileLock | None:
+        """Return the held lock of a cell, or None if another process is at work on it."""
+        lock = FileLock(self.locks_folder / f"{cell.folder}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return None
+        return lock
+
+    def write_progress(self, cell: Cell, epoch: int, max_epochs: int) -> None:
+        """Note how far a cell in work has come, for other processes to read; losing it costs nothing."""
+        self._progress_path(cell).write_text(f"{epoch} {max_epochs}", encoding="ascii")
+
+    def clear_progress(self, cell: Cell) -> None:
+        """Forget the note of a cell that is no longer in work."""
+        self._progress_path(cell).unlink(missing_ok=True)
+
+    def read_progress(self, cell: Cell) -> tuple[int, int] | None:
+        """Return (epoch, of how many) of a cell in work, if it is in training."""
+        try:
+            epoch, max_epochs = self._progress_path(cell).read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return None
+        return int(epoch), int(max_epochs)
+
+    def _progress_path(self, cell: Cell) -> Path:
+        return self.locks_folder / f"{cell.folder}.progress"
+
     def is_done(self, cell: Cell) -> bool:
         """Whether the cell is finished."""
         return (self.cells_folder / cell.folder / RECORD).is_file()
 
     def write_cell(self, cell: Cell, record: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Store a finished cell; it appears whole or not at all."""
-        self.cells_folder.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".part-", dir=self.cells_folder))
+        """Store a finished cell; it appears whole or not at all. The caller holds the cell's lock."""
+        for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".part-{cell.folder}-", dir=self.cells_folder))
         try:
-            (temporary / PREDICTIONS).write_bytes(pack_arrays(arrays))
-            record = {**record, "checksum": hash_file(temporary / PREDICTIONS)}
-            _sync_file(temporary / PREDICTIONS)
-            write_json(temporary / RECORD, record)
+            with (temporary / PREDICTIONS).open("wb") as file:
+                file.write(pack_arrays(arrays))
+                file.flush()
+                os.fsync(file.fileno())
+            write_json(temporary / RECORD, sealed({**record, "predictions": hash_file(temporary / PREDICTIONS)}))
             temporary.chmod(0o755)
-            try:
-                temporary.rename(self.cells_folder / cell.folder)
-            except OSError:
-                if not self.is_done(cell):
-                    raise
+            temporary.rename(self.cells_folder / cell.folder)
             sync_folder(self.cells_folder)
-        finally:
+        except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
+            raise
         (self.failures_folder / f"{cell.folder}.txt").unlink(missing_ok=True)
+
+    def replace_record(self, cell: Cell, record: dict[str, Any]) -> None:
+        """Write a finished cell's record anew."""
+        write_json(self.cells_folder / cell.folder / RECORD, sealed(record))
 
     def write_failure(self, cell: Cell, text: str) -> Path:
         """Keep what went wrong in a cell, apart from the finished ones."""
@@ -129,37 +167,37 @@ class RunStore:
         write_text(path, text)
         return path
 
+    def failure(self, cell: Cell) -> Path | None:
+        """Return where the traceback of an unfinished cell's last failure is, if it failed."""
+        path = self.failures_folder / f"{cell.folder}.txt"
+        return path if path.is_file() and not self.is_done(cell) else None
+
     def read_record(self, cell: Cell) -> dict[str, Any]:
         """Return a finished cell's record."""
         path = self.cells_folder / cell.folder / RECORD
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
+            raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
         return record
 
-    def read_arrays(self, cell: Cell) -> dict[str, Array]:
-        """Return a finished cell's predictions, by set and kind."""
+    def read_arrays(self, cell: Cell, names: Collection[str] | None = None) -> dict[str, Array]:
+        """Return a finished cell's predictions by set and kind: all of them, or those named that there are."""
         path = self.cells_folder / cell.folder / PREDICTIONS
         try:
             with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
+                return {name: file[name] for name in file.files if names is None or name in names}
         except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise StoreError(f"{path} cannot be read: {error}") from error
+            raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
 
     def set_aside_damaged(self, cells: list[Cell]) -> list[Cell]:
-        """Move finished cells whose files are broken out of the way; return them."""
+        """Move finished cells whose files do not match their checksums out of the way; return them."""
         damaged = [cell for cell in cells if self.is_done(cell) and not self._intact(cell)]
         for cell in damaged:
             self.damaged_folder.mkdir(exist_ok=True)
             target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.damaged_folder))
             (self.cells_folder / cell.folder).rename(target / cell.folder)
         return damaged
-
-    def sweep(self) -> None:
-        """Remove half-written cells that a killed process left behind."""
-        for path in self.cells_folder.glob(".part-*"):
-            shutil.rmtree(path, ignore_errors=True)
 
     def cells(self) -> Iterator[Cell]:
         """Walk the cells of the manifest's plan, in its order."""
@@ -173,9 +211,18 @@ class RunStore:
     def _intact(self, cell: Cell) -> bool:
         try:
             record = self.read_record(cell)
-            return bool(record["checksum"] == hash_file(self.cells_folder / cell.folder / PREDICTIONS))
-        except (StoreError, OSError, KeyError):
+            return bool(
+                record == sealed(record)
+                and record["predictions"] == hash_file(self.cells_folder / cell.folder / PREDICTIONS)
+            )
+        except (StoreError, OSError, KeyError, TypeError):
             return False
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with a checksum over everything else in it."""
+    rest = {name: value for name, value in record.items() if name != "checksum"}
+    return {**rest, "checksum": hash_text(canonical_json(rest))}
 
 
 def pack_arrays(arrays: dict[str, Array]) -> bytes:
@@ -187,8 +234,3 @@ def pack_arrays(arrays: dict[str, Array]) -> bytes:
             np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), part.getvalue())
     return buffer.getvalue()
-
-
-def _sync_file(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -23,6 +23,9 @@ class Method(ABC):
     paper_inputs: ClassVar[InputKind] = "pixels"
     """What the method trains on in the ``paper`` protocol where a task has both pixels and features."""
 
+    shares_network: ClassVar[bool] = False
+    """Whether the method starts from the network that post-hoc methods share."""
+
     input_shape_: tuple[int, ...]
 
     @final
@@ -74,6 +77,7 @@ class FitOutputs:
 class PostHoc(Method):
     """A method that works on the outputs of the one network all such methods share per (task, protocol, seed)."""
 
+    shares_network = True
     network_: Network
 
     @final

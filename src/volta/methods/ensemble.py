@@ -22,6 +22,7 @@ class Ensemble(Method):
 
     title = "Deep ensemble"
     origin = "extra"
+    shares_network = True
 
     n_members: int = 5
 

@@ -30,6 +30,7 @@ class McDropout(Method):
 
     title = "MC Dropout"
     origin = "paper"
+    shares_network = True
 
     dropout: float = 0.2
     n_passes: int = 10

@@ -35,6 +35,7 @@ class Swag(Method):
 
     title = "SWAG"
     origin = "paper"
+    shares_network = True
 
     n_epochs: int = 20
     lr: float = 1e-3

@@ -33,7 +33,7 @@ class EpochReport:
 
     epoch: int
     max_epochs: int
-    val_loss: float
+    val_loss: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""Cells as tasks on a Ray cluster; data and shared networks travel through its object store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from volta.bench.attempt import Outcome, failed, finished
+from volta.bench.cells import Cell
+from volta.bench.config import RunConfig, TaskShelf, input_kind
+from volta.bench.job import CellRunner
+from volta.bench.networks import GivenStore, encode_network
+from volta.bench.progress import Listener
+from volta.bench.store import RunStore
+from volta.core.errors import MissingDataError
+from volta.core.types import Array, InputKind, Task
+from volta.methods import find_method
+from volta.networks.trainer import pick_device
+
+MAX_RETRIES = 5
+_Key = tuple[str, InputKind]
+
+
+class RayExecutor:
+    """Submits cells to Ray and stores their results here as they finish.
+
+    Each task's data is put into the object store once and read from there by all workers of a node. The network that
+    post-hoc methods share is a Ray task of its own that their cells depend on. A cell whose worker or node dies is run
+    again elsewhere by Ray; a cell that raises counts as failed.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, shelf: TaskShelf, address: str | None) -> None:
+        self._config = config
+        self._store = store
+        self._shelf = shelf
+        self._address = address
+
+    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
+        """Run cells on the cluster, a bounded number of them submitted at a time."""
+        ray = _connect(self._address)
+        window = 2 * max(4, int(ray.cluster_resources().get("CPU", 1)))
+        board = _Board(ray, self._config, self._shelf)
+        pending = list(cells)
+        running: dict[Any, tuple[Cell, Any]] = {}
+        try:
+            while pending or running:
+                while pending and len(running) < window:
+                    cell = pending.pop(0)
+                    lock = self._store.try_lock(cell)
+                    if lock is None:
+                        yield Outcome(cell, "elsewhere")
+                    else:
+                        listener.cell_started(cell)
+                        running[board.submit(cell)] = (cell, lock)
+                done, _ = ray.wait(list(running), num_returns=1, timeout=1.0) if running else ([], [])
+                for reference in done:
+                    cell, lock = running.pop(reference)
+                    with lock:
+                        yield self._collect(ray, reference, cell)
+        finally:
+            for reference, (_, lock) in running.items():
+                ray.cancel(reference, force=True)
+                lock.release()
+
+    def _collect(self, ray: Any, reference: Any, cell: Cell) -> Outcome:
+        try:
+            record, arrays = ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            return failed(self._store, cell, f"{type(error.cause).__name__}: {error.cause}", str(error))
+        except ray.exceptions.RayError as error:
+            return failed(self._store, cell, f"{type(error).__name__}: tried {MAX_RETRIES + 1} times", str(error))
+        return finished(self._store, cell, record, arrays)
+
+
+class _Board:
+    """What has been handed to Ray: data once, shared networks once a lane, cells."""
+
+    def __init__(self, ray: Any, config: RunConfig, shelf: TaskShelf) -> None:
+        self._ray = ray
+        self._config = ray.put(config)
+        self._shelf = shelf
+        self._tasks: dict[_Key, Any] = {}
+        self._networks: dict[tuple[str, str, int], Any] = {}
+        options = {
+            "num_cpus": config.threads,
+            "num_gpus": 1 if config.device == "cuda" else 0,
+            "max_retries": MAX_RETRIES,
+        }
+        self._train = ray.remote(**options)(_train_shared)
+        self._run = ray.remote(**options)(_run_cell)
+
+    def submit(self, cell: Cell) -> Any:
+        """Return Ray's reference to the result of a cell."""
+        task = self._task(cell)
+        if not find_method(cell.method).method.shares_network:
+            return self._run.remote(self._config, task, cell, None)
+        if cell.lane not in self._networks:
+            self._networks[cell.lane] = self._train.remote(self._config, task, cell)
+        return self._run.remote(self._config, task, cell, self._networks[cell.lane])
+
+    def _task(self, cell: Cell) -> Any:
+        key = (cell.task, input_kind(cell.task, cell.protocol, cell.method))
+        if key not in self._tasks:
+            self._tasks[key] = self._ray.put(self._shelf.task_for(cell.task, cell.protocol, cell.method))
+        return self._tasks[key]
+
+
+def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
+    """Train the lane's shared network on a worker; runs there."""
+    torch.set_num_threads(config.threads)
+    runner = CellRunner(config, GivenStore([], pick_device(config.device)), TaskShelf(config.budget))
+    return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
+
+
+def _run_cell(
+    config: RunConfig, task: Task, cell: Cell, network: bytes | None
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Run a cell on a worker; runs there."""
+    shelf = TaskShelf(config.budget)
+    shelf.give(cell.task, input_kind(cell.task, cell.protocol, cell.method), task)
+    networks = GivenStore([] if network is None else [network], pick_device(config.device))
+    return CellRunner(config, networks, shelf).run(cell)
+
+
+def _connect(address: str | None) -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingDataError("--executor ray needs Ray; install it with: pip install 'volta-uq[ray]'") from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not ray.is_initialized():
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise MissingDataError(f"--address {address}: no Ray cluster answers there: {error}") from error
+    return ray
