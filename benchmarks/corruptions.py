@@ -1,4 +1,4 @@
-"""Seconds per corruption for n images, on one process: python benchmarks/corruptions.py [--n 10000] [--side 32] [--severity 1]."""
+"""Seconds per corruption for n images in one process; see --help."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import platform
 import time
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from volta.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 
 
 def smooth_images(n_images: int, side: int) -> np.ndarray:
-    from scipy.ndimage import gaussian_filter
-
     noise = np.random.default_rng(0).standard_normal((n_images, side, side, 3))
     fields = gaussian_filter(noise, (0, side / 16, side / 16, 0), mode="wrap")
     fields /= fields.std()

@@ -15,7 +15,7 @@ def brightness(images: Array, draws: Draws, shift: float) -> Array:
     """
     value = images.max(axis=3, keepdims=True).astype(np.float32)
     raised = np.minimum(value + np.float32(255 * shift), 255)
-    return np.where(value > 0, images * (raised / np.maximum(value, 1)), raised)
+    return np.asarray(np.where(value > 0, images * (raised / np.maximum(value, 1)), raised))
 
 
 def contrast(images: Array, draws: Draws, factor: float) -> Array:
@@ -38,4 +38,4 @@ def saturate(images: Array, draws: Draws, factor: float, shift: float) -> Array:
     wanted = np.clip(np.float32(factor) * saturation + np.float32(shift), 0, 1)
     towards_hue = spread / np.maximum(largest, 1)
     towards_red = np.array([0, 1, 1], dtype=np.float32)
-    return value - value * wanted * np.where(largest > 0, towards_hue, towards_red)
+    return np.asarray(value - value * wanted * np.where(largest > 0, towards_hue, towards_red))

@@ -103,7 +103,7 @@ def _check_indices(n_images: int, first_index: int, indices: ArrayLike | None) -
     numbers = np.asarray(indices)
     if numbers.shape != (n_images,) or (n_images and not np.issubdtype(numbers.dtype, np.integer)):
         raise InputError(
-            f"indices is {numbers.dtype} of shape {numbers.shape}; pass one whole number for each of the {n_images} images"
+            f"indices is {numbers.dtype} of shape {numbers.shape}; pass one whole number an image ({n_images})"
         )
     if (numbers < 0).any():
         raise InputError(f"indices holds {numbers.min()}; pass positions in the set, 0 or more")

@@ -30,9 +30,7 @@ def elastic_transform(images: Array, draws: Draws, strength: float, sigma: float
     affine = np.linalg.solve(np.concatenate([moved, ones], axis=2), np.broadcast_to(corners, moved.shape))
     rows, cols = (axis.astype(np.float64) for axis in np.indices((height, width)))
     x, y = (
-        affine[:, 0, axis, None, None] * cols
-        + affine[:, 1, axis, None, None] * rows
-        + affine[:, 2, axis, None, None]
+        affine[:, 0, axis, None, None] * cols + affine[:, 1, axis, None, None] * rows + affine[:, 2, axis, None, None]
         for axis in (0, 1)
     )
     tilted = sample(images, y, x, edge="mirror")

@@ -31,7 +31,7 @@ def disc_kernel(radius: float, softness: float) -> Array:
     taps /= taps.sum()
     for axis in (0, 1):
         disc = correlate1d(disc, taps, axis=axis, mode="constant")
-    return disc / disc.sum()
+    return np.asarray(disc / disc.sum())
 
 
 def correlate(images: Array, kernel: Array) -> Array:

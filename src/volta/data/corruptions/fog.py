@@ -9,7 +9,7 @@ from volta.data.corruptions.draws import Draws
 
 
 def fog(images: Array, draws: Draws, thickness: float, decay: float) -> Array:
-    """Add a cloud and rescale to the brightest value M of the image: (x + t·f)·M/(M + t), f a plasma fractal in [0, 1]."""
+    """Add a cloud f in [0, 1], a plasma fractal, and rescale to the image's brightest value M: (x + t·f)·M/(M + t)."""
     height, width = images.shape[1:3]
     cloud = plasma(draws, max(height, width), decay)[:, :height, :width, None]
     brightest = images.max(axis=(1, 2, 3), keepdims=True).astype(np.float32)
@@ -40,4 +40,4 @@ def plasma(draws: Draws, side: int, decay: float) -> Array:
         amplitude /= decay**2
         step = half
     heights -= heights.min(axis=(1, 2), keepdims=True)
-    return (heights / heights.max(axis=(1, 2), keepdims=True)).astype(np.float32)
+    return np.asarray((heights / heights.max(axis=(1, 2), keepdims=True)).astype(np.float32))

@@ -42,7 +42,7 @@ def frost(images: Array, draws: Draws, kept: float, added: float) -> Array:
     # Images longer than the texture go round it.
     thickness = textures[which[:, None, None], rows[:, :, None] % side, cols[:, None, :] % side]
     ramp = np.linspace(_THIN_ICE, _THICK_ICE, 256).astype(np.float32)
-    return np.float32(kept) * images + np.float32(added) * ramp[thickness]
+    return np.asarray(np.float32(kept) * images + np.float32(added) * ramp[thickness])
 
 
 def ice_texture(number: int) -> Array:
@@ -67,9 +67,7 @@ def ice_texture(number: int) -> Array:
     return _rank(0.2 * film + gaussian_filter(crystals, 2.0, mode="wrap") + 0.6 * halo)
 
 
-def _grow(
-    pen: ImageDraw, stream: np.random.Generator, start: Array, angle: float, length: float, depth: int
-) -> None:
+def _grow(pen: ImageDraw, stream: np.random.Generator, start: Array, angle: float, length: float, depth: int) -> None:
     """Draw a stem and, along it, ever shorter side branches, which branch again."""
     direction = np.array([math.cos(angle), math.sin(angle)])
     end = start + length * direction
@@ -81,9 +79,7 @@ def _grow(
     for share in (np.arange(n_branches) + stream.uniform(0, 1, n_branches)) / n_branches:
         for side in (-1, 1):
             branch = 0.45 * length * (1.05 - share) * stream.uniform(0.4, 1.0)
-            _grow(
-                pen, stream, start + share * length * direction, angle + side * math.pi / 3, branch, depth - 1
-            )
+            _grow(pen, stream, start + share * length * direction, angle + side * math.pi / 3, branch, depth - 1)
 
 
 def _fractal_noise(stream: np.random.Generator, side: int) -> Array:
@@ -99,7 +95,7 @@ def _rank(values: Array) -> Array:
     """Return the share of values below each value, in 256 steps; 65,536 bins spare a full sort."""
     bins = ((values - values.min()) * (65535 / np.ptp(values))).astype(np.int64)
     n_up_to = np.bincount(bins.ravel()).cumsum()
-    return ((n_up_to[bins] - 1) * 256 // values.size).astype(np.uint8)
+    return np.asarray(((n_up_to[bins] - 1) * 256 // values.size).astype(np.uint8))
 
 
 @lru_cache(maxsize=1)
@@ -111,7 +107,5 @@ def _canvases() -> list[Array]:
 def _textures(side: int) -> Array:
     from PIL import Image
 
-    resized = [
-        Image.fromarray(canvas).resize((side, side), Image.Resampling.BICUBIC) for canvas in _canvases()
-    ]
+    resized = [Image.fromarray(canvas).resize((side, side), Image.Resampling.BICUBIC) for canvas in _canvases()]
     return np.stack([np.asarray(texture) for texture in resized])

@@ -22,14 +22,14 @@ def mean_zoom(images: Array, factors: tuple[float, ...]) -> Array:
 
 
 def enlarge(images: Array, shape: tuple[int, int]) -> Array:
-    """Return ``images`` (n, h, w, c) stretched to ``shape``, corners on corners; the same array if it has it already."""
+    """Return ``images`` (n, h, w, c) stretched to ``shape``, corners on corners; the same array where it fits."""
     if images.shape[1:3] == shape:
         return images
     return _apply(_enlarge_matrix(images.shape[1], images.shape[2], *shape), images, shape)
 
 
 def sample(images: Array, rows: Array, cols: Array, edge: Edge) -> Array:
-    """Return ``images`` (n, h, w, c) read at the real positions ``rows``, ``cols`` (n, h', w') by bilinear interpolation.
+    """Return ``images`` (n, h, w, c) read at the real positions ``rows``, ``cols`` (n, h', w'), bilinearly.
 
     Outside, the image is mirrored about the centre of the edge pixel (``mirror``) or its outer side
     (``reflect``).
@@ -54,22 +54,18 @@ def _fold(positions: Array, size: int, edge: Edge) -> Array:
     if edge == "mirror":
         period = 2 * (size - 1)
         folded = np.abs(positions) % period
-        return np.minimum(folded, period - folded)
+        return np.asarray(np.minimum(folded, period - folded))
     folded = positions % (2 * size)
-    return np.minimum(folded, 2 * size - 1 - folded)
+    return np.asarray(np.minimum(folded, 2 * size - 1 - folded))
 
 
 def _apply(matrix: csr_array, images: Array, shape: tuple[int, ...]) -> Array:
     # Pixels as rows: a sparse product adds up each column on its own and in a fixed order, so that, unlike a dense
     # product, its last bit does not depend on how many images come together.
     n_images, height, width, channels = images.shape
-    pixels = np.ascontiguousarray(
-        images.astype(np.float32, copy=False).reshape(n_images, -1, channels).swapaxes(0, 1)
-    )
+    pixels = np.ascontiguousarray(images.astype(np.float32, copy=False).reshape(n_images, -1, channels).swapaxes(0, 1))
     out = matrix @ pixels.reshape(height * width, -1)
-    return np.ascontiguousarray(out.reshape(-1, n_images, channels).swapaxes(0, 1)).reshape(
-        n_images, *shape, channels
-    )
+    return np.ascontiguousarray(out.reshape(-1, n_images, channels).swapaxes(0, 1)).reshape(n_images, *shape, channels)
 
 
 @lru_cache(maxsize=16)

@@ -35,9 +35,7 @@ def contact_sheet(images: Array, *, seed: int = 0) -> NDArray[np.uint8]:
     if len(images) == 0:
         raise InputError("images is empty; pass at least one image")
     height, width = images.shape[1] + GAP, images.shape[2] + GAP
-    sheet = np.full(
-        (len(CORRUPTIONS) * height - GAP, len(SEVERITIES) * width - GAP, 3), GAP_LEVEL, dtype=np.uint8
-    )
+    sheet = np.full((len(CORRUPTIONS) * height - GAP, len(SEVERITIES) * width - GAP, 3), GAP_LEVEL, dtype=np.uint8)
     for row, name in enumerate(CORRUPTIONS):
         shown = row % len(images)
         for col, severity in enumerate(SEVERITIES):

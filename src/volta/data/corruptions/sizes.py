@@ -15,7 +15,7 @@ def length_scale(images: Array) -> float:
     below half a pixel would change nothing. At 224 pixels this lands near the constants of ImageNet-C
     (Gaussian blur at severity 5: 7.0 against 6; defocus radius: 10.5 against 10).
     """
-    return max(1.0, min(images.shape[1:3]) / RECIPE_SIDE)
+    return max(1.0, int(min(images.shape[1:3])) / RECIPE_SIDE)
 
 
 def recipe_grid(images: Array) -> tuple[int, int]:

@@ -41,6 +41,4 @@ def snow(
     # Written out, not a matrix product, whose last bit may depend on the number of images.
     luma = LUMA[0] * images[..., :1] + LUMA[1] * images[..., 1:2] + LUMA[2] * images[..., 2:]
     whitened = np.maximum(images, 1.5 * luma + 127.5)
-    return np.asarray(
-        np.float32(kept) * images + np.float32(1 - kept) * whitened + layer + layer[:, ::-1, ::-1]
-    )
+    return np.asarray(np.float32(kept) * images + np.float32(1 - kept) * whitened + layer + layer[:, ::-1, ::-1])

@@ -129,4 +129,4 @@ def _distance(edges: Array) -> Array:
         return np.full(edges.shape, _LONGEST_DISTANCE)
     # Images lie far apart along the first axis, so the nearest edge is found in the image itself if it has one.
     distance = distance_transform_edt(~edges, sampling=(1e6, 1.0, 1.0))
-    return np.minimum(distance, _LONGEST_DISTANCE)
+    return np.asarray(np.minimum(distance, _LONGEST_DISTANCE))

@@ -49,12 +49,8 @@ CORRUPTIONS: dict[str, Corruption] = {
     "gaussian_noise": Corruption(gaussian_noise, ((0.04,), (0.06,), (0.08,), (0.09,), (0.10,)), "noise"),
     "shot_noise": Corruption(shot_noise, ((500,), (250,), (100,), (75,), (50,)), "noise"),
     "impulse_noise": Corruption(impulse_noise, ((0.01,), (0.02,), (0.03,), (0.05,), (0.07,)), "noise"),
-    "defocus_blur": Corruption(
-        defocus_blur, ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1)), "blur"
-    ),
-    "glass_blur": Corruption(
-        glass_blur, ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)), "blur"
-    ),
+    "defocus_blur": Corruption(defocus_blur, ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1)), "blur"),
+    "glass_blur": Corruption(glass_blur, ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)), "blur"),
     "motion_blur": Corruption(motion_blur, ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5)), "blur"),
     "zoom_blur": Corruption(zoom_blur, ((6,), (11,), (15,), (20,), (25,)), "blur"),
     "snow": Corruption(
@@ -79,9 +75,7 @@ CORRUPTIONS: dict[str, Corruption] = {
     ),
     "pixelate": Corruption(pixelate, ((0.95,), (0.9,), (0.85,), (0.75,), (0.65,)), "digital"),
     "jpeg_compression": Corruption(jpeg_compression, ((80,), (65,), (58,), (50,), (40,)), "digital"),
-    "speckle_noise": Corruption(
-        speckle_noise, ((0.06,), (0.1,), (0.12,), (0.16,), (0.2,)), "noise", extra=True
-    ),
+    "speckle_noise": Corruption(speckle_noise, ((0.06,), (0.1,), (0.12,), (0.16,), (0.2,)), "noise", extra=True),
     "gaussian_blur": Corruption(gaussian_blur, ((0.4,), (0.6,), (0.7,), (0.8,), (1.0,)), "blur", extra=True),
     "saturate": Corruption(
         saturate, ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2)), "digital", extra=True
