@@ -46,8 +46,9 @@ def corrupt(
     indices
         Index of each image in its set, (n,), for images that do not; ``first_index`` is then not used.
 
-    References ---------- Hendrycks & Dietterich (2019), Benchmarking Neural Network Robustness to Common
-    Corruptions and Perturbations.
+    References
+    ----------
+    Hendrycks & Dietterich (2019), Benchmarking Neural Network Robustness to Common Corruptions and Perturbations.
     """
     images = np.asarray(images)
     check_images(images)
