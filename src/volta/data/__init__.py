@@ -105,16 +105,14 @@ def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
 
 
 def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
-    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: ``train``, ``test``, ``ood:NAME``, …
+    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, foreign sets, shifts.
 
     A set is read or made only when it is asked for.
     """
     return pixel_sets(name, LoadOptions(root)).inputs()
 
 
-def store_features(
-    name: str, features: Mapping[str, Array], options: LoadOptions | None = None
-) -> list[Path]:
+def store_features(name: str, features: Mapping[str, Array], options: LoadOptions | None = None) -> list[Path]:
     """Keep features extracted from :func:`pixel_sets` so that ``find_task(name).load("features")`` finds them.
 
     ``features`` has one (n, d) array for each set that ``pixel_sets(name, options).inputs()`` names, rows in its order;
@@ -125,18 +123,14 @@ def store_features(
     sets = pixels.inputs()
     for key, rows in features.items():
         if key not in sets:
-            raise InputError(
-                f"features names the set {key!r}, which {name} does not have; it has: {', '.join(sets)}"
-            )
+            raise InputError(f"features names the set {key!r}, which {name} does not have; it has: {', '.join(sets)}")
         if len(rows) != len(sets[key]):
             raise InputError(
                 f"features of {key} have {len(rows)} rows but the set has {len(sets[key])}; pass one row an image"
             )
     for key in pixels.parts:
         if key not in features:
-            raise InputError(
-                f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}"
-            )
+            raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
     return write_feature_sets(options.folder, name, features, pixels)
 
 

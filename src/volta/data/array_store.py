@@ -51,9 +51,7 @@ class ArrayWriter:
                 f"{where}: {n_bad} rows hold NaN or values beyond float32, the first is row {first}, column {column}; "
                 "impute them, or pass --skip-bad to leave them out"
             )
-        self.notes.append(
-            f"left out {n_bad} rows of {where} that hold NaN or infinities, the first is row {first}"
-        )
+        self.notes.append(f"left out {n_bad} rows of {where} that hold NaN or infinities, the first is row {first}")
         return rows.take(np.flatnonzero(finite))
 
     def labelled(self, rows: SourceRows, labels: NDArray[np.int64], where: str) -> dict[str, Any]:
@@ -91,20 +89,19 @@ def _pieces(rows: SourceRows) -> list[slice]:
 
 
 def _target_shape(inputs: Array, where: str) -> tuple[int, ...]:
-    """Return the shape of one stored row: (d,) for a matrix, (3, h, w) for 8-bit images with channels first, last or none."""
+    """Return the shape of one stored row: (d,) for a matrix, (3, h, w) for 8-bit images however their channels lie."""
     if inputs.ndim == 2:
         return (inputs.shape[1],)
     if inputs.ndim not in (3, 4) or inputs.dtype != np.uint8:
         raise InputError(
-            f"{where} has shape {inputs.shape} and {inputs.dtype}; expected (n, d) features, or 8-bit images (n, h, w, 3) or (n, 3, h, w)"
+            f"{where} has shape {inputs.shape} and {inputs.dtype}; "
+            "expected (n, d) features, or 8-bit images (n, h, w, 3) or (n, 3, h, w)"
         )
     if inputs.ndim == 3:
         return (3, *inputs.shape[1:])
     first, last = inputs.shape[1] in _CHANNELS, inputs.shape[3] in _CHANNELS
     if first == last:
-        raise InputError(
-            f"{where} has shape {inputs.shape}: which axis holds the 1 or 3 channels cannot be told; expected one that does"
-        )
+        raise InputError(f"{where} has shape {inputs.shape}: which axis holds the 1 or 3 channels cannot be told")
     return (3, *inputs.shape[2:]) if first else (3, *inputs.shape[1:3])
 
 

@@ -34,7 +34,7 @@ def load_cifar100(kind: InputKind, options: LoadOptions) -> Task:
 
 
 def load_tinyimagenet(kind: InputKind, options: LoadOptions) -> Task:
-    """Return ``tinyimagenet``: classes 0-99, 40,000 train, 5,000 val, 5,000 cal, 5,000 test; foreign classes 100-199."""
+    """Return ``tinyimagenet``: classes 0-99, 40,000 train, 5,000 each of val, cal, test; foreign classes 100-199."""
     return _load("tinyimagenet", kind, options)
 
 
@@ -45,7 +45,7 @@ def built_in_pixels(name: str, options: LoadOptions) -> RawSets:
     source = _tiny_source(options.folder)
     if source is None:
         raise missing_pixels(name, options.folder, [ARCHIVES["tiny-imagenet"].file])
-    raw = read_tiny_imagenet(source, cache_folder(options.root))
+    raw = read_tiny_imagenet(source, cache_folder())
     return replace(raw, ood=options.pick_ood(raw.ood))
 
 
@@ -70,9 +70,7 @@ def _built_in_features(name: str, options: LoadOptions) -> RawSets:
     near = CIFAR_TASKS[name].near[0]
     names = CIFAR10_CLASSES if name == "cifar10" else ()
     raw = read_feature_sets(name, options, near=frozenset({near}), ood_rows=_OOD_ROWS, class_names=names)
-    lacking = [
-        other for other in (near, "svhn", "noise") if options.wants_ood(other) and other not in raw.ood
-    ]
+    lacking = [other for other in (near, "svhn", "noise") if options.wants_ood(other) and other not in raw.ood]
     return replace(raw, source=f"{raw.source}; without: {', '.join(lacking)}") if lacking else raw
 
 
@@ -88,9 +86,7 @@ def _tiny_features(options: LoadOptions) -> RawSets:
     train = Split(arrays["train_x"].astype(np.float32), arrays["train_y"].astype(np.int64))
     val = Split(arrays["val_x"].astype(np.float32), arrays["val_y"].astype(np.int64))
     if train.labels.max() >= 2 * N_KNOWN or val.labels.max() >= 2 * N_KNOWN:
-        raise InputError(
-            f"{path} has labels beyond {2 * N_KNOWN - 1}; expected the 200 classes of Tiny ImageNet"
-        )
+        raise InputError(f"{path} has labels beyond {2 * N_KNOWN - 1}; expected the 200 classes of Tiny ImageNet")
     known = np.flatnonzero(val.labels < N_KNOWN)
     return RawSets(
         parts={"train": train.take(np.flatnonzero(train.labels < N_KNOWN)), "test": val.take(known)},

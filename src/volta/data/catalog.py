@@ -11,7 +11,7 @@ from volta.data.download import Checksum
 
 @dataclass(frozen=True)
 class Archive:
-    """One official file: ``urls`` are tried in turn; ``folder`` is what a tar unpacks to, empty if it is read in place."""
+    """One official file: ``urls`` are tried in turn; a tar unpacks to ``folder``; a file read in place has none."""
 
     title: str
     file: str
@@ -109,7 +109,7 @@ TASK_ARCHIVES: dict[str, tuple[str, ...]] = {
     "cifar100": ("cifar-100", "cifar-10", "svhn"),
     "tinyimagenet": ("tiny-imagenet",),
 }
-"""What ``volta data get TASK`` fetches. CIFAR-10-C (2.9 GB) is fetched by its own name: without it shifts are generated."""
+"""What ``volta data get TASK`` fetches. CIFAR-10-C (2.9 GB) has to be named: without it shifts are generated."""
 
 
 def archive_names(name: str) -> tuple[str, ...]:

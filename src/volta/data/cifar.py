@@ -58,7 +58,5 @@ def read_records(path: Path, n_label_bytes: int, n_rows: int, n_classes: int) ->
     labels = records[:, n_label_bytes - 1].astype(np.int64)
     if labels.max(initial=0) >= n_classes:
         row = int(np.argmax(labels >= n_classes))
-        raise InputError(
-            f"{path} record {row} has label {labels[row]}, expected 0 to {n_classes - 1}; fetch it again"
-        )
+        raise InputError(f"{path} record {row} has label {labels[row]}, expected 0 to {n_classes - 1}; fetch it again")
     return Split(np.ascontiguousarray(records[:, n_label_bytes:]).reshape(n_rows, 3, 32, 32), labels)

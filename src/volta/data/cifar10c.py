@@ -48,19 +48,16 @@ def official_shifts(folder: Path, severities: tuple[int, ...], test: Split) -> L
     """
     labels = _open(folder / "labels.npy")
     n_rows = len(test)
-    if labels.shape != (5 * n_rows,) or not np.array_equal(
-        labels.reshape(5, -1), np.tile(test.labels, (5, 1))
-    ):
-        raise InputError(
-            f"{folder / 'labels.npy'} does not hold the test labels five times; fetch the archive again"
-        )
+    if labels.shape != (5 * n_rows,) or not np.array_equal(labels.reshape(5, -1), np.tile(test.labels, (5, 1))):
+        raise InputError(f"{folder / 'labels.npy'} does not hold the test labels five times; fetch the archive again")
 
     def read(name: str, severity: int) -> Split:
         path = folder / f"{name}.npy"
         images = _open(path)
         if images.shape != (5 * n_rows, 32, 32, 3) or images.dtype != np.uint8:
             raise InputError(
-                f"{path} has shape {images.shape} and {images.dtype}, expected ({5 * n_rows}, 32, 32, 3) uint8; fetch it again"
+                f"{path} has shape {images.shape} and {images.dtype}, expected ({5 * n_rows}, 32, 32, 3) uint8; "
+                "fetch the archive again"
             )
         rows = images[(severity - 1) * n_rows : severity * n_rows]
         return Split(rows.transpose(0, 3, 1, 2), test.labels)
@@ -86,11 +83,7 @@ def generated_shifts(test: Split, severities: tuple[int, ...], cache: Path) -> L
 
 def _each(make: Callable[[str, int], Split], severities: tuple[int, ...]) -> LazyMapping[Split]:
     return LazyMapping(
-        {
-            f"{name}-{severity}": partial(make, name, severity)
-            for name in CORRUPTION_NAMES
-            for severity in severities
-        }
+        {f"{name}-{severity}": partial(make, name, severity) for name in CORRUPTION_NAMES for severity in severities}
     )
 
 
@@ -111,7 +104,7 @@ def _code_stamp() -> str:
     from volta.data import corruptions
 
     folder = Path(inspect.getfile(corruptions)).parent
-    return hash_text("".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))))
+    return hash_text("".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.py"))))
 
 
 def _open(path: Path) -> Array:

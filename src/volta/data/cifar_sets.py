@@ -34,13 +34,23 @@ class Found:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A set of images: its official archive, the zip of images that can stand in for it, and how the archive is read."""
+    """A set of images: its official archive, how that is read, and the zip of images that can stand in for it."""
 
     title: str
     archive: str
     stand_in: str
     part: str
     read: Callable[[Path], tuple[Split, tuple[str, ...]]]
+
+    @property
+    def described(self) -> str:
+        """What to say is missing."""
+        archive = ARCHIVES[self.archive]
+        return f"{archive.folder}/ (from {archive.file})" if archive.folder else archive.file
+
+    def is_there(self, root: Path) -> bool:
+        """Whether the set can be loaded."""
+        return ARCHIVES[self.archive].place(root).exists() or (root / self.stand_in).is_file()
 
     def find(self, root: Path, cache: Path) -> Found | None:
         """Load the set, from the archive if it is there, else from the stand-in; None if neither is."""
@@ -91,9 +101,7 @@ IMAGE_SETS: dict[str, ImageSet] = {
         "test",
         lambda folder: (read_cifar100(folder, "test"), ()),
     ),
-    "svhn_test": ImageSet(
-        "SVHN test", "svhn", "svhn-test-images.zip", "test", lambda path: (read_svhn(path), ())
-    ),
+    "svhn_test": ImageSet("SVHN test", "svhn", "svhn-test-images.zip", "test", lambda path: (read_svhn(path), ())),
 }
 
 
@@ -116,23 +124,21 @@ CIFAR_TASKS: dict[str, CifarTask] = {
 def missing_sets(task: str, options: LoadOptions) -> list[str]:
     """Return what a load of the pixels would lack, as file names; nothing is read."""
     root = options.folder
-    return [
-        f"{ARCHIVES[part.archive].place(root).name} (from {ARCHIVES[part.archive].file})"
-        for part in {IMAGE_SETS[name].archive: IMAGE_SETS[name] for name in _needed(task, options)}.values()
-        if not ARCHIVES[part.archive].place(root).exists() and not (root / part.stand_in).is_file()
-    ]
+    parts = [IMAGE_SETS[name] for name in _needed(task, options)]
+    absent = [part for part in parts if not part.is_there(root)]
+    return list(dict.fromkeys(part.described for part in absent))
 
 
 def read_cifar_sets(task: str, options: LoadOptions) -> RawSets:
-    """Return the pixels of ``cifar10`` or ``cifar100`` with their foreign sets and, for ``cifar10``, the corruptions."""
-    root, cache = options.folder, cache_folder(options.root)
+    """Return the pixels of ``cifar10`` or ``cifar100`` with foreign sets and, for ``cifar10``, corruptions."""
+    root, cache = options.folder, cache_folder()
     if missing := missing_sets(task, options):
         raise missing_pixels(task, root, missing)
     plan = CIFAR_TASKS[task]
     found = {name: IMAGE_SETS[name].find(root, cache) for name in _needed(task, options)}
     train, test = found[plan.train], found[plan.test]
     if train is None or test is None:
-        raise missing_pixels(task, root, [IMAGE_SETS[plan.train].stand_in])
+        raise missing_pixels(task, root, [IMAGE_SETS[plan.train].described])
     ood = {
         name: OodSet(part.split.inputs, near=name == plan.near[0])
         for name, key in (plan.near, plan.far)

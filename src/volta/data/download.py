@@ -47,7 +47,7 @@ class _CutError(Exception):
 
 
 class _UselessError(Exception):
-    """This address does not give the file."""
+    """The address does not give the file."""
 
 
 def download(
@@ -63,9 +63,9 @@ def download(
 ) -> Path:
     """Bring a file to ``target`` from the first of ``urls`` that gives exactly the expected bytes.
 
-    Bytes that arrived are kept in ``TARGET.part``, so a broken transfer goes on where it stopped, in this call, in a later
-    one, or from another mirror. An address is left after ``attempts`` tries in a row that brought nothing new, at once if
-    it answers with an error or with another file. ``target`` appears only when size and hash are right.
+    Bytes that arrived are kept in ``TARGET.part``, so a broken transfer goes on where it stopped, in this call, in a
+    later one, or from another mirror. An address is left after ``attempts`` tries in a row that brought nothing new,
+    at once if it answers with an error or with another file. ``target`` appears only when size and hash are right.
     """
     if target.is_file() and not mismatch(target, size, checksum):
         return target
@@ -171,7 +171,7 @@ def _transfer(url: str, part: Path, size: int, progress: Progress | None, timeou
 
 
 def _start(response: Any, have: int, size: int) -> int:
-    """Return the offset at which the answer's bytes begin, having checked that it is a part of a file of ``size`` bytes."""
+    """Return the offset at which the answer's bytes begin, having checked the size of the file they are of."""
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
         found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != have:

@@ -1,7 +1,7 @@
 """Frozen features on disk: ``features/NAME.npz`` for the splits, ``NAME-ood.npz`` and ``NAME-shifts.npz`` beside it.
 
-``NAME.npz`` holds ``train_x``, ``train_y``, ``test_x``, ``test_y``, and ``val_*`` and ``cal_*`` where the splits are fixed;
-the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels.
+``NAME.npz`` holds ``train_x``, ``train_y``, ``test_x``, ``test_y``, and ``val_*`` and ``cal_*`` where the splits are
+fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from volta.core.checks import check_features
 
+from volta.core.checks import check_features
 from volta.core.errors import InputError
 from volta.core.files import write_atomic
 from volta.core.types import Array, OodSet, Split
@@ -52,9 +52,7 @@ def read_feature_sets(
     parts = {part: _split(arrays, part, path) for part in PARTS if f"{part}_x" in arrays}
     for part in ("train", "test"):
         if part not in parts:
-            raise InputError(
-                f"{path} has no {part}_x and {part}_y; it holds: {', '.join(arrays) or 'nothing'}"
-            )
+            raise InputError(f"{path} has no {part}_x and {part}_y; it holds: {', '.join(arrays) or 'nothing'}")
     ood, _ = _extra_sets(features_path(root, name, "ood"))
     shifts, shift_labels = _extra_sets(features_path(root, name, "shifts"))
     _check_widths(path, parts["train"].inputs.shape[1], {**ood, **shifts})
@@ -68,15 +66,13 @@ def read_feature_sets(
         parts=parts,
         ood=options.pick_ood({key: OodSet(rows, near=key in near) for key, rows in ood.items()}),
         shifts={key: Split(shifts[key], shift_labels.get(key, parts["test"].labels)) for key in asked},
-        class_names=class_names
-        if len(class_names) == n_classes
-        else tuple(str(index) for index in range(n_classes)),
+        class_names=class_names if len(class_names) == n_classes else tuple(str(index) for index in range(n_classes)),
         source=_describe(path, ood, ood_rows or {}),
     )
 
 
 def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pixels: RawSets) -> list[Path]:
-    """Store features extracted from the sets of ``pixels``, keyed as :meth:`RawSets.inputs` keys them; return the files.
+    """Store features extracted from the sets of ``pixels``, keyed as :meth:`RawSets.inputs` is; return the files.
 
     Half-precision features stay half-precision on disk.
     """
@@ -85,11 +81,7 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
         whole[f"{part}_x"], whole[f"{part}_y"] = features[part], split.labels
     files = {"": whole}
     for what, key in (("ood", "ood:"), ("shifts", "shift:")):
-        sets = {
-            f"{set_name[len(key) :]}_x": rows
-            for set_name, rows in features.items()
-            if set_name.startswith(key)
-        }
+        sets = {f"{set_name[len(key) :]}_x": rows for set_name, rows in features.items() if set_name.startswith(key)}
         if sets:
             files[what] = sets
     for shift, split in pixels.shifts.items():
@@ -111,11 +103,7 @@ def read_npz(path: Path) -> dict[str, Array]:
     except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
         if isinstance(error, (InputError, FileNotFoundError)):
             raise
-        hint = (
-            "save labels as numbers or fixed-width text"
-            if "pickle" in str(error)
-            else "it is damaged or not an npz"
-        )
+        hint = "save labels as numbers or fixed-width text" if "pickle" in str(error) else "it is damaged or not an npz"
         raise InputError(f"{path} cannot be read ({error}); {hint}") from error
 
 
@@ -134,16 +122,14 @@ def _extra_sets(path: Path) -> tuple[dict[str, Array], dict[str, Array]]:
     if not path.is_file():
         return {}, {}
     arrays = read_npz(path)
-    rows = {
-        key[:-2]: _features(array, f"{path} {key}") for key, array in arrays.items() if key.endswith("_x")
-    }
+    rows = {key[:-2]: _features(array, f"{path} {key}") for key, array in arrays.items() if key.endswith("_x")}
     return rows, {key[:-2]: array.astype(np.int64) for key, array in arrays.items() if key.endswith("_y")}
 
 
 def _features(rows: Array, where: str) -> Array:
     if rows.ndim != 2:
         raise InputError(f"{where} has shape {rows.shape}; expected (n_samples, n_features)")
-    return check_features(rows, where).astype(np.float32)
+    return np.asarray(check_features(rows, where), dtype=np.float32)
 
 
 def _check_widths(path: Path, width: int, sets: Mapping[str, Array]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -51,7 +51,7 @@ def get_data(
     keep_archives: bool = False,
     again: bool = False,
 ) -> list[Path]:
-    """Bring the archives that a task or archive name stands for into the data folder, and unpack them; return the places.
+    """Bring the archives that a task or archive name stands for into the data folder and unpack them; return where.
 
     What is there already is left alone unless ``again``. An archive that lies in the folder, put there by hand or by a
     broken run, is verified and used instead of a download. A tar is deleted once unpacked unless ``keep_archives``.
@@ -70,10 +70,10 @@ def list_data(root: Path | None = None) -> list[Holding]:
     """Return what the data folder holds and lacks: archives, feature files, imported tasks; nothing is hashed."""
     folder = data_root(root)
     holdings = [_holding(name, archive, folder) for name, archive in ARCHIVES.items()]
-    for path in sorted((folder / "features").glob("*.npz")):
-        holdings.append(
-            Holding(f"features/{path.stem}", "frozen features", "ready", path, path.stat().st_size)
-        )
+    holdings += [
+        Holding(f"features/{path.stem}", "frozen features", "ready", path, path.stat().st_size)
+        for path in sorted((folder / "features").glob("*.npz"))
+    ]
     for task in imported_tasks(folder):
         place = folder / "imported" / task.name
         note = task.title if task.title.startswith("damaged") else ""
@@ -89,18 +89,15 @@ def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Ver
     for name in names:
         if name not in known:
             raise MissingDataError(
-                f"{name} is not under {folder}\nthere is: {', '.join(sorted(known)) or 'nothing'} (see: volta data list)"
+                f"{name} is not under {folder}\n"
+                f"there is: {', '.join(sorted(known)) or 'nothing'} (see: volta data list)"
             )
     return [_verify(holding, folder) for holding in holdings if not names or holding.name in names]
 
 
 def _get(archive: Archive, root: Path, progress: Progress | None, keep: bool, again: bool) -> Path:
     place, file = archive.place(root), root / archive.file
-    if (
-        place.exists()
-        and not again
-        and not (place == file and mismatch(file, archive.size, archive.checksum))
-    ):
+    if place.exists() and not again and not (place == file and mismatch(file, archive.size, archive.checksum)):
         return place
     download(archive.urls, file, size=archive.size, checksum=archive.checksum, progress=progress)
     if file.suffix == ".zip":
@@ -152,15 +149,13 @@ def _verify(holding: Holding, root: Path) -> Verdict:
         )
     if holding.name.startswith("features/"):
         return _attempt(holding, "every array", lambda: read_npz(holding.path))
-    return Verdict(
-        holding.name, holding.path, "SHA-256 of every file", tuple(verify_imported(root, holding.name))
-    )
+    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(verify_imported(root, holding.name)))
 
 
 def _verify_folder(holding: Holding) -> Verdict:
     path = holding.path / RECORD
     if not path.is_file():
-        problem = f"no {RECORD} beside the files, so they cannot be compared with the official archive; get it again to be sure"
+        problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
         return Verdict(holding.name, holding.path, "nothing", (problem,))
     try:
         files = json.loads(path.read_text(encoding="utf-8"))["files"]
@@ -176,9 +171,9 @@ def _verify_folder(holding: Holding) -> Verdict:
     return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
 
 
-def _attempt(holding: Holding, checked: str, check: object) -> Verdict:
+def _attempt(holding: Holding, checked: str, check: Callable[[], object]) -> Verdict:
     try:
-        check()  # type: ignore[operator]
+        check()
     except InputError as error:
         return Verdict(holding.name, holding.path, checked, (str(error),))
     return Verdict(holding.name, holding.path, checked, ())

@@ -26,7 +26,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """The image files of one source, in the order in which they can be read, and the other files that were passed over."""
+    """The image files of one source, in the order they lie in it, and the other files, which were passed over."""
 
     source: Path
     names: tuple[str, ...]
@@ -72,9 +72,7 @@ def list_images(source: Path) -> ImageFiles:
     seen = {name: mark for name, mark in entries.items() if not _hidden(name)}
     names = tuple(name for name in seen if PurePosixPath(name).suffix.lower() in EXTENSIONS)
     ignored = tuple(sorted(set(seen) - set(names)))
-    return ImageFiles(
-        source, names, ignored, hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names)))
-    )
+    return ImageFiles(source, names, ignored, hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names))))
 
 
 def decode_all(
@@ -87,9 +85,9 @@ def decode_all(
 ) -> tuple[Array, list[int], dict[str, str]]:
     """Decode the named images to one (n, 3, h, w) uint8 array in the order of ``names``.
 
-    Returns (array, rows, bad): ``rows`` are the indices into ``names`` that were decoded, ``bad`` says what is wrong with
-    each of the others. Without ``skip_bad`` any bad image is an error that lists them all, and so are mixed sizes without
-    ``size``. With ``into`` the array is a memory map of that file.
+    Returns (array, rows, bad): ``rows`` are the indices into ``names`` that were decoded, ``bad`` says what is wrong
+    with each of the others. Without ``skip_bad`` any bad image is an error that lists them all, and so are mixed
+    sizes without ``size``. With ``into`` the array is a memory map of that file.
     """
     position = {name: index for index, name in enumerate(names)}
     array: Array | None = None
@@ -107,7 +105,8 @@ def decode_all(
                     array = _allocate((len(names), 3, *image.shape[:2]), into)
                 if image.shape[:2] != array.shape[2:]:
                     raise InputError(
-                        f"images have mixed sizes: {first} is {_shown(array.shape[2:])}, {name} is {_shown(image.shape[:2])}; "
+                        f"images have mixed sizes: {first} is {_shown(array.shape[2:])}, "
+                        f"{name} is {_shown(image.shape[:2])}; "
                         "give one size to scale them to (--image-size 224)"
                     )
                 array[position[name]] = image.transpose(2, 0, 1)
@@ -116,9 +115,7 @@ def decode_all(
             f"{files.source}: {describe_bad(bad)}; mend or remove them, or pass --skip-bad to leave them out"
         )
     if array is None:
-        raise InputError(
-            f"{files.source} holds no image that can be decoded; expected jpg, png or webp files"
-        )
+        raise InputError(f"{files.source} holds no image that can be decoded; expected jpg, png or webp files")
     rows = [index for index, name in enumerate(names) if name not in bad]
     return array, rows, bad
 
@@ -170,9 +167,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, int, int]]:
 def _hidden(name: str) -> bool:
     parts = PurePosixPath(name).parts
     return (
-        any(part.startswith(".") and part != "." for part in parts)
-        or "__MACOSX" in parts
-        or parts[-1] == "Thumbs.db"
+        any(part.startswith(".") and part != "." for part in parts) or "__MACOSX" in parts or parts[-1] == "Thumbs.db"
     )
 
 

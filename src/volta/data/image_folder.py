@@ -26,7 +26,8 @@ class Placed:
 def place_images(files: ImageFiles) -> list[Placed]:
     """Read split and class of each image from its path, sorted by split and path.
 
-    A folder that wraps everything is passed through. Images must lie in a class folder; deeper folders belong to the class.
+    A folder that wraps everything is passed through. Images must lie in a class folder; deeper folders belong to the
+    class.
     """
     if not files.names:
         raise InputError(
@@ -38,9 +39,7 @@ def place_images(files: ImageFiles) -> list[Placed]:
         parts = PurePosixPath(name).parts[depth:]
         split = SPLIT_NAMES.get(parts[0].lower()) if len(parts) > 2 else None
         if split is None and len(parts) == 2 and parts[0].lower() in SPLIT_NAMES:
-            raise InputError(
-                f"{files.source}: {name} lies in no class folder; expected {parts[0]}/<class>/{parts[1]}"
-            )
+            raise InputError(f"{files.source}: {name} lies in no class folder; expected {parts[0]}/<class>/{parts[1]}")
         if len(parts) < 2:
             raise InputError(f"{files.source}: {name} lies in no class folder; expected <class>/{parts[-1]}")
         placed.append(Placed(split or "all", parts[1] if split else parts[0], name))
@@ -58,9 +57,7 @@ def read_image_folder(
     files = list_images(source)
     placed = place_images(files)
     into = scratch / "pixels.npy" if scratch else None
-    array, rows, bad = decode_all(
-        files, [item.path for item in placed], size=size, skip_bad=skip_bad, into=into
-    )
+    array, rows, bad = decode_all(files, [item.path for item in placed], size=size, skip_bad=skip_bad, into=into)
     kept = np.asarray(rows)
     splits = np.array([placed[row].split for row in rows])
     labels = np.array([placed[row].label for row in rows])

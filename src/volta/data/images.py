@@ -6,6 +6,7 @@ import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,8 +34,8 @@ def decode(data: bytes, size: Size | None = None) -> Pixels:
     """Return an encoded image as (height, width, 3) uint8 RGB.
 
     The EXIF rotation is applied. Grey becomes three equal channels; 16-bit grey is divided by 257; CMYK is converted;
-    transparency is laid over white; of an animation the first frame counts. With ``size`` = (height, width) the image is
-    scaled to cover it, bilinear with antialiasing, and cropped at the centre.
+    transparency is laid over white; of an animation the first frame counts. With ``size`` = (height, width) the
+    image is scaled to cover it, bilinear with antialiasing, and cropped at the centre.
     """
     pillow = _pillow()
     from PIL import ImageOps
@@ -88,25 +89,23 @@ def _to_rgb(image: Image) -> Image:
     if image.mode.startswith("I;16") or image.mode == "I":
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 0xFFFF:
-            raise BadImageError(
-                f"its grey values run from {values.min()} to {values.max()}; expected 16 bits at most"
-            )
+            raise BadImageError(f"its grey values run from {values.min()} to {values.max()}; expected 16 bits at most")
         grey = np.round(values / _SIXTEEN_TO_EIGHT_BITS).astype(np.uint8)
-        return pillow.fromarray(grey).convert("RGB")
+        converted: Image = pillow.fromarray(grey).convert("RGB")
+        return converted
     if image.mode == "F":
         raise BadImageError("its values are floating-point; save it with 8 or 16 bits a channel")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         layer = image.convert("RGBA")
         white = pillow.new("RGBA", layer.size, "white")
-        return pillow.alpha_composite(white, layer).convert("RGB")
+        flat: Image = pillow.alpha_composite(white, layer).convert("RGB")
+        return flat
     return image.convert("RGB")
 
 
-def _pillow():  # type: ignore[no-untyped-def]  # a module object
+def _pillow() -> ModuleType:
     try:
-        from PIL import Image
+        from PIL import Image as pillow  # noqa: N813
     except ImportError as error:
-        raise MissingDataError(
-            "reading images needs Pillow, which is not installed: pip install pillow"
-        ) from error
-    return Image
+        raise MissingDataError("reading images needs Pillow, which is not installed: pip install pillow") from error
+    return pillow

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ import numpy as np
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import hash_file
 from volta.core.types import Array, InputKind, Modality, OodSet, Split, Task
+from volta.data.cifar10c import generated_shifts
 from volta.data.feature_files import has_features, read_feature_sets
 from volta.data.missing import missing_features
-from volta.data.options import LoadOptions
+from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import HALF, Preparation, make_task
-from volta.data.rows import RawSets
+from volta.data.rows import LazyMapping, RawSets
 
 SCHEMA = 1
 TASK_FILE = "task.json"
@@ -39,7 +42,7 @@ def task_folder(root: Path, name: str) -> Path:
     """Return where the imported task ``name`` lies; refuse names that are no plain file name."""
     if not _NAME.fullmatch(name) or name.endswith((".", "-")):
         raise InputError(
-            f"name is {name!r}; pass up to 63 lower-case letters, digits and single - _ . between them, beginning with a letter or digit"
+            f"name is {name!r}; pass up to 63 lower-case letters and digits, with single - _ . between them"
         )
     return root / "imported" / name
 
@@ -77,17 +80,20 @@ def read_record(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
-    """Return the sets of an imported task as memory maps."""
+    """Return the sets of an imported task as memory maps; images can have CIFAR-10-C's corruptions ``generated``."""
     record = read_record(options.folder, name)
     folder = task_folder(options.folder, name) / ARRAYS
-    shifts = {} if options.shifts == "none" else record["shifts"]
-    ood = {
-        key: OodSet(_open(folder, part["inputs"]), near=part["near"]) for key, part in record["ood"].items()
-    }
+    described = {} if options.shifts == "none" else record["shifts"]
+    parts = {part: _split(folder, record["parts"][part]) for part in ("train", "val", "cal", "test")}
+    shifts: dict[str, Callable[[], Split]] = {key: partial(_split, folder, part) for key, part in described.items()}
+    if options.shifts == "generated" and record["kind"] == "pixels":
+        generated = generated_shifts(parts["test"], options.severities, cache_folder())
+        shifts |= {key: partial(generated.__getitem__, key) for key in generated}
+    ood = {key: OodSet(_open(folder, part["inputs"]), near=part["near"]) for key, part in record["ood"].items()}
     return RawSets(
-        parts={part: _split(folder, record["parts"][part]) for part in ("train", "val", "cal", "test")},
+        parts=parts,
         ood=options.pick_ood(ood),
-        shifts={key: _split(folder, part) for key, part in shifts.items()},
+        shifts=LazyMapping(shifts),
         class_names=tuple(record["class_names"]),
         source=record["source"],
     )

@@ -61,9 +61,7 @@ class _Reader:
 
     def foreign(self, source: Path, scratch: Path) -> tuple[SourceRows, list[str]]:
         if not is_table(source):
-            return read_unlabelled_images(
-                source, size=self.image_size, skip_bad=self.skip_bad, scratch=scratch
-            )
+            return read_unlabelled_images(source, size=self.image_size, skip_bad=self.skip_bad, scratch=scratch)
         return _one_part(read_table(source, self.label, labelled=False), source), []
 
 
@@ -83,13 +81,13 @@ def import_task(
 ) -> ImportReport:
     """Make a task called ``name`` from an image folder (or a zip or tar of one) or a feature table.
 
-    Splits the source names are kept. What is missing is drawn from the training rows, stratified, from the split seed: a
-    fifth of all rows as test, a fifth for val and cal, so that one split alone gives 60/20/20; a lone ``val`` is halved into
-    val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY and needs labels, of
-    sources with several splits the test split counts. ``near`` names the near foreign sets. ``label`` names a table's label
-    column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out undecodable images and rows that hold NaN
-    or infinities; otherwise they are an error. An existing task stays unless ``replace``. Nothing appears before all of it
-    is written.
+    Splits the source names are kept. What is missing is drawn from the training rows, stratified, from the split
+    seed: a fifth of all rows as test, a fifth for val and cal, so that one split alone gives 60/20/20; a lone ``val``
+    is halved into val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY
+    and needs labels, of sources with several splits the test split counts. ``near`` names the near foreign sets.
+    ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
+    undecodable images and rows that hold NaN or infinities; otherwise they are an error. An existing task stays
+    unless ``replace``. Nothing appears before all of it is written.
     """
     folder = data_root(root)
     target = task_folder(folder, name)
@@ -103,9 +101,7 @@ def import_task(
     temporary = _make_folder(target.parent)
     try:
         reader = _Reader(label, image_size, skip_bad)
-        report, record = _write(
-            Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), modality
-        )
+        report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), modality)
         write_json(temporary / TASK_FILE, record)
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
@@ -141,9 +137,7 @@ def _write(
         "kind": kind,
         "modality": modality or ("vision" if kind == "pixels" else "tabular"),
         "class_names": list(class_names),
-        "parts": {
-            part: writer.labelled(rows, labels, f"{source} {part}") for part, (rows, labels) in parts.items()
-        },
+        "parts": {part: writer.labelled(rows, labels, f"{source} {part}") for part, (rows, labels) in parts.items()},
         "ood": {},
         "shifts": {},
     }
@@ -172,14 +166,10 @@ def _split(
     """Return the classes, their names and the four parts with class numbers."""
     given = {("train" if part == "all" else part): rows for part, rows in found.items()}
     if "train" not in given:
-        raise InputError(
-            f"{source} has only {', '.join(given)}; a task needs a train split, or one set without splits"
-        )
+        raise InputError(f"{source} has only {', '.join(given)}; a task needs a train split, or one set without splits")
     classes = class_values(_labels(given["train"]), f"{source} train")
     names = tuple(str(value) for value in classes.tolist())
-    numbers = {
-        part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in given.items()
-    }
+    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in given.items()}
     for part, rows in given.items():
         if not len(rows):
             raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
@@ -235,18 +225,14 @@ def _checked_names(
         if not _SET_NAME.fullmatch(name):
             raise InputError(f"ood names a set {name!r}; use letters, digits, _ and .")
     if unknown := sorted(set(near) - set(ood)):
-        raise InputError(
-            f"near names {unknown[0]!r}, which is not among the ood sets: {', '.join(ood) or 'none'}"
-        )
+        raise InputError(f"near names {unknown[0]!r}, which is not among the ood sets: {', '.join(ood) or 'none'}")
     severe = {name if re.search(r"-\d+$", name) else f"{name}-1": path for name, path in shifts.items()}
     for name in severe:
         if not _SHIFT_NAME.fullmatch(name):
             raise InputError(
                 f"shifts names a set {name!r}; use NAME-SEVERITY, such as fog-3, of letters, digits, _ and ."
             )
-    return {name: Path(path) for name, path in ood.items()}, {
-        name: Path(path) for name, path in severe.items()
-    }
+    return {name: Path(path) for name, path in ood.items()}, {name: Path(path) for name, path in severe.items()}
 
 
 def _make_folder(parent: Path) -> Path:

@@ -18,9 +18,7 @@ def class_values(labels: Array, where: str) -> Array:
     """
     values = np.unique(_clean(labels, where))
     if len(values) < 2:
-        raise InputError(
-            f"{where} has one class ({values[0] if len(values) else 'no rows'}); a task needs two or more"
-        )
+        raise InputError(f"{where} has one class ({values[0] if len(values) else 'no rows'}); a task needs two or more")
     return values
 
 
@@ -28,9 +26,7 @@ def class_numbers(labels: Array, classes: Array, where: str) -> NDArray[np.int64
     """Return each label's position in ``classes``, or name the first label that is none of them."""
     values = _clean(labels, where)
     if values.dtype.kind != classes.dtype.kind:
-        raise InputError(
-            f"{where} has labels like {values[0]!r}, but the training labels are like {classes[0]!r}"
-        )
+        raise InputError(f"{where} has labels like {values[0]!r}, but the training labels are like {classes[0]!r}")
     position = np.searchsorted(classes, values)
     known = classes[np.minimum(position, len(classes) - 1)] == values
     if not known.all():
@@ -49,7 +45,7 @@ def check_class_sizes(numbers: Mapping[str, NDArray[np.int64]], names: tuple[str
         listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
         more = f" and {len(small) - 10} more" if len(small) > 10 else ""
         raise InputError(
-            f"{len(small)} class{'es have' if len(small) > 1 else ' has'} fewer than {needed} rows to be split: {listed}{more}; "
+            f"classes with fewer than the {needed} training rows that splitting takes: {listed}{more}; "
             "add rows, merge classes, or drop them"
         )
 
@@ -68,8 +64,6 @@ def _clean(labels: Array, where: str) -> Array:
         whole = np.isfinite(labels) & (labels == np.floor(labels))
         if not whole.all():
             row = int(np.argmin(whole))
-            raise InputError(
-                f"{where} row {row} has label {labels[row]}; labels must be whole numbers or text"
-            )
+            raise InputError(f"{where} row {row} has label {labels[row]}; labels must be whole numbers or text")
         return labels.astype(np.int64)
     raise InputError(f"{where} has labels of type {labels.dtype}; save them as numbers or fixed-width text")

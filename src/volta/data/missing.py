@@ -16,14 +16,13 @@ def missing_pixels(task: str, root: Path, missing: Sequence[str]) -> MissingData
     )
 
 
-def missing_features(
-    task: str, root: Path, *, have_pixels: bool, downloadable: bool = True
-) -> MissingDataError:
+def missing_features(task: str, root: Path, *, have_pixels: bool, downloadable: bool = True) -> MissingDataError:
     """Return the error for a task whose features are not there."""
     extract = f"volta extract {task} --data {root}"
     if not have_pixels and downloadable:
         extract = f"volta data get {task} --data {root} && {extract}"
+    lacking = f"features/{task}.npz" + ("" if have_pixels else " and the images to extract it from")
     return MissingDataError(
-        f"{task} has no features under {root}: missing features/{task}.npz{'' if have_pixels else ' and the images to extract them from'}\n"
+        f"{task} has no features under {root}: missing {lacking}\n"
         f"get them with: {extract}   or point at them with: --data DIR (or VOLTA_DATA=DIR)"
     )

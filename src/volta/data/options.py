@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 from volta.core.errors import InputError
 
 ROOT_VARIABLE = "VOLTA_DATA"
+CACHE_VARIABLE = "VOLTA_CACHE"
 SEVERITIES = (1, 2, 3, 4, 5)
 ShiftOrigin: TypeAlias = Literal["auto", "official", "generated", "none"]
 Part = TypeVar("Part")
@@ -21,9 +22,9 @@ class LoadOptions:
     """What a task is loaded from and which of its extra sets come with it.
 
     ``root`` is the data folder, see :func:`data_root`. ``severities`` names the corruption severities of ``cifar10``.
-    ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here, ``auto``
-    takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the foreign sets
-    to load; None is all.
+    ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here,
+    ``auto`` takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the
+    foreign sets to load; None is all.
     """
 
     root: Path | None = None
@@ -33,9 +34,7 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         if not set(self.severities) <= set(SEVERITIES):
-            raise InputError(
-                f"severities is {self.severities}; pass numbers from 1 to 5, each a CIFAR-10-C severity"
-            )
+            raise InputError(f"severities is {self.severities}; pass numbers from 1 to 5, each a CIFAR-10-C severity")
         if self.shifts not in ("auto", "official", "generated", "none"):
             raise InputError(f"shifts is {self.shifts!r}; pass auto, official, generated or none")
 
@@ -67,13 +66,15 @@ def data_root(root: Path | str | None = None) -> Path:
     return _platform_cache()
 
 
-def cache_folder(root: Path | str | None = None) -> Path:
-    """Return where arrays derived from the data may be kept: ``ROOT/cache``, or the platform's cache if ROOT is read-only."""
-    folder = data_root(root)
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    return (folder if os.access(existing, os.W_OK) else _platform_cache()) / "cache"
+def cache_folder() -> Path:
+    """Return where derived arrays are kept: ``$VOLTA_CACHE``, else in the platform's cache folder.
+
+    Never in the data folder, which may be shared or meant to stay as it is; permissions do not tell, since an
+    administrator may write anywhere.
+    """
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named).expanduser()
+    return _platform_cache() / "cache"
 
 
 def _platform_cache() -> Path:

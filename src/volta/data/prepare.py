@@ -35,9 +35,9 @@ PREPARATIONS: dict[str, Preparation] = {
 def make_task(name: str, raw: RawSets, preparation: Preparation, kind: InputKind) -> Task:
     """Split ``raw`` and attach the preprocessing.
 
-    Where ``raw`` has only train and test, ``held_out`` of the training rows are drawn stratified by class from the split
-    seed, and half of them, again stratified, are ``val``, the rest ``cal``. Rows depend on the labels alone, so pixels and
-    features of one source are split alike.
+    Where ``raw`` has only train and test, ``held_out`` of the training rows are drawn stratified by class from the
+    split seed, and half of them, again stratified, are ``val``, the rest ``cal``. Rows depend on the labels alone, so
+    pixels and features of one source are split alike.
     """
     train, val, cal = _fit_splits(name, raw, preparation.held_out)
     pixels = kind == "pixels"

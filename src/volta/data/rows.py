@@ -78,8 +78,8 @@ class SourceRows:
 class RawSets:
     """All sets of a task as its files give them.
 
-    ``parts`` is ``train`` and ``test``, from which :func:`volta.data.prepare.make_task` splits ``val`` and ``cal``, or all
-    four. ``source`` says in words where the data came from.
+    ``parts`` is ``train`` and ``test``, from which :func:`volta.data.prepare.make_task` splits ``val`` and ``cal``,
+    or all four. ``source`` says in words where the data came from.
     """
 
     parts: Mapping[str, Split]

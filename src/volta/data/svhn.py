@@ -18,11 +18,9 @@ def read_svhn(path: Path) -> Split:
         content = loadmat(path, variable_names=["X", "y"])
         images, labels = content["X"], content["y"]
     except KeyError as error:
-        raise InputError(
-            f"{path} has no variable {error}; expected SVHN's test_32x32.mat, fetch it again"
-        ) from error
+        raise InputError(f"{path} has no variable {error}; expected SVHN's test_32x32.mat, fetch it again") from error
     except Exception as error:
-        # scipy's MATLAB reader raises many kinds (zlib, struct, MatReadError, NotImplementedError) on files that are none.
+        # On files that are none, SciPy's reader raises zlib, struct, MatReadError, NotImplementedError and more.
         raise InputError(f"{path} is not a MATLAB file that can be read ({error}); fetch it again") from error
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
         raise InputError(

@@ -50,9 +50,7 @@ def read_table(source: Path, label: str | None = None, *, labelled: bool = True)
     raise InputError(f"{source} is no table this reads; expected .npz, .npy or .parquet")
 
 
-def _from_arrays(
-    arrays: Mapping[str, Array], source: Path, label: str | None, labelled: bool
-) -> dict[str, SourceRows]:
+def _from_arrays(arrays: Mapping[str, Array], source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
     found: dict[str, dict[str, Array]] = {}
     label_names = (label.lower(),) if label else LABEL_NAMES
     for key, array in arrays.items():
@@ -107,9 +105,7 @@ def _from_npy(source: Path, label: str | None, labelled: bool) -> dict[str, Sour
                 labels = _load_npy(beside)
                 break
         else:
-            raise InputError(
-                f"{source} has no labels; put them beside it in {source.stem}_labels.npy, one a row"
-            )
+            raise InputError(f"{source} has no labels; put them beside it in {source.stem}_labels.npy, one a row")
     return {"all": _source_rows(array, labels, str(source), labelled)}
 
 
@@ -118,9 +114,7 @@ def _from_parquet(source: Path, label: str | None, labelled: bool) -> dict[str, 
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingDataError(
-            "reading Parquet needs pyarrow, which is not installed: pip install pyarrow"
-        ) from error
+        raise MissingDataError("reading Parquet needs pyarrow, which is not installed: pip install pyarrow") from error
     try:
         table = parquet.read_table(source)
     except (pyarrow.ArrowException, OSError) as error:
@@ -146,9 +140,7 @@ def _column(column: Any, where: str) -> Array:
             raise InputError(f"{where} has {column.null_count} empty rows; fill or drop them")
         lengths = np.unique(pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False))
         if len(lengths) != 1:
-            raise InputError(
-                f"{where} has lists of {lengths[0]} to {lengths[-1]} numbers; expected one length"
-            )
+            raise InputError(f"{where} has lists of {lengths[0]} to {lengths[-1]} numbers; expected one length")
         values: Array = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(len(column), int(lengths[0]))
     if types.is_string(kind) or types.is_large_string(kind):
@@ -201,9 +193,7 @@ def _by_split(whole: SourceRows, column: Array, source: Path) -> dict[str, Sourc
 
 def _source_rows(inputs: Array, labels: Array | None, where: str, labelled: bool) -> SourceRows:
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
-        raise InputError(
-            f"{where} has inputs of shape {inputs.shape} and {inputs.dtype}; expected (n, d) numbers"
-        )
+        raise InputError(f"{where} has inputs of shape {inputs.shape} and {inputs.dtype}; expected (n, d) numbers")
     if labelled and labels is None:
         raise InputError(f"{where} has no labels; expected one of {', '.join(LABEL_NAMES)}")
     if labels is not None:

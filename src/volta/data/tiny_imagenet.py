@@ -1,4 +1,4 @@
-"""Tiny ImageNet: 200 wnids in sorted order; classes 0-99 are known, 100-199 foreign; test rows are the official validation.
+"""Tiny ImageNet: 200 wnids in sorted order; classes 0-99 known, 100-199 foreign; tested on the official validation set.
 
 Read in place from ``tiny-imagenet-200.zip``, or from the unpacked folder.
 """
@@ -37,9 +37,7 @@ def read_tiny_imagenet(source: Path, cache: Path) -> RawSets:
     val = sorted(f"{prefix}val/images/{name}" for name in annotations)
     missing = set(val) - set(files.names)
     if missing:
-        raise InputError(
-            f"{source} lacks {len(missing)} annotated images, e.g. {min(missing)}; fetch it again"
-        )
+        raise InputError(f"{source} lacks {len(missing)} annotated images, e.g. {min(missing)}; fetch it again")
     unknown = sorted(set(annotations.values()) - set(wnids))
     if unknown:
         raise InputError(
@@ -53,9 +51,7 @@ def read_tiny_imagenet(source: Path, cache: Path) -> RawSets:
                 decoded(files, known, cache),
                 np.array([index[_class_of(name, prefix)] for name in known], np.int64),
             ),
-            "test": Split(
-                decoded(files, _where(val, is_known), cache), val_labels[is_known].astype(np.int64)
-            ),
+            "test": Split(decoded(files, _where(val, is_known), cache), val_labels[is_known].astype(np.int64)),
         },
         ood={FOREIGN: OodSet(decoded(files, _where(val, ~is_known), cache), near=True)},
         class_names=tuple(wnids[:N_KNOWN]),

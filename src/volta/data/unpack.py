@@ -35,26 +35,17 @@ class Limits:
 def safe_name(name: str, archive: Path) -> PurePosixPath:
     """Return a member's path, or refuse one that is absolute, climbs with ``..`` or is no plain path."""
     path = PurePosixPath(name)
-    unsafe = (
-        path.is_absolute()
-        or ".." in path.parts
-        or "\\" in name
-        or "\0" in name
-        or re.match(r"[A-Za-z]:", name)
-    )
+    unsafe = path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or re.match(r"[A-Za-z]:", name)
     if unsafe or not path.parts:
-        raise InputError(
-            f"{archive} is refused: its member {name!r} would leave the folder it is unpacked into"
-        )
+        raise InputError(f"{archive} is refused: its member {name!r} would leave the folder it is unpacked into")
     return path
 
 
-def unpack_tar(
-    archive: Path, root: Path, folder: str, origin: dict[str, str], limits: Limits | None = None
-) -> Path:
-    """Unpack ``archive``, all of whose files must lie in ``folder/``, to ``root/folder``; it appears whole or not at all.
+def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], limits: Limits | None = None) -> Path:
+    """Unpack ``archive``, whose files must lie in ``folder/``, to ``root/folder``; it appears whole or not at all.
 
-    Beside the files goes a record of ``origin`` and of each file's size and SHA-256, so that they can be verified later.
+    Beside the files goes a record of ``origin`` and of each file's size and SHA-256, so that they can be verified
+    later.
     """
     target = root / folder
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder}.", suffix=".part", dir=root))
@@ -109,9 +100,7 @@ def tar_files(tar: tarfile.TarFile, archive: Path, limits: Limits) -> Iterator[t
         if member.isdir():
             continue
         if not member.isreg():
-            raise InputError(
-                f"{archive} is refused: its member {member.name!r} is a link or a device, not a file"
-            )
+            raise InputError(f"{archive} is refused: its member {member.name!r} is a link or a device, not a file")
         total += member.size
         _check_volume(archive, count, total, packed, limits)
         yield member
@@ -140,9 +129,7 @@ def check_zip(archive: Path, limits: Limits | None = None) -> list[zipfile.ZipIn
         if stat.S_ISLNK(info.external_attr >> 16):
             raise InputError(f"{archive} is refused: its member {info.filename!r} is a link, not a file")
         if info.flag_bits & 0x1:
-            raise InputError(
-                f"{archive} is refused: its member {info.filename!r} is encrypted; unpack it first"
-            )
+            raise InputError(f"{archive} is refused: its member {info.filename!r} is encrypted; unpack it first")
         total += info.file_size
         _check_volume(archive, count, total, packed, limits)
     return infos
