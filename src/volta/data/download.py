@@ -129,6 +129,10 @@ def _fetch(
             time.sleep(pause * 2**fruitless)
             resumed = True
             continue
+        except _UselessError:
+            if _length(part) == size:
+                part.unlink()
+            raise
         problem = mismatch(part, size, checksum)
         if not problem:
             return
@@ -189,14 +193,13 @@ def _copy(response: Any, file: IO[bytes], start: int, size: int, report: Callabl
     report(done)
     while done < size:
         try:
-            chunk = response.read(_CHUNK_BYTES)
+            chunk = response.read(min(_CHUNK_BYTES, size - done))
         except http.client.IncompleteRead as error:
             chunk = error.partial
         except (OSError, http.client.HTTPException) as error:
             raise _CutError(f"connection lost after {done:,} of {size:,} bytes ({error})") from error
         if not chunk:
             raise _CutError(f"connection closed after {done:,} of {size:,} bytes")
-        chunk = chunk[: size - done]
         try:
             file.write(chunk)
         except OSError as error:

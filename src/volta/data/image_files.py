@@ -6,11 +6,12 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from volta.data.unpack import Limits, check_zip, member_file, open_tar, tar_file
 
 _BATCH = 512
 _SHOWN = 10
+_THREADS_PAY_BYTES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,30 @@ class ImageFiles:
 def list_images(source: Path) -> ImageFiles:
     """List the images of a folder, a zip or a tar; hidden files and macOS resource forks are passed over."""
     if source.is_dir():
-        entries = {name: f"{size}/{time}" for name, size, time in _walk(source)}
-    elif not source.is_file():
+        return _listed(source, {name: f"{size}/{time}" for name, size, time in _walk(source)})
+    if not source.is_file():
         raise MissingDataError(f"{source} does not exist; name an image folder, or a zip or tar of one")
-    elif zipfile.is_zipfile(source):
-        entries = {info.filename: f"{info.file_size}/{info.CRC}" for info in check_zip(source)}
-    elif tarfile.is_tarfile(source):
-        time = source.stat().st_mtime_ns
+    status = source.stat()
+    return _list_archive(source, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _list_archive(source: Path, size: int, time: int) -> ImageFiles:
+    """List an archive; one that has not changed is listed once, however many of its splits are read."""
+    if zipfile.is_zipfile(source):
+        return _listed(source, {info.filename: f"{info.file_size}/{info.CRC}" for info in check_zip(source)})
+    if tarfile.is_tarfile(source):
         with open_tar(source) as tar:
-            entries = {member.name: f"{member.size}/{time}" for member in tar_files(tar, source, Limits())}
-    else:
-        raise InputError(
-            f"{source} is neither a folder nor a whole zip or tar archive; name an image folder or an archive of one"
-        )
+            members = {member.name: f"{member.size}/{size}/{time}" for member in tar_files(tar, source, Limits())}
+        return _listed(source, members)
+    raise InputError(
+        f"{source} is neither a folder nor a whole zip or tar archive; name an image folder or an archive of one"
+    )
+
+
+def _listed(source: Path, entries: Mapping[str, str]) -> ImageFiles:
     seen = {name: mark for name, mark in entries.items() if not _hidden(name)}
-    names = tuple(name for name in seen if PurePosixPath(name).suffix.lower() in EXTENSIONS)
+    names = tuple(name for name in seen if os.path.splitext(name)[1].lower() in EXTENSIONS)
     ignored = tuple(sorted(set(seen) - set(names)))
     return ImageFiles(source, names, ignored, hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names))))
 
@@ -96,7 +107,9 @@ def decode_all(
     reader = files.read(names)
     with pillow_warnings_off(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         while batch := list(islice(reader, _BATCH)):
-            for name, image in pool.map(lambda item: (item[0], _try_decode(item[1], size)), batch):
+            heavy = sum(len(data) for _, data in batch) > _THREADS_PAY_BYTES * len(batch)
+            images = (pool.map if heavy else map)(lambda item: _try_decode(item[1], size), batch)
+            for (name, _), image in zip(batch, images, strict=True):
                 if isinstance(image, str):
                     bad[name] = image
                     continue
@@ -165,7 +178,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def _hidden(name: str) -> bool:
-    parts = PurePosixPath(name).parts
+    parts = name.split("/")
     return (
         any(part.startswith(".") and part != "." for part in parts) or "__MACOSX" in parts or parts[-1] == "Thumbs.db"
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 MAX_PIXELS = 80_000_000
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "TIFF")
+_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 _SIXTEEN_TO_EIGHT_BITS = 257.0
 
 Pixels = NDArray[np.uint8]
