@@ -43,7 +43,7 @@ def serve() -> Iterator[FileServer]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:  # noqa: N802 the base class names it
+        def do_GET(self) -> None:
             asked = self.headers.get("Range")
             files.requests.append((self.path, asked))
             route = files.routes.get(self.path, Route(status=404))

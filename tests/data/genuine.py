@@ -36,7 +36,9 @@ def cifar100_tar(n_rows: int) -> tuple[bytes, dict[str, np.ndarray], dict[str, n
     for number, (name, n) in enumerate((("train.bin", 5 * n_rows), ("test.bin", n_rows))):
         pixels[name] = images(n, 10 + number)
         fine[name] = np.arange(n) % 100
-        rows = [bytes([label // 5, label]) + image.tobytes() for label, image in zip(fine[name], pixels[name], strict=True)]
+        rows = [
+            bytes([label // 5, label]) + image.tobytes() for label, image in zip(fine[name], pixels[name], strict=True)
+        ]
         files[f"cifar-100-binary/{name}"] = b"".join(rows)
     files["cifar-100-binary/fine_label_names.txt"] = "".join(f"fine_{i:02}\n" for i in range(100)).encode()
     files["cifar-100-binary/coarse_label_names.txt"] = "".join(f"coarse_{i}\n" for i in range(20)).encode()

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from .file_server import FileServer, Route
 
 from volta.core.errors import MissingDataError
 from volta.data.download import Checksum, download
+
+from .file_server import FileServer, Route
 
 BODY = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()
 OTHER = bytes(len(BODY))

@@ -1,4 +1,4 @@
-"""The parsers of CIFAR's binary files, SVHN's MATLAB file and CIFAR-10-C, on genuine but small files and on broken ones."""
+"""The parsers of CIFAR's, SVHN's and CIFAR-10-C's files, on small files in the genuine formats and on broken ones."""
 
 from __future__ import annotations
 

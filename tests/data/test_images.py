@@ -55,7 +55,9 @@ def test_cmyk_is_converted() -> None:
     assert max(red[1:]) < 10
 
 
-@pytest.mark.parametrize(("orientation", "turn"), [(1, lambda a: a), (3, lambda a: np.rot90(a, 2)), (6, lambda a: np.rot90(a, -1))])
+@pytest.mark.parametrize(
+    ("orientation", "turn"), [(1, lambda a: a), (3, lambda a: np.rot90(a, 2)), (6, lambda a: np.rot90(a, -1))]
+)
 def test_exif_rotation_is_applied(orientation: int, turn) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -68,7 +70,9 @@ def test_size_scales_to_cover_and_crops_the_centre() -> None:
     assert np.array_equal(decode(encode(wide), (10, 10)), np.full((10, 10, 3), 255, np.uint8))
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", encode(NOISE)[:900], encode(NOISE, "JPEG")[:300], b"\x89PNG\r\n\x1a\n" + bytes(40)])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", encode(NOISE)[:900], encode(NOISE, "JPEG")[:300], b"\x89PNG\r\n\x1a\n" + bytes(40)]
+)
 def test_damaged_bytes_are_bad_images(data: bytes) -> None:
     with pytest.raises(BadImageError):
         decode(data)
