@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError, MissingDataError
-from volta.data import LoadOptions, catalog, cifar, find_task, image_sets, pixel_sets, store_features, tiny_imagenet
+from volta.data import (
+    TASKS,
+    LoadOptions,
+    catalog,
+    cifar,
+    find_task,
+    image_sets,
+    pixel_sets,
+    store_features,
+    tiny_imagenet,
+)
 from volta.data.catalog import ARCHIVES, TASK_ARCHIVES, archive_names
 from volta.data.cifar10c import CORRUPTION_NAMES
 from volta.data.download import Checksum
@@ -101,14 +112,22 @@ def test_tinyimagenet_reads_the_zip_in_place_or_unpacked(served: FileServer, roo
         with zipfile.ZipFile(root / "tiny-imagenet-200.zip") as archive:
             archive.extractall(root)
         (root / "tiny-imagenet-200.zip").unlink()
-    task = find_task("tinyimagenet").load("pixels", LoadOptions(root))
-    assert [len(part) for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)] == [400, 50, 50, 200]
-    assert task.fit.n_classes == 100
-    assert task.fit.input_shape == (3, 64, 64)
-    assert np.array_equal(task.test.inputs[:, 0, 5, 5], task.test.labels)
-    assert np.array_equal(task.fit.train.inputs[:, 0, 5, 5], task.fit.train.labels)
-    foreign = task.ood[tiny_imagenet.FOREIGN].inputs[:, 0, 5, 5]
+    raw = pixel_sets("tinyimagenet", LoadOptions(root))
+    assert list(raw.inputs()) == ["train", "test", "ood:classes_100_199"]
+    train, test = raw.parts["train"], raw.parts["test"]
+    assert train.inputs.shape == (500, 3, 64, 64)
+    assert np.array_equal(test.inputs[:, 0, 5, 5], test.labels)
+    assert np.array_equal(train.inputs[:, 0, 5, 5], train.labels)
+    assert np.bincount(test.labels).tolist() == [2] * 100
+    foreign = raw.ood[tiny_imagenet.FOREIGN].inputs[:, 0, 5, 5]
     assert sorted(foreign.tolist()) == sorted(list(range(100, 200)) * 2)
+    store_features("tinyimagenet", {name: rows[:, 0, 0, :4] for name, rows in raw.inputs().items()}, LoadOptions(root))
+    task = find_task("tinyimagenet").load("features", LoadOptions(root))
+    assert [len(part) for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)] == [400, 50, 50, 200]
+    assert np.array_equal(task.fit.cal.inputs[:, 0], task.fit.cal.labels)
+    assert task.ood[tiny_imagenet.FOREIGN].near
+    with pytest.raises(InputError, match="this task comes as features"):
+        find_task("tinyimagenet").load("pixels", LoadOptions(root))
 
 
 def test_what_is_there_is_not_fetched_again_and_a_hand_placed_archive_is_used(served: FileServer, root: Path) -> None:
@@ -181,8 +200,7 @@ def test_names_that_can_be_got() -> None:
     assert ARCHIVES["resnet18"].file == f"resnet18-{ARCHIVES['resnet18'].checksum.digest[:8]}.pth"
 
 
-@pytest.mark.parametrize("name", TASK_ARCHIVES)
-@pytest.mark.parametrize("kind", ["pixels", "features"])
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in TASK_ARCHIVES for kind in TASKS[name].kinds])
 def test_missing_data_is_said_in_two_lines_with_the_commands(root: Path, name: str, kind: str) -> None:
     with pytest.raises(MissingDataError) as caught:
         find_task(name).load(kind, LoadOptions(root))
@@ -232,6 +250,15 @@ def test_extracted_features_are_split_like_the_pixels(served: FileServer, root: 
         store_features("cifar10", {"test": features["test"]}, options)
 
 
+def test_tasks_travel_between_processes(served: FileServer, root: Path) -> None:
+    get_data("cifar10", root)
+    get_data("cifar-10-c", root)
+    task = find_task("cifar10").load("pixels", LoadOptions(root))
+    copy = pickle.loads(pickle.dumps(task))
+    assert copy.fingerprint == task.fingerprint
+    assert np.array_equal(copy.shifts["snow-1"].inputs, task.shifts["snow-1"].inputs)
+
+
 def test_noise_is_uniform_over_the_levels_and_always_the_same() -> None:
     noise = uniform_noise_images("cifar10", n_images=500)
     assert noise.shape == (500, 3, 32, 32)
@@ -256,3 +283,12 @@ def test_the_root_is_the_argument_then_the_variable_then_the_cache(
         LoadOptions(severities=(0,))
     with pytest.raises(InputError, match="shifts is 'some'"):
         LoadOptions(shifts="some")
+
+
+def test_the_documentation_names_every_archive() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    for name, archive in ARCHIVES.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        assert archive.file in row
+        assert f"{archive.size:,}" in row
+        assert f"{archive.checksum.algorithm} {archive.checksum.digest}" in row

@@ -123,6 +123,7 @@ def test_nan_rows_are_refused_or_left_out_on_request(root: Path, tmp_path: Path)
         import_task(source, "a", root=root)
     report = import_task(source, "a", root=root, skip_bad=True)
     assert sum(report.rows.values()) == 57
+    assert len(find_task("a", root).load().fit.train) == report.rows["train"]
     assert "left out 3 rows" in report.notes[0]
 
 

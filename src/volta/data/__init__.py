@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volta.core.errors import InputError, MissingDataError
@@ -72,7 +72,7 @@ TASKS: dict[str, TaskSource] = {
         "Tiny ImageNet, classes 0-99; foreign: classes 100-199 (near)",
         built_in.load_tinyimagenet,
         "tabular",
-        ("features", "pixels"),
+        ("features",),
         "248 MB: volta data get tinyimagenet",
     ),
 }
@@ -81,7 +81,8 @@ TASKS: dict[str, TaskSource] = {
 
 def all_tasks(root: Path | None = None) -> dict[str, TaskSource]:
     """Return the built-in tasks and those imported under ``root``."""
-    return TASKS | {task.name: _imported_source(task) for task in imported_tasks(data_root(root))}
+    folder = data_root(root)
+    return TASKS | {task.name: _imported_source(task, folder) for task in imported_tasks(folder)}
 
 
 def find_task(name: str, root: Path | None = None) -> TaskSource:
@@ -97,10 +98,10 @@ def find_task(name: str, root: Path | None = None) -> TaskSource:
 def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
     """Return all image sets of a task with their labels, before val and cal are split off."""
     options = options or LoadOptions()
-    if "pixels" not in find_task(name, options.root).kinds:
-        raise MissingDataError(f"{name} has no images, only features; there is nothing to extract")
     if name in TASK_ARCHIVES:
         return built_in.built_in_pixels(name, options)
+    if "pixels" not in find_task(name, options.root).kinds:
+        raise MissingDataError(f"{name} has no images, only features; there is nothing to extract")
     return read_imported_sets(name, options)
 
 
@@ -134,11 +135,14 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
     return write_feature_sets(options.folder, name, features, pixels)
 
 
-def _imported_source(task: ImportedTask) -> TaskSource:
+def _imported_source(task: ImportedTask, root: Path) -> TaskSource:
+    def build(kind: InputKind, options: LoadOptions) -> Task:
+        return load_imported(task.name, kind, options if options.root else replace(options, root=root))
+
     kinds: tuple[InputKind, ...] = ("features", "pixels") if task.kind == "pixels" else ("features",)
     return TaskSource(
         task.title,
-        lambda kind, options: load_imported(task.name, kind, options),
+        build,
         task.modality,
         kinds,
         "none: imported",

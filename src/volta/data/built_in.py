@@ -1,4 +1,7 @@
-"""The loaders of the downloadable tasks: ``cifar10``, ``cifar100`` and ``tinyimagenet``, as pixels or as features."""
+"""The loaders of the downloadable tasks: ``cifar10``, ``cifar100`` and ``tinyimagenet``.
+
+The first two come as pixels or features. Tiny ImageNet's pixels only serve to extract features from: it is tabular.
+"""
 
 from __future__ import annotations
 

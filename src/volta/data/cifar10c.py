@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.files import atomic_path, hash_array, hash_text
@@ -40,6 +41,8 @@ CORRUPTION_NAMES = (
 
 _CHUNK_ROWS = 1000
 
+Labels = NDArray[np.int64]
+
 
 def official_shifts(folder: Path, severities: tuple[int, ...], test: Split) -> LazyMapping[Split]:
     """Return the shifts of an unpacked CIFAR-10-C: per corruption one npy of 5 × n images, the mildest severity first.
@@ -47,22 +50,9 @@ def official_shifts(folder: Path, severities: tuple[int, ...], test: Split) -> L
     n is the number of test rows, and ``labels.npy`` must repeat the test labels five times.
     """
     labels = _open(folder / "labels.npy")
-    n_rows = len(test)
-    if labels.shape != (5 * n_rows,) or not np.array_equal(labels.reshape(5, -1), np.tile(test.labels, (5, 1))):
+    if labels.shape != (5 * len(test),) or not np.array_equal(labels.reshape(5, -1), np.tile(test.labels, (5, 1))):
         raise InputError(f"{folder / 'labels.npy'} does not hold the test labels five times; fetch the archive again")
-
-    def read(name: str, severity: int) -> Split:
-        path = folder / f"{name}.npy"
-        images = _open(path)
-        if images.shape != (5 * n_rows, 32, 32, 3) or images.dtype != np.uint8:
-            raise InputError(
-                f"{path} has shape {images.shape} and {images.dtype}, expected ({5 * n_rows}, 32, 32, 3) uint8; "
-                "fetch the archive again"
-            )
-        rows = images[(severity - 1) * n_rows : severity * n_rows]
-        return Split(rows.transpose(0, 3, 1, 2), test.labels)
-
-    return _each(read, severities)
+    return _each(partial(_read_official, folder, test.labels), severities)
 
 
 def generated_shifts(test: Split, severities: tuple[int, ...], cache: Path) -> LazyMapping[Split]:
@@ -72,13 +62,27 @@ def generated_shifts(test: Split, severities: tuple[int, ...], cache: Path) -> L
     """
     base = hash_text(hash_array(test.inputs) + _code_stamp())[:24]
 
-    def make(name: str, severity: int) -> Split:
-        path = cache / "corrupted" / f"{name}-{severity}-{base}.npy"
-        if not path.is_file():
-            _write_corrupted(path, test.inputs, name, severity)
-        return Split(_open(path), test.labels)
+    return _each(partial(_generate, cache / "corrupted", base, test), severities)
 
-    return _each(make, severities)
+
+def _read_official(folder: Path, labels: Labels, name: str, severity: int) -> Split:
+    path = folder / f"{name}.npy"
+    images = _open(path)
+    n_rows = len(labels)
+    if images.shape != (5 * n_rows, 32, 32, 3) or images.dtype != np.uint8:
+        raise InputError(
+            f"{path} has shape {images.shape} and {images.dtype}, expected ({5 * n_rows}, 32, 32, 3) uint8; "
+            "fetch the archive again"
+        )
+    rows = images[(severity - 1) * n_rows : severity * n_rows]
+    return Split(rows.transpose(0, 3, 1, 2), labels)
+
+
+def _generate(folder: Path, base: str, test: Split, name: str, severity: int) -> Split:
+    path = folder / f"{name}-{severity}-{base}.npy"
+    if not path.is_file():
+        _write_corrupted(path, test.inputs, name, severity)
+    return Split(_open(path), test.labels)
 
 
 def _each(make: Callable[[str, int], Split], severities: tuple[int, ...]) -> LazyMapping[Split]:

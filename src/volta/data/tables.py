@@ -128,8 +128,7 @@ def _from_parquet(source: Path, label: str | None, labelled: bool) -> dict[str, 
 
 
 def _column(column: Any, where: str) -> Array:
-    import pyarrow
-    from pyarrow import types
+    from pyarrow import compute, types
 
     column = column.combine_chunks()
     if types.is_dictionary(column.type):
@@ -138,7 +137,7 @@ def _column(column: Any, where: str) -> Array:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         if column.null_count:
             raise InputError(f"{where} has {column.null_count} empty rows; fill or drop them")
-        lengths = np.unique(pyarrow.compute.list_value_length(column).to_numpy(zero_copy_only=False))
+        lengths = np.unique(compute.list_value_length(column).to_numpy(zero_copy_only=False))
         if len(lengths) != 1:
             raise InputError(f"{where} has lists of {lengths[0]} to {lengths[-1]} numbers; expected one length")
         values: Array = column.flatten().to_numpy(zero_copy_only=False)
