@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import InputError, MissingDataError, StoreError
 from volta.data import (
     TASKS,
     LoadOptions,
@@ -186,6 +186,12 @@ def test_verify_finds_what_changed(served: FileServer, root: Path) -> None:
         verify_data(root, ["tiny-imagenet"])
     with pytest.raises(InputError, match=r"train.bin is missing; get the archive again: volta data get cifar-100"):
         find_task("cifar100").load("pixels", LoadOptions(root))
+
+
+def test_a_folder_that_cannot_be_written(served: FileServer, root: Path) -> None:
+    (root / "file").write_text("x")
+    with pytest.raises(StoreError, match="cannot be written"):
+        get_data("svhn", root / "file" / "data")
 
 
 def test_names_that_can_be_got() -> None:

@@ -169,6 +169,21 @@ def test_class_folders_without_splits_and_image_sizes(root: Path, tmp_path: Path
     assert report.notes == ("not an image, passed over: cat/notes.txt",)
 
 
+def test_what_the_paths_give_away_is_said_before_anything_is_decoded(root: Path, tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "images", {"cat": 6, "dog": 6})
+    (folder / "eel").mkdir()
+    (folder / "eel" / "broken.jpg").write_bytes(b"junk")
+    with pytest.raises(InputError, match=r"fewer than the 3 .*eel \(1\)"):
+        import_task(folder, "pets", root=root)
+
+
+def test_progress_counts_the_images(root: Path, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    folder = image_folder(tmp_path / "images", {"cat": 6, "dog": 6})
+    import_task(folder, "pets", root=root, progress=lambda *args: seen.append(args))
+    assert seen[-1] == ("images", 12, 12)
+
+
 def test_undecodable_images_are_named_and_skipped_on_request(root: Path, tmp_path: Path) -> None:
     folder = image_folder(tmp_path / "images", {"cat": 6, "dog": 6})
     (folder / "dog" / "broken.jpg").write_bytes(b"junk")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
@@ -39,6 +40,23 @@ def test_a_tar_unpacks_whole_with_a_record_of_its_files(root: Path, compression:
     assert record["url"] == "http://x"
     assert record["files"]["a.bin"]["size"] == 3
     assert sorted(path.name for path in root.iterdir()) == ["set", "set.tar"]
+
+
+def test_a_tar_of_the_current_folder_unpacks(root: Path) -> None:
+    (root / "set").mkdir()
+    (root / "set" / "a").write_bytes(b"1")
+    with tarfile.open(root / "set.tar", "w") as archive:
+        archive.add(root / "set", "./set")
+    shutil.rmtree(root / "set")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive, tarfile.open(root / "set.tar") as inner:
+        folder = tarfile.TarInfo("./")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for member in inner:
+            archive.addfile(member, inner.extractfile(member) if member.isreg() else None)
+    unpack_tar(write(root / "set.tar", buffer.getvalue()), root, "set", {})
+    assert (root / "set" / "a").read_bytes() == b"1"
 
 
 def test_unpacking_again_replaces_the_folder(root: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from volta.core.errors import InputError, MissingDataError, StoreError
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
 from volta.core.files import hash_file
 from volta.data.catalog import ARCHIVES, Archive, archive_names
 from volta.data.cifar_sets import IMAGE_SETS
@@ -57,13 +57,15 @@ def get_data(
     broken run, is verified and used instead of a download. A tar is deleted once unpacked unless ``keep_archives``.
     """
     folder = data_root(root)
+    archives = [ARCHIVES[part] for part in archive_names(name)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        return [_get(archive, folder, progress, keep_archives, again) for archive in archives]
     except OSError as error:
-        raise StoreError(
-            f"{folder} cannot be made: {error.strerror or error}; name another folder with --data"
-        ) from error
-    return [_get(ARCHIVES[part], folder, progress, keep_archives, again) for part in archive_names(name)]
+        if isinstance(error, VoltaError):
+            raise
+        reason = error.strerror or error
+        raise StoreError(f"{folder} cannot be written: {reason}; name another folder with --data") from error
 
 
 def list_data(root: Path | None = None) -> list[Holding]:

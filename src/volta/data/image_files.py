@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +17,12 @@ import numpy as np
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import hash_text
 from volta.core.types import Array
+from volta.data.download import Progress
 from volta.data.images import EXTENSIONS, BadImageError, Pixels, Size, decode, pillow_warnings_off
 from volta.data.unpack import Limits, check_zip, member_file, open_tar, tar_files
 
 _BATCH = 512
+_BATCH_BYTES = 1 << 23
 _SHOWN = 10
 _THREADS_PAY_BYTES = 1 << 14
 
@@ -93,20 +94,22 @@ def decode_all(
     size: Size | None = None,
     skip_bad: bool = False,
     into: Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Array, list[int], dict[str, str]]:
     """Decode the named images to one (n, 3, h, w) uint8 array in the order of ``names``.
 
     Returns (array, rows, bad): ``rows`` are the indices into ``names`` that were decoded, ``bad`` says what is wrong
     with each of the others. Without ``skip_bad`` any bad image is an error that lists them all, and so are mixed
-    sizes without ``size``. With ``into`` the array is a memory map of that file.
+    sizes without ``size``. With ``into`` the array is a memory map of that file. ``progress`` is called as
+    ``progress(source_name, images_done, images_in_all)``.
     """
     position = {name: index for index, name in enumerate(names)}
     array: Array | None = None
     bad: dict[str, str] = {}
     first = ""
-    reader = files.read(names)
+    done = 0
     with pillow_warnings_off(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        while batch := list(islice(reader, _BATCH)):
+        for batch in _batches(files.read(names)):
             heavy = sum(len(data) for _, data in batch) > _THREADS_PAY_BYTES * len(batch)
             images = (pool.map if heavy else map)(lambda item: _try_decode(item[1], size), batch)
             for (name, _), image in zip(batch, images, strict=True):
@@ -123,6 +126,9 @@ def decode_all(
                         "give one size to scale them to (--image-size 224)"
                     )
                 array[position[name]] = image.transpose(2, 0, 1)
+            done += len(batch)
+            if progress:
+                progress(files.source.name, done, len(names))
     if bad and not skip_bad:
         raise InputError(
             f"{files.source}: {describe_bad(bad)}; mend or remove them, or pass --skip-bad to leave them out"
@@ -138,6 +144,20 @@ def describe_bad(bad: dict[str, str]) -> str:
     listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(bad.items())[:_SHOWN])
     more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
     return f"{len(bad)} image{'s' if len(bad) > 1 else ''} cannot be used: {listed}{more}"
+
+
+def _batches(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, bytes]]]:
+    """Group files so that the images of one group fit in memory together, however large each is."""
+    batch: list[tuple[str, bytes]] = []
+    n_bytes = 0
+    for item in files:
+        batch.append(item)
+        n_bytes += len(item[1])
+        if len(batch) == _BATCH or n_bytes > _BATCH_BYTES:
+            yield batch
+            batch, n_bytes = [], 0
+    if batch:
+        yield batch
 
 
 def _try_decode(data: bytes, size: Size | None) -> Pixels | str:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.data.download import Progress
 from volta.data.image_files import ImageFiles, decode_all, list_images
 from volta.data.images import Size
 from volta.data.rows import SPLIT_NAMES, SourceRows
@@ -47,8 +48,23 @@ def place_images(files: ImageFiles) -> list[Placed]:
     return sorted(placed, key=lambda item: (item.split, item.path))
 
 
+def label_image_folder(source: Path) -> dict[str, SourceRows]:
+    """Return each split's labels from the paths alone, without inputs: enough to see whether a task can be made."""
+    placed = place_images(list_images(source))
+    parts = {}
+    for split in dict.fromkeys(item.split for item in placed):
+        labels = np.array([item.label for item in placed if item.split == split])
+        parts[split] = SourceRows(np.empty((len(labels), 0)), labels, np.arange(len(labels)))
+    return parts
+
+
 def read_image_folder(
-    source: Path, *, size: Size | None = None, skip_bad: bool = False, scratch: Path | None = None
+    source: Path,
+    *,
+    size: Size | None = None,
+    skip_bad: bool = False,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[dict[str, SourceRows], list[str]]:
     """Return the labelled rows of each split of an image folder, zip or tar, and notes on what was passed over.
 
@@ -57,7 +73,8 @@ def read_image_folder(
     files = list_images(source)
     placed = place_images(files)
     into = scratch / "pixels.npy" if scratch else None
-    array, rows, bad = decode_all(files, [item.path for item in placed], size=size, skip_bad=skip_bad, into=into)
+    names = [item.path for item in placed]
+    array, rows, bad = decode_all(files, names, size=size, skip_bad=skip_bad, into=into, progress=progress)
     kept = np.asarray(rows)
     splits = np.array([placed[row].split for row in rows])
     labels = np.array([placed[row].label for row in rows])
@@ -71,7 +88,12 @@ def read_image_folder(
 
 
 def read_unlabelled_images(
-    source: Path, *, size: Size | None = None, skip_bad: bool = False, scratch: Path | None = None
+    source: Path,
+    *,
+    size: Size | None = None,
+    skip_bad: bool = False,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
 ) -> tuple[SourceRows, list[str]]:
     """Return the images of a source without labels, whatever its folders: its ``test`` split if it has one, else all.
 
@@ -86,7 +108,7 @@ def read_unlabelled_images(
     ]
     ordered = sorted(names or files.names, key=lambda name: (PurePosixPath(name).name, name))
     into = scratch / "pixels.npy" if scratch else None
-    array, rows, bad = decode_all(files, ordered, size=size, skip_bad=skip_bad, into=into)
+    array, rows, bad = decode_all(files, ordered, size=size, skip_bad=skip_bad, into=into, progress=progress)
     return SourceRows(array, None, np.asarray(rows)), [
         f"left out {name}: {reason}" for name, reason in sorted(bad.items())
     ]

@@ -19,7 +19,8 @@ from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array, InputKind, Modality
 from volta.data.array_store import ArrayWriter
 from volta.data.catalog import TASK_ARCHIVES
-from volta.data.image_folder import read_image_folder, read_unlabelled_images
+from volta.data.download import Progress
+from volta.data.image_folder import label_image_folder, read_image_folder, read_unlabelled_images
 from volta.data.images import Size
 from volta.data.imported import ARRAYS, SCHEMA, TASK_FILE, task_folder
 from volta.data.labels import check_class_sizes, class_numbers, class_values
@@ -53,16 +54,21 @@ class _Reader:
     label: str | None
     image_size: Size | None
     skip_bad: bool
+    progress: Progress | None
 
     def labelled(self, source: Path, scratch: Path) -> tuple[dict[str, SourceRows], list[str]]:
         if is_table(source):
             return read_table(source, self.label), []
-        return read_image_folder(source, size=self.image_size, skip_bad=self.skip_bad, scratch=scratch)
+        return read_image_folder(source, scratch=scratch, **self._settings)
 
     def foreign(self, source: Path, scratch: Path) -> tuple[SourceRows, list[str]]:
         if not is_table(source):
-            return read_unlabelled_images(source, size=self.image_size, skip_bad=self.skip_bad, scratch=scratch)
+            return read_unlabelled_images(source, scratch=scratch, **self._settings)
         return _one_part(read_table(source, self.label, labelled=False), source), []
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"size": self.image_size, "skip_bad": self.skip_bad, "progress": self.progress}
 
 
 def import_task(
@@ -78,6 +84,7 @@ def import_task(
     modality: Modality | None = None,
     skip_bad: bool = False,
     replace: bool = False,
+    progress: Progress | None = None,
 ) -> ImportReport:
     """Make a task called ``name`` from an image folder (or a zip or tar of one) or a feature table.
 
@@ -86,8 +93,8 @@ def import_task(
     is halved into val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY
     and needs labels, of sources with several splits the test split counts. ``near`` names the near foreign sets.
     ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
-    undecodable images and rows that hold NaN or infinities; otherwise they are an error. An existing task stays
-    unless ``replace``. Nothing appears before all of it is written.
+    undecodable images and rows that hold NaN or infinities; otherwise they are an error. ``progress`` is called as
+    images are decoded. An existing task stays unless ``replace``. Nothing appears before all of it is written.
     """
     folder = data_root(root)
     target = task_folder(folder, name)
@@ -100,7 +107,7 @@ def import_task(
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
     temporary = _make_folder(target.parent)
     try:
-        reader = _Reader(label, image_size, skip_bad)
+        reader = _Reader(label, image_size, skip_bad, progress)
         report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), modality)
         write_json(temporary / TASK_FILE, record)
         shutil.rmtree(temporary / "scratch")
@@ -122,6 +129,9 @@ def _write(
     near: frozenset[str],
     modality: Modality | None,
 ) -> tuple[ImportReport, dict[str, Any]]:
+    if not is_table(source):
+        # Decoding can take long; what the paths alone give away is said first.
+        _split(label_image_folder(source), source, name)
     scratch = _scratch(temporary, "task")
     found, notes = reader.labelled(source, scratch)
     writer = ArrayWriter(temporary / ARRAYS, reader.skip_bad)

@@ -36,7 +36,7 @@ def safe_name(name: str, archive: Path) -> PurePosixPath:
     """Return a member's path, or refuse one that is absolute, climbs with ``..`` or is no plain path."""
     path = PurePosixPath(name)
     unsafe = path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or re.match(r"[A-Za-z]:", name)
-    if unsafe or not path.parts:
+    if unsafe:
         raise InputError(f"{archive} is refused: its member {name!r} would leave the folder it is unpacked into")
     return path
 
@@ -54,7 +54,7 @@ def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], l
         with open_tar(archive) as tar:
             for member in tar_files(tar, archive, limits or Limits()):
                 path = safe_name(member.name, archive)
-                if path.parts[0] != folder or len(path.parts) == 1:
+                if path.parts[:1] != (folder,) or len(path.parts) == 1:
                     raise InputError(f"{archive} is refused: its member {member.name!r} is not in {folder}/")
                 inside = str(PurePosixPath(*path.parts[1:]))
                 place = temporary / inside
