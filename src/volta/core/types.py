@@ -87,7 +87,10 @@ class OodSet:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One in-distribution set with its splits, its OOD sets and its shifted test sets."""
+    """One in-distribution set with its splits, its OOD sets and its shifted test sets.
+
+    ``source`` says in words which files the data came from; it is not part of the fingerprint.
+    """
 
     name: str
     fit: FitData
@@ -95,6 +98,7 @@ class Task:
     ood: Mapping[str, OodSet] = field(default_factory=dict)
     shifts: Mapping[str, Split] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
+    source: str = ""
 
     @cached_property
     def hashes(self) -> dict[str, str]:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from volta.core.errors import InputError
-from volta.core.types import InputKind, Modality, Task
-from volta.data import digits
+from volta.core.errors import InputError, MissingDataError
+from volta.core.types import Array, InputKind, Modality, Task
+from volta.data import built_in, digits
+from volta.data.catalog import TASK_ARCHIVES
+from volta.data.feature_files import write_feature_sets
+from volta.data.imported import ImportedTask, imported_tasks, load_imported, read_imported_sets
+from volta.data.options import LoadOptions, cache_folder, data_root
+from volta.data.rows import RawSets
 
-__all__ = ["TASKS", "TaskSource", "find_task"]
+__all__ = [
+    "TASKS",
+    "LoadOptions",
+    "TaskSource",
+    "all_tasks",
+    "cache_folder",
+    "data_root",
+    "find_task",
+    "image_sets",
+    "pixel_sets",
+    "store_features",
+]
 
 
 @dataclass(frozen=True)
@@ -17,25 +34,116 @@ class TaskSource:
     """A task that can be loaded by name, and what a list of tasks says of it."""
 
     title: str
-    load: Callable[[InputKind], Task]
+    build: Callable[[InputKind, LoadOptions], Task]
     modality: Modality
     kinds: tuple[InputKind, ...]
     download: str
+
+    def load(self, kind: InputKind = "features", options: LoadOptions | None = None) -> Task:
+        """Return the task as features or pixels."""
+        if kind not in self.kinds:
+            raise InputError(f"kind is {kind!r}; this task comes as {' or '.join(self.kinds)}")
+        return self.build(kind, options or LoadOptions())
 
 
 TASKS: dict[str, TaskSource] = {
     "digits": TaskSource(
         "scikit-learn digits, classes 0-7; foreign: 8-9, uniform noise, shuffled pixels",
-        digits.load,
+        lambda kind, options: digits.load(kind),
         "tabular",
         ("features",),
         "none: embedded",
     ),
+    "cifar10": TaskSource(
+        "CIFAR-10; foreign: CIFAR-100 (near), SVHN, uniform noise; shifts: CIFAR-10-C",
+        built_in.load_cifar10,
+        "vision",
+        ("features", "pixels"),
+        "403 MB: volta data get cifar10",
+    ),
+    "cifar100": TaskSource(
+        "CIFAR-100; foreign: CIFAR-10 (near), SVHN, uniform noise",
+        built_in.load_cifar100,
+        "vision",
+        ("features", "pixels"),
+        "403 MB: volta data get cifar100",
+    ),
+    "tinyimagenet": TaskSource(
+        "Tiny ImageNet, classes 0-99; foreign: classes 100-199 (near)",
+        built_in.load_tinyimagenet,
+        "tabular",
+        ("features",),
+        "248 MB: volta data get tinyimagenet",
+    ),
 }
+"""The tasks that come with the package; imported ones join them in :func:`all_tasks`."""
 
 
-def find_task(name: str) -> TaskSource:
-    """Return the task source called ``name``, or say which names there are."""
-    if name not in TASKS:
-        raise InputError(f"there is no task {name!r}; the tasks are: {', '.join(TASKS)} (see: volta tasks)")
-    return TASKS[name]
+def all_tasks(root: Path | None = None) -> dict[str, TaskSource]:
+    """Return the built-in tasks and those imported under ``root``."""
+    folder = data_root(root)
+    return TASKS | {task.name: _imported_source(task, folder) for task in imported_tasks(folder)}
+
+
+def find_task(name: str, root: Path | None = None) -> TaskSource:
+    """Return the task called ``name``, built-in or imported under ``root``, or say which names there are."""
+    if name in TASKS:
+        return TASKS[name]
+    tasks = all_tasks(root)
+    if name not in tasks:
+        raise InputError(f"there is no task {name!r}; the tasks are: {', '.join(tasks)} (see: volta tasks)")
+    return tasks[name]
+
+
+def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
+    """Return all image sets of a task with their labels, before val and cal are split off."""
+    options = options or LoadOptions()
+    if name in TASK_ARCHIVES:
+        return built_in.built_in_pixels(name, options)
+    if "pixels" not in find_task(name, options.root).kinds:
+        raise MissingDataError(f"{name} has no images, only features; there is nothing to extract")
+    return read_imported_sets(name, options)
+
+
+def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
+    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, foreign sets, shifts.
+
+    A set is read or made only when it is asked for.
+    """
+    return pixel_sets(name, LoadOptions(root)).inputs()
+
+
+def store_features(name: str, features: Mapping[str, Array], options: LoadOptions | None = None) -> list[Path]:
+    """Keep features extracted from :func:`pixel_sets` so that ``find_task(name).load("features")`` finds them.
+
+    ``features`` has one (n, d) array for each set that ``pixel_sets(name, options).inputs()`` names, rows in its order;
+    shifts and foreign sets may be left out.
+    """
+    options = options or LoadOptions()
+    pixels = pixel_sets(name, options)
+    sets = pixels.inputs()
+    for key, rows in features.items():
+        if key not in sets:
+            raise InputError(f"features names the set {key!r}, which {name} does not have; it has: {', '.join(sets)}")
+        if len(rows) != len(sets[key]):
+            raise InputError(
+                f"features of {key} have {len(rows)} rows but the set has {len(sets[key])}; pass one row an image"
+            )
+    for key in pixels.parts:
+        if key not in features:
+            raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
+    return write_feature_sets(options.folder, name, features, pixels)
+
+
+def _imported_source(task: ImportedTask, root: Path) -> TaskSource:
+    def build(kind: InputKind, options: LoadOptions) -> Task:
+        return load_imported(task.name, kind, options if options.root else replace(options, root=root))
+
+    kinds: tuple[InputKind, ...] = ("features", "pixels") if task.kind == "pixels" else ("features",)
+    return TaskSource(
+        task.title,
+        build,
+        task.modality,
+        kinds,
+        "none: imported",
+    )

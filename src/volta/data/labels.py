@@ -1,0 +1,69 @@
+"""Labels of any kind → class numbers 0 … K-1 and the classes' names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.errors import InputError
+from volta.core.types import Array
+
+
+def class_values(labels: Array, where: str) -> Array:
+    """Return the distinct labels in order: numbers by value, text by spelling. Gaps in numbers are closed by position.
+
+    Booleans and whole-valued floats count as numbers; other floats, NaN and empty text are refused.
+    """
+    values = np.unique(_clean(labels, where))
+    if len(values) < 2:
+        raise InputError(f"{where} has one class ({values[0] if len(values) else 'no rows'}); a task needs two or more")
+    return values
+
+
+def class_numbers(labels: Array, classes: Array, where: str) -> NDArray[np.int64]:
+    """Return each label's position in ``classes``, or name the first label that is none of them."""
+    values = _clean(labels, where)
+    if values.dtype.kind != classes.dtype.kind:
+        raise InputError(f"{where} has labels like {values[0]!r}, but the training labels are like {classes[0]!r}")
+    position = np.searchsorted(classes, values)
+    known = classes[np.minimum(position, len(classes) - 1)] == values
+    if not known.all():
+        row = int(np.argmin(known))
+        raise InputError(
+            f"{where} row {row} has label {values[row]!s}, which no training row has; drop it or make it a foreign set"
+        )
+    return position.astype(np.int64)
+
+
+def check_class_sizes(numbers: Mapping[str, NDArray[np.int64]], names: tuple[str, ...], needed: int) -> None:
+    """Refuse classes with fewer than ``needed`` rows over the given splits."""
+    counts = np.bincount(np.concatenate(list(numbers.values())), minlength=len(names))
+    small = np.flatnonzero(counts < needed)
+    if len(small):
+        listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
+        more = f" and {len(small) - 10} more" if len(small) > 10 else ""
+        raise InputError(
+            f"classes with fewer than the {needed} training rows that splitting takes: {listed}{more}; "
+            "add rows, merge classes, or drop them"
+        )
+
+
+def _clean(labels: Array, where: str) -> Array:
+    if labels.dtype.kind in "SU":
+        text = labels.astype(np.str_)
+        if (np.char.str_len(text) == 0).any():
+            raise InputError(
+                f"{where} row {int(np.argmax(np.char.str_len(text) == 0))} has an empty label; fill it or drop the row"
+            )
+        return text
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        whole = np.isfinite(labels) & (labels == np.floor(labels))
+        if not whole.all():
+            row = int(np.argmin(whole))
+            raise InputError(f"{where} row {row} has label {labels[row]}; labels must be whole numbers or text")
+        return labels.astype(np.int64)
+    raise InputError(f"{where} has labels of type {labels.dtype}; save them as numbers or fixed-width text")
