@@ -11,7 +11,7 @@ from volta.bench.cells import Cell, in_order, make_cell
 from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import InputKind, Task
-from volta.data import find_task
+from volta.data import LoadOptions, TaskSource, find_task
 from volta.data.splits import stratified_take
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
@@ -32,6 +32,7 @@ class RunConfig:
     budget: Budget = field(default_factory=Budget)
     device: str = "cpu"
     threads: int = 1
+    options: LoadOptions = field(default_factory=LoadOptions)
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods", "protocols", "seeds"):
@@ -41,7 +42,7 @@ class RunConfig:
             if len(set(values)) < len(values):
                 raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
         for task in self.tasks:
-            find_task(task)
+            find_task(task, self.options.root)
         for method in self.methods:
             find_method(method)
         for protocol in self.protocols:
@@ -64,6 +65,8 @@ class RunConfig:
             "methods": list(self.methods),
             "protocols": list(self.protocols),
             "seeds": list(self.seeds),
+            "severities": list(self.options.severities),
+            "shifts": self.options.shifts,
             **self.fixed,
         }
 
@@ -71,33 +74,42 @@ class RunConfig:
 class TaskShelf:
     """Tasks loaded once per kind of input, within the budget's number of training rows."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, options: LoadOptions) -> None:
         self._budget = budget
+        self._options = options
         self._loaded: dict[tuple[str, InputKind], Task] = {}
-
-    def give(self, task: str, kind: InputKind, loaded: Task) -> None:
-        """Take a task that was loaded, and limited, elsewhere."""
-        self._loaded[task, kind] = loaded
 
     def task_for(self, task: str, protocol: str, method: str) -> Task:
         """Return the task with the inputs that ``method`` works on under ``protocol``."""
-        kind = input_kind(task, protocol, method)
+        source = find_task(task, self._options.root)
+        kind = input_kind(source, protocol, method)
         if (task, kind) not in self._loaded:
-            self._loaded[task, kind] = limit_train(find_task(task).load(kind), self._budget.limit_train)
+            self._loaded[task, kind] = limit_train(source.load(kind, self._options), self._budget.limit_train)
         return self._loaded[task, kind]
 
 
-def input_kind(task: str, protocol: str, method: str) -> InputKind:
+@dataclass(frozen=True, eq=False)
+class GivenShelf:
+    """One task that was loaded, and limited, elsewhere."""
+
+    task: Task
+
+    def task_for(self, task: str, protocol: str, method: str) -> Task:
+        """Return the task."""
+        return self.task
+
+
+def input_kind(source: TaskSource, protocol: str, method: str) -> InputKind:
     """Return whether a method sees pixels or features: features, save for the paper's pixel baselines on images."""
     wanted = find_method(method).method.paper_inputs
-    if protocol == "paper" and wanted in find_task(task).kinds:
+    if protocol == "paper" and wanted in source.kinds:
         return wanted
     return "features"
 
 
-def default_threads(task: str, protocol: str, methods: Sequence[str]) -> int:
+def default_threads(source: TaskSource, protocol: str, methods: Sequence[str]) -> int:
     """Return 1 where every method sees features, so that cells run side by side; all cores where one sees pixels."""
-    if all(input_kind(task, protocol, method) == "features" for method in methods):
+    if all(input_kind(source, protocol, method) == "features" for method in methods):
         return 1
     return os.cpu_count() or 1
 
@@ -130,14 +142,12 @@ def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
     return in_order(cells)
 
 
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds in a comma-separated list."""
+def parse_numbers(text: str, option: str) -> tuple[int, ...]:
+    """Return the whole numbers in a comma-separated list."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(
-            f"--seeds is {text!r}; pass whole numbers with commas between them, as in 42,123,456"
-        ) from None
+        raise InputError(f"{option} is {text!r}; pass whole numbers with commas between them, as in 1,2,3") from None
 
 
 def parse_names(text: str, everything: Sequence[str]) -> tuple[str, ...]:

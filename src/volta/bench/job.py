@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from volta.bench.cells import SCHEMA, Cell
-from volta.bench.config import RunConfig, TaskShelf
+from volta.bench.config import GivenShelf, RunConfig, TaskShelf
 from volta.bench.efficiency import measure_efficiency
 from volta.bench.environment import environment
 from volta.bench.evaluate import predict_sets
@@ -30,7 +30,7 @@ OnEpoch = Callable[[EpochReport], None]
 class CellRunner:
     """Runs cells of one configuration in one process; tasks, networks and outputs are shared between them."""
 
-    def __init__(self, config: RunConfig, networks: NetworkStore, shelf: TaskShelf) -> None:
+    def __init__(self, config: RunConfig, networks: NetworkStore, shelf: TaskShelf | GivenShelf) -> None:
         self._config = config
         self._networks = networks
         self._outputs = OutputCache()

@@ -62,7 +62,7 @@ def run(
 
     ``make_executor`` is given the loaded tasks and the number of cells to run.
     """
-    shelf = TaskShelf(config.budget)
+    shelf = TaskShelf(config.budget, config.options)
     cells = make_plan(config, store, shelf).cells
     store.create()
     with store.manifest_lock():

@@ -10,18 +10,17 @@ import torch
 
 from volta.bench.attempt import Outcome, failed, finished
 from volta.bench.cells import Cell
-from volta.bench.config import RunConfig, TaskShelf, input_kind
+from volta.bench.config import GivenShelf, RunConfig, TaskShelf
 from volta.bench.job import CellRunner
 from volta.bench.networks import GivenStore, encode_network
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
 from volta.core.errors import MissingDataError
-from volta.core.types import Array, InputKind, Task
+from volta.core.types import Array, Task
 from volta.methods import find_method
 from volta.networks.trainer import pick_device
 
 MAX_RETRIES = 5
-_Key = tuple[str, InputKind]
 
 
 class RayExecutor:
@@ -82,7 +81,7 @@ class _Board:
         self._ray = ray
         self._config = ray.put(config)
         self._shelf = shelf
-        self._tasks: dict[_Key, Any] = {}
+        self._tasks: dict[int, Any] = {}
         self._networks: dict[tuple[str, str, int], Any] = {}
         options = {
             "num_cpus": config.threads,
@@ -102,16 +101,16 @@ class _Board:
         return self._run.remote(self._config, task, cell, self._networks[cell.lane])
 
     def _task(self, cell: Cell) -> Any:
-        key = (cell.task, input_kind(cell.task, cell.protocol, cell.method))
-        if key not in self._tasks:
-            self._tasks[key] = self._ray.put(self._shelf.task_for(cell.task, cell.protocol, cell.method))
-        return self._tasks[key]
+        task = self._shelf.task_for(cell.task, cell.protocol, cell.method)
+        if id(task) not in self._tasks:
+            self._tasks[id(task)] = self._ray.put(task)
+        return self._tasks[id(task)]
 
 
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the lane's shared network on a worker; runs there."""
     torch.set_num_threads(config.threads)
-    runner = CellRunner(config, GivenStore([], pick_device(config.device)), TaskShelf(config.budget))
+    runner = CellRunner(config, GivenStore([], pick_device(config.device)), GivenShelf(task))
     return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
 
@@ -119,10 +118,8 @@ def _run_cell(
     config: RunConfig, task: Task, cell: Cell, network: bytes | None
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Run a cell on a worker; runs there."""
-    shelf = TaskShelf(config.budget)
-    shelf.give(cell.task, input_kind(cell.task, cell.protocol, cell.method), task)
     networks = GivenStore([] if network is None else [network], pick_device(config.device))
-    return CellRunner(config, networks, shelf).run(cell)
+    return CellRunner(config, networks, GivenShelf(task)).run(cell)
 
 
 def _connect(address: str | None) -> Any:

@@ -1,68 +1,30 @@
-"""The shell's door: ``volta bench``, ``volta report``, ``volta status``, and lists of what there is."""
+"""``volta bench``: compare methods on a task."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from volta._version import __version__
-from volta.core.errors import InputError, VoltaError
+from volta.cli.table import print_table
+from volta.core.errors import InputError
 
 if TYPE_CHECKING:
     from volta.bench.config import RunConfig, TaskShelf
     from volta.bench.executors import Executor
     from volta.bench.progress import Listener
     from volta.bench.store import RunStore
+    from volta.data.options import ShiftOrigin
 
 EXIT_FAILED_CELLS = 1
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 EXECUTORS = ("auto", "local", "processes", "ray")
 
-app = typer.Typer(
-    name="volta",
-    help="Uncertainty-aware classification: know when not to trust a classifier, and compare methods that tell.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 
-
-def main() -> None:
-    """Run the command line; errors made on purpose become one line and exit code 2."""
-    try:
-        app()
-    except VoltaError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(EXIT_BAD_INPUT)
-    except KeyboardInterrupt:
-        typer.echo("stopped; finished cells are kept, run the same command again to go on", err=True)
-        sys.exit(EXIT_INTERRUPTED)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"volta {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
-    ] = False,
-) -> None:
-    """Take options that stand before any command."""
-
-
-@app.command()
 def bench(
     task: Annotated[str, typer.Argument(help="Task to run on; see: volta tasks.")],
     methods: Annotated[str, typer.Option(help="all, or names with commas between them; see: volta methods.")] = "all",
@@ -82,6 +44,9 @@ def bench(
     ] = None,
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if absent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and leave.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
+    shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
     json_log: Annotated[Path | None, typer.Option(help="Append one JSON line per event to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but failures and the report's path.")] = False,
 ) -> None:
@@ -95,23 +60,27 @@ def bench(
         from volta.bench.executors.processes import start_early
 
         start_early()
-    from volta.bench.config import RunConfig, default_threads, parse_names, parse_seeds
+    from volta.bench.config import RunConfig, default_threads, parse_names, parse_numbers
     from volta.bench.runner import run
     from volta.bench.store import RunStore
+    from volta.data import LoadOptions, find_task
     from volta.methods import ABLATION, METHODS
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
     from volta.report import build_report
 
+    options = LoadOptions(data, parse_numbers(severities, "--severities"), cast("ShiftOrigin", shifts))
+    source = find_task(task, data)
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     config = RunConfig(
         tasks=(task,),
         methods=names,
         protocols=(protocol,),
-        seeds=parse_seeds(seeds),
+        seeds=parse_numbers(seeds, "--seeds"),
         budget=Budget(max_epochs, limit_train, batch_size),
         device=pick_device(device).type,
-        threads=threads if threads is not None else default_threads(task, protocol, names),
+        threads=threads if threads is not None else default_threads(source, protocol, names),
+        options=options,
     )
     store = RunStore(out or Path("runs") / task)
     if dry_run:
@@ -134,77 +103,6 @@ def bench(
     typer.echo(f"report: {path}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
-
-
-@app.command()
-def report(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    recompute: Annotated[
-        bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
-    ] = False,
-) -> None:
-    """Rebuild tables, figures and report.html from a run folder alone."""
-    from volta.bench.scoring import recompute as recompute_metrics
-    from volta.bench.store import RunStore
-    from volta.report import build_report
-
-    store = RunStore(run_folder)
-    if recompute:
-        changed = recompute_metrics(store)
-        typer.echo(f"recomputed the metrics of {sum(map(store.is_done, store.cells()))} cells, {len(changed)} changed")
-    typer.echo(f"report: {build_report(store)}")
-
-
-@app.command()
-def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
-    """Tell how a run stands, from any shell, while it runs or after."""
-    from volta.bench.status import read_status
-    from volta.bench.store import RunStore
-
-    store = RunStore(run_folder)
-    state = read_status(store)
-    counts = {"done": state.done, "running": state.running, "failed": state.failed, "waiting": state.waiting}
-    typer.echo(", ".join(f"{len(cells)} {name}" for name, cells in counts.items()))
-    for cell, epochs in state.running.items():
-        typer.echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
-    for cell in state.failed:
-        typer.echo(f"failed   {cell.label}  (see {store.failure(cell)})")
-
-
-@app.command()
-def tasks() -> None:
-    """List the tasks."""
-    from volta.data import TASKS
-
-    _print_table(
-        ("task", "what it is", "inputs", "download"),
-        [(name, task.title, ", ".join(task.kinds), task.download) for name, task in TASKS.items()],
-    )
-
-
-@app.command()
-def methods() -> None:
-    """List the methods and the ablation's rows."""
-    from volta.methods import ABLATION, METHODS
-
-    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
-    _print_table(
-        ("method", "name", "where it comes from"),
-        [(name, method.title, origins[method.origin]) for name, method in METHODS.items()]
-        + [(name, title, "ablation (--ablation)") for name, (title, _) in ABLATION.items()],
-    )
-
-
-@app.command()
-def metrics() -> None:
-    """List the metrics: direction, formula, convention, and which libraries differ."""
-    from volta.metrics import METRICS
-
-    for name, metric in METRICS.items():
-        typer.echo(f"{name} {metric.direction}")
-        typer.echo(f"    {metric.formula}")
-        typer.echo(f"    convention: {metric.convention}")
-        typer.echo(f"    others: {metric.others}")
 
 
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
@@ -247,23 +145,12 @@ def _print_plan(config: RunConfig, store: RunStore) -> None:
     from volta.bench.progress import format_seconds
     from volta.bench.runner import make_plan
 
-    plan = make_plan(config, store, TaskShelf(config.budget))
+    plan = make_plan(config, store, TaskShelf(config.budget, config.options))
     missing = set(plan.missing)
     states = {cell: "failed, to retry" if store.failure(cell) else "missing" for cell in missing}
-    _print_table(
+    print_table(
         ("task", "protocol", "method", "seed", "state"),
         [(c.task, c.protocol, c.method, str(c.seed), states.get(c, "done")) for c in plan.cells],
     )
     cost = "unknown until one has run" if plan.estimated_s is None else f"about {format_seconds(plan.estimated_s)}"
     typer.echo(f"{len(plan.cells) - len(missing)} done, {len(missing)} missing; cost on one worker: {cost}")
-
-
-def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*columns, box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)

@@ -1,0 +1,163 @@
+"""``volta data``: get, list, verify and import data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from volta.cli.table import print_table
+from volta.core.errors import InputError
+
+EXIT_PROBLEMS = 1
+MEGA = 1e6
+
+app = typer.Typer(help="Get, list, verify and import data sets.", no_args_is_help=True)
+
+DataFolder = Annotated[Path | None, typer.Option("--data", help="Data folder; VOLTA_DATA or the cache folder else.")]
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="A task, or one archive by its name; see: volta data list.")],
+    data: DataFolder = None,
+    keep_archives: Annotated[bool, typer.Option("--keep-archives", help="Keep archives once unpacked.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Fetch and unpack even what is there already.")] = False,
+) -> None:
+    """Download, verify and unpack; goes on where a broken download stopped."""
+    from volta.data.fetch import get_data
+
+    with _progress("B") as progress:
+        paths = get_data(name, data, progress=progress, keep_archives=keep_archives, again=again)
+    for path in paths:
+        typer.echo(f"ready: {path}")
+
+
+@app.command("list")
+def list_(data: DataFolder = None) -> None:
+    """List what the data folder holds and lacks."""
+    from volta.data import data_root
+    from volta.data.fetch import list_data
+
+    typer.echo(f"data folder: {data_root(data)}")
+    print_table(
+        ("name", "what it is", "state", "MB", "note"),
+        [(h.name, h.title, h.state, f"{h.n_bytes / MEGA:.1f}", h.note) for h in list_data(data)],
+    )
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(help="What to verify; everything there unless named.")] = None,
+    data: DataFolder = None,
+) -> None:
+    """Check files against their hashes; exit code 1 if anything is wrong."""
+    from volta.data.fetch import verify_data
+
+    verdicts = verify_data(data, tuple(names or ()))
+    for verdict in verdicts:
+        typer.echo(f"{'ok ' if not verdict.problems else 'BAD'} {verdict.name}: {verdict.checked}")
+        for problem in verdict.problems:
+            typer.echo(f"    {problem}")
+    if any(verdict.problems for verdict in verdicts):
+        raise typer.Exit(EXIT_PROBLEMS)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[str, typer.Argument(help="Image folder, zip or tar of one, or .npz, .npy, .parquet features.")],
+    name: Annotated[str, typer.Option("--name", help="What to call the task.")],
+    ood: Annotated[list[str] | None, typer.Option("--ood", help="Foreign set as NAME=SRC; may be repeated.")] = None,
+    shift: Annotated[
+        list[str] | None, typer.Option("--shift", help="Shifted test set as NAME-SEVERITY=SRC; may be repeated.")
+    ] = None,
+    near: Annotated[list[str] | None, typer.Option("--near", help="A foreign set that is near; repeatable.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
+    image_size: Annotated[str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a task of that name.")] = False,
+    data: DataFolder = None,
+) -> None:
+    """Make a task of your own images or features, usable like a built-in one."""
+    from volta.data.importing import import_task
+
+    with _progress("images") as progress:
+        report = import_task(
+            source,
+            name,
+            root=data,
+            ood=_pairs(ood, "--ood"),
+            shifts=_pairs(shift, "--shift"),
+            near=near or (),
+            label=label,
+            image_size=_size(image_size),
+            skip_bad=skip_bad,
+            replace=force,
+            progress=progress,
+        )
+    rows = ", ".join(f"{key} {count}" for key, count in report.rows.items())
+    typer.echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")
+    for note in report.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(f"next: volta bench {report.name}")
+
+
+def _pairs(texts: list[str] | None, option: str) -> dict[str, Path | str]:
+    pairs: dict[str, Path | str] = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
+        if not separator or not key or not value:
+            raise InputError(f"{option} is {text!r}; pass NAME=SRC")
+        if key in pairs:
+            raise InputError(f"{option} names {key!r} twice; give each set a name of its own")
+        pairs[key] = value
+    return pairs
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"--image-size is {text!r}; pass HEIGHTxWIDTH, as in 32x32")
+    return cast(tuple[int, int], tuple(int(part) for part in parts))
+
+
+@contextmanager
+def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Give a callback that shows a bar with rate and time left on a terminal, and nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    amount = [DownloadColumn(), TransferSpeedColumn()] if unit == "B" else [MofNCompleteColumn()]
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *amount,
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as bars:
+        shown: dict[str, TaskID] = {}
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in shown:
+                shown[name] = bars.add_task(name)
+                if not console.is_terminal:
+                    typer.echo(f"{name}: {total if total is not None else 'unknown number of'} {unit}", err=True)
+            bars.update(shown[name], completed=done, total=total)
+
+        yield report

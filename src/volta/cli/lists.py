@@ -1,0 +1,45 @@
+"""``volta tasks``, ``volta methods`` and ``volta metrics``: what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from volta.cli.table import print_table
+
+
+def tasks(
+    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+) -> None:
+    """List the tasks, imported ones too."""
+    from volta.data import all_tasks
+
+    print_table(
+        ("task", "what it is", "inputs", "download"),
+        [(name, task.title, ", ".join(task.kinds), task.download) for name, task in all_tasks(data).items()],
+    )
+
+
+def methods() -> None:
+    """List the methods and the ablation's rows."""
+    from volta.methods import ABLATION, METHODS
+
+    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
+    print_table(
+        ("method", "name", "where it comes from"),
+        [(name, method.title, origins[method.origin]) for name, method in METHODS.items()]
+        + [(name, title, "ablation (--ablation)") for name, (title, _) in ABLATION.items()],
+    )
+
+
+def metrics() -> None:
+    """List the metrics: direction, formula, convention, and which libraries differ."""
+    from volta.metrics import METRICS
+
+    for name, metric in METRICS.items():
+        typer.echo(f"{name} {metric.direction}")
+        typer.echo(f"    {metric.formula}")
+        typer.echo(f"    convention: {metric.convention}")
+        typer.echo(f"    others: {metric.others}")

@@ -1,0 +1,57 @@
+"""The ``volta`` command: its subcommands, and errors as one line with exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from volta._version import __version__
+from volta.cli import bench, data, lists, runs
+from volta.core.errors import VoltaError
+
+EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="volta",
+    help="Uncertainty-aware classification: know when not to trust a classifier, and compare methods that tell.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(bench.bench)
+app.command()(runs.report)
+app.command()(runs.status)
+app.command()(lists.tasks)
+app.command()(lists.methods)
+app.command()(lists.metrics)
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line; errors made on purpose become one line and exit code 2."""
+    try:
+        app()
+    except VoltaError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(EXIT_BAD_INPUT)
+    except KeyboardInterrupt:
+        typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"volta {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Take options that stand before any command."""

@@ -1,0 +1,208 @@
+"""The command as a user runs it: results, repetition, extension, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tests.bench.running import QUICK, results, volta
+from volta.bench.store import RunStore
+
+METHODS = "volta,softmax,temperature,conformal"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench") / "run"
+    done = volta("bench", "digits", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+def test_a_run_leaves_what_it_promises(finished):
+    folder, done = finished
+    assert done.stdout.strip().splitlines()[-1].startswith("report: ")
+    for name in ("manifest.json", "results.csv", "summary.csv", "tests.csv", "corruptions.csv", "report.html"):
+        assert (folder / name).stat().st_size > 0, name
+    assert list((folder / "figures").glob("*.png"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["config"]["budget"]["max_epochs"] == 3
+    assert manifest["config"]["seeds"] == [1, 2]
+    assert len(manifest["cells"]) == 8
+    assert {"volta", "python", "packages", "cpu", "cores"} <= set(manifest["environment"])
+
+
+def test_results_are_tidy(finished):
+    with (finished[0] / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["task", "protocol", "method", "seed", "set", "metric", "value"]
+    assert {row["method"] for row in rows} == set(METHODS.split(","))
+    assert {row["set"] for row in rows} >= {"test", "ood:digits_8_9", "shift:noise-5"}
+    assert all(np.isfinite(float(row["value"])) for row in rows)
+    keys = [tuple(row.values())[:6] for row in rows]
+    assert len(set(keys)) == len(keys)
+    sets = {row["metric"] for row in rows if row["method"] == "conformal"}
+    assert {"coverage", "set_size", "empty_sets", "latency_ms", "size_mb", "train_s"} <= sets
+
+
+def test_summary_holds_n_mean_and_sample_deviation(finished):
+    with (finished[0] / "results.csv").open() as file:
+        values = [
+            float(row["value"])
+            for row in csv.DictReader(file)
+            if (row["method"], row["set"], row["metric"]) == ("volta", "test", "nll")
+        ]
+    with (finished[0] / "summary.csv").open() as file:
+        row = next(
+            row
+            for row in csv.DictReader(file)
+            if (row["method"], row["set"], row["metric"]) == ("volta", "test", "nll")
+        )
+    assert int(row["n"]) == 2
+    assert float(row["mean"]) == pytest.approx(np.mean(values))
+    assert float(row["std"]) == pytest.approx(np.std(values, ddof=1))
+
+
+def test_running_again_does_nothing_and_says_so(finished):
+    folder, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*/*")}
+    again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", folder)
+    assert again.returncode == 0
+    assert "all 8 cells are done already: nothing to run" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*/*")} == before
+
+
+def test_another_run_and_more_processes_give_the_same_bytes(finished, tmp_path):
+    other = volta(
+        "bench", "digits", "--methods", METHODS, *QUICK, "--executor", "processes", "--workers", 2, "--out", tmp_path
+    )
+    assert other.returncode == 0, other.stderr
+    assert results(tmp_path) == results(finished[0])
+    assert len(results(tmp_path)) > 500
+
+
+def test_other_thread_counts_agree_closely(finished, tmp_path):
+    other = volta(
+        "bench", "digits", "--methods", METHODS, *QUICK, "--threads", 2, "--executor", "local", "--out", tmp_path
+    )
+    assert other.returncode == 0, other.stderr
+    for mine, theirs in zip(results(finished[0]), results(tmp_path), strict=True):
+        assert mine[:6] == theirs[:6]
+        assert float(mine[6]) == pytest.approx(float(theirs[6]), abs=1e-6)
+
+
+def test_extending_runs_only_what_is_missing(finished, tmp_path):
+    first = volta("bench", "digits", "--methods", "softmax", "--seeds", "1", "--max-epochs", 3, "--out", tmp_path)
+    assert first.returncode == 0
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("cells/*/*")}
+    log = tmp_path / "log.jsonl"
+    more = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", tmp_path, "--json-log", log)
+    assert more.returncode == 0, more.stderr
+    assert "8 cells: 1 done already, 7 to run" in more.stdout
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sum(event["event"] == "cell_done" for event in events) == 7
+    assert events[0]["event"] == "start"
+    assert events[-1]["event"] == "finish"
+    assert results(tmp_path) == results(finished[0])
+
+
+def test_a_dry_run_tells_and_touches_nothing(finished, tmp_path):
+    folder = tmp_path / "none"
+    dry = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", folder, "--dry-run")
+    assert dry.returncode == 0
+    assert "0 done, 8 missing; cost on one worker: unknown until one has run" in dry.stdout
+    assert not folder.exists()
+    dry = volta(
+        "bench",
+        "digits",
+        "--methods",
+        METHODS,
+        "--max-epochs",
+        3,
+        "--seeds",
+        "1,2,3",
+        "--out",
+        finished[0],
+        "--dry-run",
+    )
+    assert "8 done, 4 missing; cost on one worker: about" in dry.stdout
+
+
+def test_status_reads_the_folder(finished):
+    told = volta("status", finished[0])
+    assert told.returncode == 0
+    assert told.stdout.splitlines()[0] == "8 done, 0 running, 0 failed, 0 waiting"
+
+
+def test_metrics_can_be_recomputed_from_predictions(finished, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(finished[0], copy)
+    store = RunStore(copy)
+    cell = next(iter(store.cells()))
+    record = store.read_record(cell)
+    truth = record["metrics"]["test"]["accuracy"]
+    record["metrics"]["test"]["accuracy"] = 0.0
+    store.replace_record(cell, record)
+    done = volta("report", copy, "--recompute")
+    assert done.returncode == 0, done.stderr
+    assert "recomputed the metrics of 8 cells, 1 changed" in done.stdout
+    assert store.read_record(cell)["metrics"]["test"]["accuracy"] == truth
+    assert results(copy) == results(finished[0])
+
+
+def test_another_budget_does_not_mix_in(finished):
+    before = (finished[0] / "results.csv").read_bytes()
+    refused = volta("bench", "digits", "--methods", METHODS, "--max-epochs", 4, "--out", finished[0])
+    assert refused.returncode == 2
+    assert "results of both would mix: name another --out" in refused.stderr
+    assert (finished[0] / "results.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuchtask"], "there is no task 'nosuchtask'; the tasks are: digits"),
+        (["digits", "--seeds", "abc"], "--seeds is 'abc'; pass whole numbers"),
+        (["digits", "--seeds", "-1"], "seeds holds -1"),
+        (["digits", "--methods", "nope"], "there is no method 'nope'"),
+        (["digits", "--methods", ""], "methods is empty"),
+        (["digits", "--methods", "volta,volta"], "methods names something twice"),
+        (["digits", "--protocol", "unfair"], "there is no protocol 'unfair'"),
+        (["digits", "--max-epochs", "0"], "max_epochs is 0"),
+        (["digits", "--threads", "0"], "threads is 0"),
+        (["digits", "--workers", "0"], "--workers is 0"),
+        (["digits", "--executor", "magic"], "--executor is 'magic'"),
+        (["digits", "--device", "tpu"], "device is 'tpu'"),
+        (["digits", "--severities", "9"], "severities is (9,)"),
+    ],
+)
+def test_bad_arguments_get_one_line_and_exit_code_2(tmp_path, arguments, message):
+    out = tmp_path / "run"
+    refused = volta("bench", *arguments, "--out", out)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"error: {message}")
+    assert "Traceback" not in refused.stderr
+    assert not out.exists()
+
+
+def test_unusable_folders_are_refused_untouched(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    refused = volta("bench", "digits", "--out", tmp_path)
+    assert refused.returncode == 2
+    assert "is not empty and has no manifest.json" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    for path in (tmp_path / "notes.txt" / "run", "/proc/nowhere"):
+        refused = volta("bench", "digits", "--methods", "softmax", "--max-epochs", 1, "--out", path)
+        assert refused.returncode == 2
+        assert "cannot be written" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    for command in ("report", "status"):
+        refused = volta(command, tmp_path)
+        assert refused.returncode == 2
+        assert "is not a run folder" in refused.stderr

@@ -1,0 +1,265 @@
+"""Things that go wrong while a run is under way: each ends in a clear message and a run that can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from tests.bench.running import ENVIRONMENT, QUICK, results, volta
+from volta.bench.store import PREDICTIONS, RunStore
+
+METHODS = "volta,softmax,temperature,energy,knn"
+ARGUMENTS = ("bench", "digits", "--methods", METHODS, *QUICK)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults") / "run"
+    done = volta(*ARGUMENTS, "--executor", "local", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def command_with(methods, tmp_path):
+    """Return a script that is the volta command plus methods registered from ``methods``, in workers too."""
+    script = tmp_path / "command.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os, signal
+            from dataclasses import dataclass
+            from volta.methods import METHODS
+            from volta.methods.softmax import Softmax
+            """
+        )
+        + textwrap.dedent(methods)
+        + "\nif __name__ == '__main__':\n    from volta.cli import main\n    main()\n"
+    )
+    return script
+
+
+@pytest.mark.parametrize("executor", ["local", "processes"])
+def test_twenty_kills_lose_nothing(undisturbed, tmp_path, executor):
+    log = tmp_path / "log.jsonl"
+    folder = tmp_path / "run"
+    random = np.random.default_rng(7)
+    command = [sys.executable, "-m", "volta", *ARGUMENTS, "--executor", executor, "--workers", "2"]
+    command += ["--out", str(folder), "--json-log", str(log)]
+    kills = 0
+    while kills < 20:
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(timeout=random.uniform(2.0, 5.0))
+            # finished before it could be killed: take some cells away so that there is work to interrupt again
+            for cell in sorted((folder / "cells").iterdir())[:4]:
+                shutil.rmtree(cell)
+            log.unlink()
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        kills += 1
+    last = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    assert last.returncode == 0, last.stderr
+    assert results(folder) == results(undisturbed)
+    stored = [json.loads(line) for line in log.read_text().splitlines()]
+    finished = [event["cell"]["key"] for event in stored if event["event"] == "cell_done"]
+    assert len(set(finished)) == len(finished)
+
+
+def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
+    log = tmp_path / "log.jsonl"
+    command = [sys.executable, "-m", "volta", *ARGUMENTS, "--workers", "2", "--executor", "processes"]
+    command += ["--out", str(tmp_path / "run"), "--json-log", str(log)]
+    process = subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (log.exists() and "cell_started" in log.read_text()):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped; what is finished is kept" in errors
+    assert "Traceback" not in errors
+    again = volta(*ARGUMENTS, "--out", tmp_path / "run")
+    assert again.returncode == 0, again.stderr
+    assert results(tmp_path / "run") == results(undisturbed)
+
+
+def test_a_method_that_raises_fails_alone_and_is_retried(undisturbed, tmp_path):
+    script = command_with(
+        """
+        @dataclass
+        class Boom(Softmax):
+            title = "Boom"
+            def fit_outputs(self, outputs):
+                raise RuntimeError("the method is broken")
+        METHODS["boom"] = Boom
+        """,
+        tmp_path,
+    )
+    for executor in ("local", "processes"):
+        folder = tmp_path / executor
+        broken = volta(
+            "bench",
+            "digits",
+            "--methods",
+            "softmax,boom",
+            *QUICK,
+            "--executor",
+            executor,
+            "--out",
+            folder,
+            script=script,
+        )
+        assert broken.returncode == 1
+        assert "FAILED digits · fair · boom · seed 1: RuntimeError: the method is broken" in broken.stdout
+        assert "2 of 4 cells failed; run the same command again to retry them" in broken.stderr
+        failures = list((folder / "failures").iterdir())
+        assert len(failures) == 2
+        assert "RuntimeError: the method is broken" in failures[0].read_text()
+        assert "2 done, 0 running, 2 failed, 0 waiting" in volta("status", folder).stdout
+        mended = script.read_text().replace('raise RuntimeError("the method is broken")', "pass")
+        script_again = tmp_path / "mended.py"
+        script_again.write_text(mended)
+        again = volta("bench", "digits", "--methods", "softmax,boom", *QUICK, "--out", folder, script=script_again)
+        assert again.returncode == 0, again.stderr
+        assert "4 cells: 2 done already, 2 to run" in again.stdout
+        assert list((folder / "failures").iterdir()) == []
+
+
+def test_a_method_killed_by_the_system_fails_alone(tmp_path):
+    script = command_with(
+        """
+        @dataclass
+        class Hog(Softmax):
+            title = "Hog"
+            def fit_outputs(self, outputs):
+                os.kill(os.getpid(), signal.SIGKILL)
+        METHODS["hog"] = Hog
+        """,
+        tmp_path,
+    )
+    folder = tmp_path / "run"
+    done = volta(
+        "bench",
+        "digits",
+        "--methods",
+        "hog,softmax,energy",
+        *QUICK,
+        "--executor",
+        "processes",
+        "--workers",
+        2,
+        "--out",
+        folder,
+        script=script,
+    )
+    assert done.returncode == 1
+    assert done.stdout.count("was killed by the operating system") == 2
+    assert "2 of 6 cells failed" in done.stderr
+    store = RunStore(folder)
+    assert {cell.method for cell in store.cells() if store.is_done(cell)} == {"softmax", "energy"}
+
+
+def test_damaged_files_are_reported_set_aside_and_recomputed(undisturbed, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed, folder)
+    store = RunStore(folder)
+    truncated, garbled, *_ = store.cells()
+    npz = store.cells_folder / truncated.folder / PREDICTIONS
+    npz.write_bytes(npz.read_bytes()[:100])
+    (store.cells_folder / garbled.folder / "record.json").write_text("garbage")
+    for network in store.networks_folder.glob("*.safetensors"):
+        network.write_bytes(network.read_bytes()[:-7])
+    again = volta(*ARGUMENTS, "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("set aside") == 2
+    assert "10 cells: 8 done already, 2 to run" in again.stdout
+    assert results(folder) == results(undisturbed)
+
+
+def limited(n_bytes):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
+
+    return limit
+
+
+@pytest.mark.parametrize("executor", ["local", "processes"])
+def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_can_go_on(undisturbed, tmp_path, executor):
+    folder = tmp_path / "run"
+    full = volta(*ARGUMENTS, "--out", folder, "--executor", executor, preexec_fn=limited(100_000))
+    assert full.returncode in {1, 2}
+    assert "Traceback" not in full.stderr
+    assert "File too large" in full.stderr + full.stdout
+    again = volta(*ARGUMENTS, "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert results(folder) == results(undisturbed)
+
+
+def test_a_full_file_system(undisturbed, tmp_path):
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        full = volta(*ARGUMENTS, "--out", place / "run", "--executor", "local")
+        assert full.returncode == 2
+        assert "takes no more data (No space left on device)" in full.stderr
+        assert "make room and run the same command again" in full.stderr
+        assert "Traceback" not in full.stderr
+        subprocess.run(["mount", "-o", "remount,size=200m", str(place)], check=True)
+        again = volta(*ARGUMENTS, "--out", place / "run")
+        assert again.returncode == 0, again.stderr
+        assert results(place / "run") == results(undisturbed)
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        refused = volta(*ARGUMENTS, "--out", place / "run")
+        assert refused.returncode == 2
+        assert "cannot be written: Read-only file system" in refused.stderr
+    finally:
+        subprocess.run(["umount", str(place)], check=False)
+
+
+def test_two_processes_on_one_folder_share_the_work(undisturbed, tmp_path):
+    folder = tmp_path / "run"
+    logs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "volta",
+                *ARGUMENTS,
+                "--executor",
+                "local",
+                "--out",
+                str(folder),
+                "--json-log",
+                str(log),
+            ],
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for log in logs
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert results(folder) == results(undisturbed)
+    assert list((folder / "cells").glob(".part-*")) == []

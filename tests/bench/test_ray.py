@@ -1,0 +1,85 @@
+"""A real Ray cluster of two nodes on this machine, one of which is lost on the way."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tests.bench.running import results
+from volta.bench.config import RunConfig, TaskShelf
+from volta.bench.executors.local import LocalExecutor
+from volta.bench.job import CellRunner
+from volta.bench.networks import DiskStore
+from volta.bench.progress import Listener
+from volta.bench.runner import run
+from volta.bench.store import RunStore
+from volta.bench.tables import write_results
+from volta.networks.recipe import Budget
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'volta-uq[ray]'")
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+CONFIG = RunConfig(
+    ("digits",), ("volta", "softmax", "temperature", "mc_dropout", "energy"), seeds=(1, 2), budget=Budget(max_epochs=20)
+)
+
+
+class Count(Listener):
+    def __init__(self):
+        self.done, self.failed = [], []
+        self.event = threading.Event()
+
+    def cell_done(self, cell, record):
+        self.done.append(cell)
+        self.event.set()
+
+    def cell_failed(self, cell, reason, path):
+        self.failed.append((cell, reason))
+
+
+def test_a_lost_node_costs_nothing(tmp_path):
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from volta.bench.executors.cluster import RayExecutor
+
+    local, remote = RunStore(tmp_path / "local"), RunStore(tmp_path / "ray")
+    run(
+        CONFIG,
+        local,
+        Listener(),
+        "",
+        lambda shelf, n: LocalExecutor(CellRunner(CONFIG, DiskStore(local.networks_folder), shelf), local),
+    )
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    doomed = cluster.add_node(num_cpus=1)
+    try:
+        cluster.wait_for_nodes()
+        count = Count()
+
+        def lose_a_node():
+            count.event.wait(120)
+            time.sleep(0.2)
+            cluster.remove_node(doomed, allow_graceful=False)
+
+        killer = threading.Thread(target=lose_a_node)
+        killer.start()
+        summary = run(CONFIG, remote, count, "", lambda shelf, n: RayExecutor(CONFIG, remote, shelf, cluster.address))
+        killer.join()
+        assert count.failed == []
+        assert summary.n_run == len(count.done) == 10
+        assert len([node for node in ray.nodes() if node["Alive"]]) == 1
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    for store in (local, remote):
+        write_results(store)
+    assert results(remote.root) == results(local.root)
+    assert TaskShelf(CONFIG.budget, CONFIG.options).task_for("digits", "fair", "volta").name == "digits"

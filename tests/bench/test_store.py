@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from volta.bench.cells import Cell, make_cell
+from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
+from volta.core.errors import StoreError
+
+CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
+ARRAYS = {"test/probs": np.full((2, 2), 0.5), "ood:noise/ood_score": np.arange(3.0)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = RunStore(tmp_path / "run")
+    store.create()
+    return store
+
+
+def test_a_cell_comes_back_as_it_went_in(store):
+    assert not store.is_done(CELL)
+    store.write_cell(CELL, {"metrics": {"test": {"accuracy": 0.5}}}, ARRAYS)
+    assert store.is_done(CELL)
+    assert store.read_record(CELL)["metrics"] == {"test": {"accuracy": 0.5}}
+    arrays = store.read_arrays(CELL)
+    assert {name: array.tolist() for name, array in arrays.items()} == {k: v.tolist() for k, v in ARRAYS.items()}
+    assert list(store.read_arrays(CELL, names=["test/probs", "absent"])) == ["test/probs"]
+    assert store.set_aside_damaged([CELL]) == []
+
+
+def test_equal_arrays_pack_to_equal_bytes():
+    assert pack_arrays(ARRAYS) == pack_arrays({name: array.copy() for name, array in ARRAYS.items()})
+
+
+@pytest.mark.parametrize("damage", ["truncated npz", "flipped bit", "garbage json", "changed number", "lost npz"])
+def test_damage_is_noticed_and_set_aside(store, damage):
+    store.write_cell(CELL, {"metrics": {"test": {"accuracy": 0.5}}}, ARRAYS)
+    folder = store.cells_folder / CELL.folder
+    npz, record = folder / PREDICTIONS, folder / RECORD
+    if damage == "truncated npz":
+        npz.write_bytes(npz.read_bytes()[:-20])
+    elif damage == "flipped bit":
+        data = bytearray(npz.read_bytes())
+        data[150] ^= 1
+        npz.write_bytes(data)
+    elif damage == "garbage json":
+        record.write_text("{ not json")
+    elif damage == "changed number":
+        record.write_text(record.read_text().replace("0.5", "0.9"))
+    else:
+        npz.unlink()
+    assert store.set_aside_damaged([CELL]) == [CELL]
+    assert not store.is_done(CELL)
+    assert len(list(store.damaged_folder.glob("*/*/*"))) >= 1
+
+
+def test_a_failed_write_leaves_nothing(store, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("volta.bench.store.write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        store.write_cell(CELL, {}, ARRAYS)
+    assert list(store.cells_folder.iterdir()) == []
+
+
+def test_half_written_cells_of_a_killed_process_are_swept(store):
+    leftover = store.cells_folder / f".part-{CELL.folder}-abc"
+    leftover.mkdir()
+    (leftover / PREDICTIONS).write_bytes(b"half")
+    assert not store.is_done(CELL)
+    store.write_cell(CELL, {}, ARRAYS)
+    assert [path.name for path in store.cells_folder.iterdir()] == [CELL.folder]
+
+
+def test_locks_are_exclusive_and_free_again(store):
+    lock = store.try_lock(CELL)
+    assert lock is not None
+    assert RunStore(store.root).try_lock(CELL) is None
+    lock.release()
+    again = store.try_lock(CELL)
+    assert again is not None
+    again.release()
+
+
+def test_failures_are_kept_apart_and_forgotten_on_success(store):
+    path = store.write_failure(CELL, "Traceback ...")
+    assert store.failure(CELL) == path
+    assert not store.is_done(CELL)
+    store.write_cell(CELL, {}, ARRAYS)
+    assert store.failure(CELL) is None
+    assert not path.exists()
+
+
+def test_folders_that_are_no_runs_are_refused_untouched(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StoreError, match=r"is not empty and has no manifest.json"):
+        RunStore(tmp_path).check_usable()
+    with pytest.raises(StoreError, match="is a file; name a folder"):
+        RunStore(tmp_path / "notes.txt").check_usable()
+    with pytest.raises(StoreError, match="is not a run folder"):
+        RunStore(tmp_path).read_manifest()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_manifests_that_cannot_be_read_say_what_to_do(store):
+    store.write_manifest({"schema": 999})
+    with pytest.raises(StoreError, match="has schema 999"):
+        store.read_manifest()
+    (store.root / "manifest.json").write_text("{")
+    with pytest.raises(StoreError, match=r"is damaged .* finished cells are safe"):
+        store.read_manifest()
+
+
+def test_keys_change_with_everything_that_decides_a_result():
+    settings = {"data_hash": "d", "parameters": {"k": 1}, "budget": {}, "threads": 1, "device": "cpu"}
+    base = make_cell("digits", "fair", "knn", 1, **settings)
+    assert base == make_cell("digits", "fair", "knn", 1, **settings)
+    keys = {base.key}
+    for name, value in {
+        "data_hash": "e",
+        "parameters": {"k": 2},
+        "budget": {"max_epochs": 1},
+        "threads": 2,
+        "device": "cuda",
+    }.items():
+        keys.add(make_cell("digits", "fair", "knn", 1, **{**settings, name: value}).key)
+    for changed in (("cifar10", "fair", "knn", 1), ("digits", "paper", "knn", 1), ("digits", "fair", "vim", 1)):
+        keys.add(make_cell(*changed, **settings).key)
+    keys.add(make_cell("digits", "fair", "knn", 2, **settings).key)
+    assert len(keys) == 10
+    assert json.dumps(base.to_json())
