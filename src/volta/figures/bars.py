@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def draw_bars(axes: Axes, methods: Sequence[MethodValues], metric: str, named: bool, start: float = 0.0) -> None:
     """Draw the mean of a metric as bars from ``start``, one standard deviation as a line, first method on top.
 
-    A method without the metric leaves its row empty, so that rows line up across panels; ``named`` writes the methods' names beside the axis.
+    A method without the metric leaves its row empty, so that rows line up across panels; ``named`` writes the methods'
+    names beside the axis.
     """
     for place, method in enumerate(methods):
         if not method.has(metric):

@@ -22,7 +22,7 @@ def ood_bars(context: Context, methods: Sequence[MethodValues], sets: Sequence[s
     first = f"auroc@{sets[0]}"
     shown = sorted((m for m in methods if m.has(first)), key=lambda m: -m.mean(first))
     height = 1.35 + 0.19 * max(4, len(shown))
-    note = f"methods in order of AUROC on {set_name(sets[0])}; lines: one standard deviation over seeds; bars start at chance"
+    note = f"in order of AUROC on {set_name(sets[0])}; lines: one standard deviation over seeds; bars start at chance"
     figure = new_figure("Out-of-distribution detection, AUROC ↑", context, (2.6 + 1.95 * len(sets), height), note)
     all_axes = add_axes(figure, 1, len(sets))
     for axes, name in zip(all_axes, sets, strict=True):

@@ -120,7 +120,7 @@ class Run:
 
 
 def load_run(store: RunStore) -> Run:
-    """Read the manifest and the records of a run folder; unfinished cells are kept by name, never skipped in silence."""
+    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence."""
     manifest = store.read_manifest()
     cells = list(store.cells())
     done = [(cell, store.read_record(cell)) for cell in cells if store.is_done(cell)]
