@@ -97,7 +97,7 @@ def summary_keys(group: Group) -> list[str]:
 
 
 def shift_columns(group: Group, metric: str, method: str) -> dict[str, list[float]]:
-    """Return a method's per-seed values by shifted set, or by corruption (mean over severities) where there are many."""
+    """Return a method's per-seed values by shifted set; beyond a limit by corruption, averaged over severities."""
     names = group.sets("shift")
     by_set = {name: list(group.values(method, f"{metric}@{name}")) for name in names}
     if len(names) <= MAX_SHIFT_COLUMNS:
