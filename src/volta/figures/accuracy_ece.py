@@ -51,7 +51,7 @@ def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
         reach_x = [v for m, at in zip(shown, x, strict=True) for v in (at - m.std("accuracy"), at + m.std("accuracy"))]
         fit_axis(axes, "x", reach_x)
         reach_y = [v for m, at in zip(shown, y, strict=True) for v in (at, at + m.std("ece"))]
-        fit_axis(axes, "y", reach_y, log=spans_decades(y), floor=0.0)
+        fit_axis(axes, "y", reach_y, log=spans_decades(y, 5), floor=0.0)
     axes.set_xlabel("accuracy ↑")
     axes.set_ylabel("ECE ↓ (15 bins)")
     axes.grid(True)

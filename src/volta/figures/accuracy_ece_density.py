@@ -76,7 +76,8 @@ def density(points: tuple[Floats, Floats], grid_x: Floats, grid_y: Floats) -> Fl
         width = bandwidth * max(float(np.std(values)), float(np.ptp(grid)) / 50)
         parts.append(np.exp(-0.5 * ((grid[:, None] - values[None, :]) / width) ** 2))
     surface: Floats = parts[1] @ parts[0].T
-    return surface / surface.max()
+    share: Floats = surface / surface.max()
+    return share
 
 
 def _draw_density(axes: Axes, flat: tuple[Floats, Floats], log: bool) -> None:

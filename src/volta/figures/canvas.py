@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from volta.core.files import write_atomic
 from volta.figures.data import Context
@@ -22,7 +22,7 @@ DPI = 150
 OURS = "volta"
 OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -57,7 +57,7 @@ def new_figure(title: str, context: Context, size: tuple[float, float], note: st
     from matplotlib.figure import Figure
 
     with rc_context(_SETTINGS):
-        figure = Figure(figsize=size, layout="constrained", facecolor="white")
+        figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
         FigureCanvasAgg(figure)
         figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
         line = context.line if not note else f"{context.line}\n{note}"
@@ -111,15 +111,27 @@ def mark_ours(labels: Iterable[Any], names: Sequence[str]) -> None:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes."""
-    paths = []
-    for suffix, metadata in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
-        path = folder / f"{name}.{suffix}"
-        with warnings.catch_warnings():
-            # A class name in a script the font lacks is drawn as boxes; that is no reason to disturb the user.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            write_atomic(path, lambda file, s=suffix, m=metadata: figure.savefig(file, format=s, dpi=DPI, metadata=m))
-        # Laying out takes longer than drawing, and its answer holds for both formats.
+    """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes.
+
+    ``Figure.savefig`` draws everything twice to settle the layout; calling the canvases draws it once per format.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    def write_png(file: IO[bytes]) -> None:
+        png_canvas: Any = FigureCanvasAgg(figure)
+        png_canvas.print_png(file, metadata={"Software": None})
+
+    def write_pdf(file: IO[bytes]) -> None:
+        # The layout found for the first format holds for the second.
         figure.set_layout_engine("none")
-        paths.append(path)
-    return paths
+        pdf_canvas: Any = FigureCanvasPdf(figure)
+        pdf_canvas.print_pdf(file, metadata={"CreationDate": None})
+
+    png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+    with warnings.catch_warnings():
+        # A class name in a script the font lacks is drawn as boxes; that is no reason to disturb the user.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        write_atomic(png, write_png)
+        write_atomic(pdf, write_pdf)
+    return [png, pdf]

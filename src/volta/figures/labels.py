@@ -21,11 +21,14 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], s
 
     Text widths are estimated from the number of characters, which is enough to keep labels apart.
     """
-    axes.figure.canvas.draw()
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        return
+    figure.draw_without_rendering()
     to_pixels = axes.transData.transform
-    scale = axes.figure.dpi / 72
+    scale = figure.dpi / 72
     frame = axes.get_window_extent()
-    taken: list[Box] = [_around(*to_pixels((x, y)), 3.5 * scale) for x, y, _, _ in points]
+    taken: list[Box] = [_around(tuple(to_pixels((x, y))), 3.5 * scale) for x, y, _, _ in points]
     for x, y, text, bold in sorted(points, key=lambda point: not point[3]):
         center = to_pixels((x, y))
         width, height = 0.58 * size * len(text) * scale * (1.06 if bold else 1), 1.25 * size * scale
@@ -60,7 +63,8 @@ def _best_place(
     return min(places, key=lambda place: sum(_overlap(place[0], box) for box in taken) + 3 * _outside(place[0], frame))
 
 
-def _around(x: float, y: float, half: float) -> Box:
+def _around(center: Sequence[float], half: float) -> Box:
+    x, y = float(center[0]), float(center[1])
     return (x - half, y - half, x + half, y + half)
 
 

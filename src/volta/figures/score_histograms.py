@@ -59,8 +59,9 @@ def _draw(axes: Axes, method: ScoreHistogram, names: Sequence[str]) -> None:
     axes.set_xlim(0, len(places) - 1)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    for label, side in zip(axes.get_xticklabels(), ("left", "center", "right"), strict=True):
-        label.set_horizontalalignment(side)
+    first, _, last = axes.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
     weight = "bold" if method.name == OURS else "normal"
     axes.set_title(plain(shorten(method.title, 26)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
 

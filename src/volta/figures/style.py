@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Literal
 
 # Hues that stay apart under the common colour-vision deficiencies (after Okabe-Ito and Tol), each with a lighter twin
 # for dark backgrounds. The first is kept for VOLTA alone.
@@ -76,7 +77,7 @@ class MethodStyle:
     dash: tuple[float, ...]
 
     @property
-    def line(self) -> str | tuple[int, tuple[float, ...]]:
+    def line(self) -> Literal["-"] | tuple[float, tuple[float, ...]]:
         """The dash as a Matplotlib line style."""
         return (0, self.dash) if self.dash else "-"
 

@@ -62,3 +62,13 @@ def unit_scale(values: Sequence[float], higher_is_better: bool | None) -> list[f
         return [1.0] * len(array)
     scaled = (array - array.min()) / spread
     return [float(value) for value in (1 - scaled if higher_is_better is False else scaled)]
+
+
+def rank_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
+    """Map values to [0, 1] by rank, 1 being best; equal values share a rank, so one outlier cannot hide the rest."""
+    array = np.asarray(values, dtype=np.float64) * (-1 if higher_is_better is False else 1)
+    if len(array) < 2:
+        return [1.0] * len(array)
+    ordered = np.sort(array)
+    ranks = (np.searchsorted(ordered, array, "left") + np.searchsorted(ordered, array, "right") - 1) / 2
+    return [float(rank) for rank in ranks / (len(array) - 1)]

@@ -9,12 +9,14 @@ from typing import Any
 from volta.bench.store import RunStore
 from volta.bench.tables import write_results
 from volta.core.files import write_text
+from volta.report.across import across_part
+from volta.report.charts import PrintFigure
 from volta.report.curves import read_curves
 from volta.report.drawings import draw_group
 from volta.report.page import page
 from volta.report.payload import group_payload
 from volta.report.run import Group, Run, load_run
-from volta.report.sections import PrintFigure, group_section, own_statistics
+from volta.report.sections import group_section, own_statistics
 from volta.stats import Statistics, compute_statistics
 
 REPORT = "report.html"
@@ -30,17 +32,23 @@ def build_report(store: RunStore) -> Path:
     write_results(store)
     stats = compute_statistics(store)
     write_tables(store, stats)
+    path = store.root / REPORT
+    write_text(path, make_page(run, stats, draw=True))
+    return path
+
+
+def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
+    """Return the page; ``draw`` also writes the figures for print and offers them on it."""
     sections, payloads = [], []
     room = EMBEDDED_BYTES
     for group in run.groups:
         own = own_statistics(group, stats)
-        payload, pdfs = _draw(run, group, own)
+        payload, pdfs = _group(run, group, own, draw)
         printed, room = _offer(pdfs, room)
-        sections.append(group_section(group, stats, printed, charts_of(payload)))
+        sections.append(group_section(group, own, printed, charts_of(payload)))
         payloads.append(payload)
-    path = store.root / REPORT
-    write_text(path, page(run, sections, {"groups": payloads}))
-    return path
+    across = across_part(run, run.store.root / FIGURES if draw else None)
+    return page(run, sections, {"groups": payloads}, across)
 
 
 def write_tables(store: RunStore, stats: Statistics) -> None:
@@ -73,13 +81,16 @@ def charts_of(payload: dict[str, Any]) -> list[str]:
     return [name for name, present in wanted.items() if present]
 
 
-def _draw(run: Run, group: Group, own: Statistics) -> tuple[dict[str, Any], dict[str, Path]]:
+def _group(run: Run, group: Group, own: Statistics, draw: bool) -> tuple[dict[str, Any], dict[str, Path]]:
     if group.table is None:
         return {"id": group.key, "methods": []}, {}
     curves = read_curves(run.store, group)
+    payload = group_payload(group, curves, own.ablation)
+    if not draw:
+        return payload, {}
     prefix = f"{_file_name(group.key)}-" if len(run.groups) > 1 else ""
     pdfs = draw_group(group, curves, own.ablation, run.store.root / FIGURES, prefix)
-    return group_payload(group, curves, own.ablation), pdfs
+    return payload, pdfs
 
 
 def _offer(pdfs: dict[str, Path], room: int) -> tuple[dict[str, PrintFigure], int]:

@@ -70,13 +70,19 @@ def table_markup(table: Table) -> str:
         aria_label=table.caption,
     )
     scroll = element("div", grid, class_="scroll", tabindex="0", role="region", aria_label=table.caption)
-    legend = element("p", text(table.legend), class_="legend") if table.legend else ""
+    hint = " Hover or focus a cell for the value of each seed." if _has_seeds(table) else ""
+    legend = element("p", text(table.legend + hint), class_="legend") if table.legend else ""
     return element("div", tools + scroll + legend, class_="table-box")
 
 
+def _has_seeds(table: Table) -> bool:
+    return any(entry.tip.startswith("seed ") for row in table.rows for entry in row.cells)
+
+
 def _head(column: Column, on: bool) -> str:
-    arrow = f' <span class="arrow">{column.arrow}</span>' if column.arrow else ""
-    button = element("button", text(column.heading) + arrow, type="button", data_tip=column.help or None)
+    arrow = " " + element("span", text(column.arrow), class_="arrow")
+    where = element("span", text(column.where), class_="where") if column.where else ""
+    button = element("button", text(column.heading) + arrow + where, type="button", data_tip=column.help or None)
     return element(
         "th",
         button,

@@ -53,7 +53,7 @@ def page(run: Run, sections: Sequence[str], payload: Mapping[str, Any], across: 
         *sections,
         across,
         reproduce_part(run),
-        f"<footer>Made by volta {text(__version__)} from the stored records of this run; nothing was re-run.</footer></main>",
+        f"<footer>Made by volta {text(__version__)} from the stored records alone; nothing was re-run.</footer></main>",
         f'<script type="application/json" id="volta-data">{script_json(payload)}</script>',
         f'<script>(()=>{{"use strict";\n{scripts()}}})();</script>',
     ]
@@ -90,10 +90,7 @@ def reproduce_part(run: Run) -> str:
         ("Python", str(environment.get("python", "?"))),
         ("packages", ", ".join(f"{name} {version}" for name, version in packages.items())),
         ("platform", str(environment.get("platform", "?"))),
-        (
-            "hardware",
-            f"{environment.get('cpu', '?')}, {environment.get('cores', '?')} cores, {environment.get('memory_gb', '?')} GB",
-        ),
+        ("hardware", _hardware(environment)),
         ("device", f"{config.get('device', '?')}, {config.get('threads', '?')} thread(s) per cell"),
         ("budget", json.dumps(config.get("budget", {}))),
         ("seeds", ", ".join(map(str, config.get("seeds", ())))),
@@ -105,17 +102,24 @@ def reproduce_part(run: Run) -> str:
         '<h2 id="reproduce">How to reproduce this</h2>'
         + element(
             "p",
-            "The exact commands, in order; each goes on where an earlier one stopped and runs only what is missing.",
+            "The commands, in order; each goes on where an earlier one stopped and runs only what is missing.",
         )
         + shown
         + facts(pairs)
     )
 
 
+def _hardware(environment: Mapping[str, Any]) -> str:
+    cpu, cores, memory = (environment.get(name, "?") for name in ("cpu", "cores", "memory_gb"))
+    return f"{cpu}, {cores} cores, {memory} GB"
+
+
 def _lead(run: Run) -> str:
     n_groups = len(run.groups)
+    if n_groups < 2:
+        return ""
     words = f"{run.n_done} of {run.n_planned} cells finished"
-    words += f", {n_groups} combinations of task and protocol." if n_groups > 1 else "."
+    words += f", {n_groups} combinations of task and protocol."
     return element("p", text(words), class_="lead")
 
 

@@ -4,52 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from volta.figures.names import set_name
+from volta.metrics import METRICS
+from volta.report.charts import PrintFigure, charts_markup
+from volta.report.comparisons import paper_table, tests_table
 from volta.report.drawings import headline_keys
 from volta.report.markup import element, facts, listing, table_markup, text
 from volta.report.run import Group
 from volta.report.table import show
-from volta.report.tables import ablation_table, paper_table, results_table, shifts_table, tests_table
-from volta.metrics import METRICS
+from volta.report.tables import ablation_table, results_table, shifts_table
 from volta.stats import ClaimRow, Statistics, sample_of
 from volta.stats.claims import FAILS, HOLDS
 
 VERDICTS = {HOLDS: "holds", FAILS: "fails"}
-CHARTS: tuple[tuple[str, str, str, str, bool], ...] = (
-    ("scatter", "accuracy_ece", "Accuracy against calibration error", "Down and to the right is better. Bars: one standard deviation; the line joins methods that none beats on both.", False),
-    ("risk", "risk_coverage", "Risk against coverage", "The error that remains when only the most certain rows are kept; mean over seeds.", False),
-    ("parallel", "parallel_coordinates", "Profiles over the headline metrics", "Each axis runs from the worst mean (below) to the best (above) of the methods shown.", True),
-    ("reliability", "reliability", "Reliability", "Bars: accuracy of each confidence bin, seeds pooled; dark line: mean confidence; shaded: the gap; below: share of rows. ECE: mean over seeds.", True),
-    ("calibration", "calibration_bars", "Calibration errors", "Line: one standard deviation over seeds.", False),
-    ("efficiency", "efficiency", "Cost of calibration", "Latency against ECE; bubble area: model size.", False),
-    ("ood", "ood_bars", "Out-of-distribution detection", "OOD rows are the positives; AUROC bars start at chance.", False),
-    ("ablation", "ablation_bars", "Ablation", "Difference from the reference; * Welch p < 0.05.", False),
-    ("histograms", "score_histograms", "Scores of known and foreign rows", "Height: square root of the share of rows in a bin. Each method has its own score axis; long tails are compressed.", True),
-    ("summary", "summary_heatmap", "Summary", "Means over seeds; each column shaded from worst to best of the methods shown.", True),
-    ("shifts", "corruption_heatmap_accuracy", "Under shift", "Means over seeds; one scale for the whole grid.", True),
-)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class PrintFigure:
-    """A figure for print as the page offers it: where its PDF is, as an address."""
-
-    name: str
-    href: str
-
-
-def group_section(group: Group, stats: Statistics, printed: Mapping[str, PrintFigure], charts: Sequence[str]) -> str:
-    """Return everything the page says of one group."""
-    own = own_statistics(group, stats)
+def group_section(group: Group, own: Statistics, printed: Mapping[str, PrintFigure], charts: Sequence[str]) -> str:
+    """Return everything the page says of one group; ``own`` holds the statistics of that group alone."""
     parts = [element("p", text(group.context.line), class_="lead"), warnings_part(group)]
     if group.table is None:
         parts.append(element("p", "No cell of this task and protocol has finished, so there is nothing to show yet."))
     else:
         parts += [cards(group, own), claims_part(own.claims)]
         parts.append(_part("results", "Results", table_markup(results_table(group, own.tests, own.paper))))
-        parts.append(_part("figures", "Figures", _lab(printed, charts)))
+        parts.append(_part("figures", "Figures", charts_markup(printed, charts)))
         if own.tests:
             words = element("p", text(detectable_sentence(group, own)))
             parts.append(
@@ -152,12 +131,14 @@ def warnings_part(group: Group) -> str:
     lines = []
     if group.budget.startswith("reduced"):
         lines.append(
-            f"Reduced run ({group.budget.removeprefix('reduced: ')}): these numbers are not comparable with a full run’s or the paper’s."
+            f"Reduced run ({group.budget.removeprefix('reduced: ')}): "
+            "these numbers are not comparable with a full run’s or the paper’s."
         )
     lines += [f"Features: {name}." for name in unusual_features(group)]
     if group.missing:
         lines.append(
-            f"{len(group.missing)} of {len(group.planned)} cells are not finished; every mean is over the seeds that are. They are named below."
+            f"{len(group.missing)} of {len(group.planned)} cells are not finished; every mean is over the seeds that are. "
+            "They are named below."
         )
     seeds = {seed for _, seed in group.records}
     if len(seeds) == 1:
@@ -221,7 +202,8 @@ def remarks_part(group: Group) -> str:
             notes.setdefault(str(note), []).append(f"{group.title(method)} ({seed})")
         for name, count in record.get("floored_rows", {}).items():
             floored.append(
-                f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 and were floored in NLL"
+                f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
+                "and were floored in NLL"
             )
     if absent:
         parts.append(listing(absent))
@@ -248,13 +230,9 @@ def remarks_part(group: Group) -> str:
 def _data_facts(group: Group) -> list[tuple[str, str]]:
     rows, hashes = group.first_record.get("rows", {}), group.first_record.get("data", {})
     names = dict.fromkeys([*rows, *hashes])
-    return [
-        (
-            name,
-            f"{f'{rows[name]:,} rows' if name in rows else ''} {f'sha256 {hashes[name]}' if name in hashes else ''}".strip(),
-        )
-        for name in names
-    ]
+    counts = {name: f"{rows[name]:,} rows" for name in rows}
+    sums = {name: f"sha256 {hashes[name]}" for name in hashes}
+    return [(name, f"{counts.get(name, '')} {sums.get(name, '')}".strip()) for name in names]
 
 
 def _card(what: str, value: str, who: str) -> str:
@@ -268,34 +246,3 @@ def _card(what: str, value: str, who: str) -> str:
 
 def _part(name: str, title: str, content: str) -> str:
     return element("h2", text(title), data_part=name, tabindex="-1") + content if content else ""
-
-
-def _lab(printed: Mapping[str, PrintFigure], charts: Sequence[str]) -> str:
-    methods = (
-        '<aside class="methods" aria-label="Methods shown in the figures"><details open><summary>Methods <span></span></summary>'
-        '<div class="presets"></div><ul></ul></details></aside>'
-    )
-    figures = "".join(_chart(*chart, printed=printed) for chart in CHARTS if chart[0] in charts)
-    return element("div", methods + element("div", figures, class_="charts"), class_="lab") if figures else ""
-
-
-def _chart(kind: str, name: str, title: str, words: str, wide: bool, printed: Mapping[str, PrintFigure]) -> str:
-    saves = "".join(
-        element("button", label, type="button", class_="button", data_save=key, aria_label=f"Save {title} as {label}")
-        for key, label in (("svg", "SVG"), ("png", "PNG"))
-    )
-    extra = {"scatter": ("accuracy_ece_density",), "shifts": ("corruption_heatmap_ece",)}.get(kind, ())
-    for figure in (name, *extra):
-        if figure in printed:
-            label = "PDF" if figure == name else f"PDF ({'density' if kind == 'scatter' else 'ECE'})"
-            saves += element(
-                "a", label, class_="button", href=printed[figure].href, download=f"{printed[figure].name}.pdf"
-            )
-    caption = element("figcaption", element("h3", text(title)) + element("p", text(words)))
-    inner = (
-        caption
-        + element("div", "", class_="tools")
-        + element("div", "", class_="plot")
-        + element("div", saves, class_="saves")
-    )
-    return element("figure", inner, class_="chart wide" if wide else "chart", data_chart=kind, data_name=name)

@@ -11,12 +11,15 @@ from volta.metrics import METRICS
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name in files, its heading, its direction (↑, ↓ or empty), and the families it is shown with."""
+    """A column: its name in files, its heading, its direction (↑, ↓ or empty), the families it is shown with,
+    and the set it is about, where that is not the test rows.
+    """
 
     key: str
     heading: str
     arrow: str = ""
     families: tuple[str, ...] = ()
+    where: str = ""
     numeric: bool = True
     help: str = ""
 
@@ -73,12 +76,18 @@ def mark_best(column: Sequence[Entry], higher_is_better: bool | None, eligible: 
     ]
 
 
-def show(metric: str, value: float) -> str:
-    """Return a metric's value as printed: four decimals for shares and errors, three digits for costs."""
+def show(metric: str, value: float, decimals: int = 4) -> str:
+    """Return a metric's value as printed: so many decimals for shares and errors, three digits for costs."""
     known = METRICS.get(metric)
     if known is not None and known.family == "efficiency":
         return show_number(value)
-    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.4g}"
+    return f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.4g}"
+
+
+def decimals_for(means: Sequence[float]) -> int:
+    """Return how many decimals a column needs: four, and more where all its means are small."""
+    largest = max((abs(mean) for mean in means), default=1.0)
+    return 4 if largest >= 0.05 else 5 if largest >= 0.005 else 6
 
 
 def show_number(value: float) -> str:

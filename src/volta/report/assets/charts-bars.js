@@ -1,7 +1,7 @@
 // Bars: one metric across methods, and the ablation's differences from a reference.
 function bars(width, rows, options) {
   if (!rows.length) return null;
-  const names = Math.min(200, Math.max(96, width * 0.3));
+  const names = Math.min(210, Math.max(112, width * 0.34));
   const rowHeight = 22;
   const box = { left: names, right: width - 56, top: 8, bottom: 8 + rows.length * rowHeight };
   const root = frame(width, box.bottom + 42, options.label);
@@ -16,7 +16,7 @@ function bars(width, rows, options) {
   rows.forEach((r, j) => {
     const y = box.top + j * rowHeight;
     const [from, to] = [Math.min(x(r.value), x(options.start)), Math.max(x(r.value), x(options.start))];
-    root.append(text(names - 8, y + 15, cut(r.title, Math.floor(names / 6.6)), { "text-anchor": "end", "data-m": r.name, style: r.name === "volta" ? "font-weight:700" : "" }));
+    root.append(text(names - 8, y + 15, cut(r.title, Math.floor((names - 8) / 7.4)), { "text-anchor": "end", "data-m": r.name, style: r.name === "volta" ? "font-weight:700" : "" }));
     root.append(svg("rect", { x: from, width: Math.max(to - from, 0.8), y: y + 3, height: rowHeight - 7, rx: 1.5, "data-m": r.name, "data-tip": r.tip, style: `fill:${r.fill};opacity:.85` }));
     if (r.std) root.append(svg("line", { x1: x(r.value - r.std), x2: x(r.value + r.std), y1: y + rowHeight / 2 - 0.5, y2: y + rowHeight / 2 - 0.5, "data-m": r.name, style: "stroke:var(--ink);stroke-width:1.2;pointer-events:none" }));
     root.append(text(width - 50, y + 15, r.note, { class: "small", "data-m": r.name }));
@@ -42,8 +42,9 @@ function drawAblation(group, chart, width) {
   const up = group.data.metrics[metric].up;
   const rows = group.data.ablation.filter((r) => r.metric === metric && r.reference === reference).map((r) => {
     const better = up === false ? r.difference <= 0 : r.difference >= 0;
+    const same = Math.abs(r.difference) < 1e-9;
     const title = group.title(r.row);
-    return { name: r.row, title, value: r.difference, std: r.std, fill: better ? hue(1) : hue(4), note: `${better ? "better" : "worse"}${r.significant ? " *" : ""}`,
+    return { name: r.row, title, value: r.difference, std: r.std, fill: better ? hue(1) : hue(4), note: `${same ? "same" : better ? "better" : "worse"}${r.significant ? " *" : ""}`,
       tip: `${title}\n${r.difference >= 0 ? "+" : ""}${fixed(r.difference)} against ${group.title(reference)}\np = ${r.p === null ? "–" : short(r.p)}` };
   });
   return bars(width, rows, { start: 0, axis: `${group.label(metric)}: difference from ${group.title(reference)}`, label: "Ablation" });

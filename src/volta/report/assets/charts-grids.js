@@ -12,14 +12,23 @@ function unit(values, up) {
   return values.map((v) => (v === null ? null : high === low ? 1 : up === false ? (high - v) / (high - low) : (v - low) / (high - low)));
 }
 
+function unitRanks(values, up) {
+  // 1 is best; equal values share a rank, so that one outlier does not wash out everybody else.
+  const known = values.filter((v) => v !== null);
+  const beaten = (v) => known.filter((w) => (up === false ? w > v : w < v)).length + (known.filter((w) => w === v).length - 1) / 2;
+  return values.map((v) => (v === null ? null : known.length < 2 ? 1 : beaten(v) / (known.length - 1)));
+}
+const compact = (v, largest, digits) => (v === null ? "–" : largest >= 0.05 && Math.abs(v) < 100 ? v.toFixed(digits) : short(Number(v.toPrecision(2))));
+
 function drawGrid(width, rows, columns, digits, label) {
   // rows: {method, cells: [{value, share, tip}]}; columns: [{label, where}]
   if (!rows.length || !columns.length) return null;
   const names = Math.min(190, Math.max(90, width * 0.24));
-  const each = Math.max(42, Math.min(92, (width - names - 8) / columns.length));
+  const each = Math.max(42, Math.min(92, (width - names - 62) / columns.length));
   const rowHeight = 25;
   const headHeight = 96;
-  const full = names + each * columns.length + 48;
+  const full = names + each * columns.length + 62;
+  const largest = columns.map((_, i) => Math.max(...rows.map((row) => Math.abs(row.cells[i].value ?? 0))));
   const root = frame(Math.max(full, 200), headHeight + rows.length * rowHeight + 6, label);
   columns.forEach((column, i) => {
     const at = names + (i + 0.4) * each;
@@ -30,12 +39,12 @@ function drawGrid(width, rows, columns, digits, label) {
   });
   rows.forEach((row, j) => {
     const top = headHeight + j * rowHeight;
-    root.append(text(names - 8, top + 17, cut(row.method.title, Math.floor(names / 6.8)), { "text-anchor": "end", "data-m": row.method.name, style: row.method.name === "volta" ? "font-weight:700" : "" }));
+    root.append(text(names - 8, top + 17, cut(row.method.title, Math.floor((names - 8) / 7.2)), { "text-anchor": "end", "data-m": row.method.name, style: row.method.name === "volta" ? "font-weight:700" : "" }));
     row.cells.forEach((cell, i) => {
       const [back, front] = cell.share === null ? ["transparent", "var(--faint)"] : shade(cell.share);
       const x = names + i * each;
       root.append(svg("rect", { x: x + 0.75, y: top + 0.75, width: each - 1.5, height: rowHeight - 1.5, rx: 2, style: `fill:${back}`, "data-tip": cell.tip, "data-m": row.method.name }));
-      root.append(text(x + each / 2, top + 17, cell.value === null ? "–" : Math.abs(cell.value) < 100 ? cell.value.toFixed(digits) : short(cell.value), { class: "small", "text-anchor": "middle", "data-m": row.method.name, style: `fill:${front};pointer-events:none` }));
+      root.append(text(x + each / 2, top + 17, compact(cell.value, largest[i], digits), { class: "small", "text-anchor": "middle", "data-m": row.method.name, style: `fill:${front};pointer-events:none` }));
     });
   });
   return root;
@@ -52,7 +61,7 @@ function drawSummary(group, chart, width) {
   const value = (key, m) => { const own = group.values(key, m); return own ? mean(own) : null; };
   const order = chart.state.order;
   const shown = inOrder(group.shown(), order && ((m) => value(order, m)), order && group.data.metrics[order].up);
-  const shares = keys.map((key) => unit(shown.map((m) => value(key, m)), group.data.metrics[key].up));
+  const shares = keys.map((key) => unitRanks(shown.map((m) => value(key, m)), group.data.metrics[key].up));
   const rows = shown.map((m, j) => ({
     method: m,
     cells: keys.map((key, i) => ({ value: value(key, m), share: shares[i][j], tip: `${m.title}\n${group.label(key)} ${fixed(value(key, m))}\n${(group.values(key, m) || []).map((v, s) => `seed ${group.data.seeds[s] ?? s}: ${fixed(v)}`).join("\n")}` })),

@@ -10,7 +10,7 @@ function drawRisk(group, chart, width) {
   const top = Math.max(...shown.flatMap((m) => lines[m.name].mean.slice(Math.max(0, start)))) * 1.06 || 0.01;
   const x = line(0, 1, box.left, box.right);
   const y = line(0, top, box.bottom, box.top);
-  axes(root, x, y, box, "coverage: share of rows kept, most certain first", "risk ↓");
+  axes(root, x, y, box, width < 460 ? "coverage" : "coverage: share of rows kept, most certain first", "risk ↓");
   const clip = (v) => y(Math.min(v, top));
   for (const m of shown) {
     const own = lines[m.name];
@@ -56,7 +56,9 @@ function drawParallel(group, chart, width) {
     const means = shown.map((m) => mean(group.values(key, m)));
     const [low, high] = [Math.min(...means), Math.max(...means)];
     const [worst, best] = group.data.metrics[key].up === false ? [high, low] : [low, high];
-    const scale = line(worst, best, box.bottom, box.top);
+    const ranks = chart.state.scale === "ranks" ? unitRanks(means, group.data.metrics[key].up) : null;
+    const scale = ranks ? (v) => box.bottom - ranks[means.indexOf(v)] * (box.bottom - box.top) : line(worst, best, box.bottom, box.top);
+    scale.domain = [worst, best];
     scale.flat = low === high;
     return scale;
   });

@@ -16,7 +16,7 @@ const panelTitle = (m, width) => text(4, 14, cut(m.title, Math.floor(width / 7))
 function drawReliability(group, chart, width) {
   const bins = group.data.reliability[chart.state.set] || {};
   const items = group.shown().filter((m) => bins[m.name]);
-  return panels(width, items, 158, 186, "Reliability diagrams", (panel, m, each, tall) => {
+  return panels(width, items, width < 500 ? 136 : 158, 186, "Reliability diagrams", (panel, m, each, tall) => {
     const own = bins[m.name];
     const box = { left: 26, right: each - 12, top: 24, bottom: tall - 34 };
     const x = line(0, 1, box.left, box.right);
@@ -50,7 +50,7 @@ function drawHistograms(group, chart, width) {
   const seed = String(chart.state.seed);
   const items = group.shown().filter((m) => (group.data.histograms[m.name] || {})[seed]);
   const sets = group.data.ood.filter((s) => chart.state.ood === "all" || s.key === chart.state.ood);
-  return panels(width, items, 210, 138, "Score histograms", (panel, m, each, tall) => {
+  return panels(width, items, width < 500 ? 136 : 210, 138, "Score histograms", (panel, m, each, tall) => {
     const own = group.data.histograms[m.name][seed];
     const box = { left: 6, right: each - 12, top: 22, bottom: tall - 22 };
     const count = own.edges.length - 1;
@@ -66,7 +66,7 @@ function drawHistograms(group, chart, width) {
       panel.append(svg("path", { d: `M${steps(own.shares[s.key])}`, style: `fill:none;stroke:${hue(SET_HUES[index % SET_HUES.length])};stroke-width:1.6;stroke-dasharray:${["none", "5 2", "5 2 1 2", "2 2"][index % 4]}` }));
     });
     panel.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
-    [[0, "start"], [Math.round(count / 2), "middle"], [count, "end"]].forEach(([b, anchor]) => panel.append(text(x(b), box.bottom + 14, short(own.edges[b]), { class: "quiet small", "text-anchor": anchor })));
+    [[0, "start"], [count, "end"]].forEach(([b, anchor]) => panel.append(text(x(b), box.bottom + 14, short(own.edges[b]), { class: "quiet small", "text-anchor": anchor })));
     const tipText = [m.title, ...sets.map((s) => `${s.label}: AUROC ${fixed(own.auroc[s.key])}`)].join("\n");
     panel.append(svg("rect", { x: 0, y: 0, width: each, height: tall, style: "fill:transparent", "data-tip": tipText }));
   }, null);

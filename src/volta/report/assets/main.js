@@ -70,6 +70,7 @@ function choices(group, kind) {
   switch (kind) {
     case "reliability": return [["set", "rows", Object.keys(group.data.reliability).map((key) => [key, key === "test" ? "test rows" : key.replace(/^shift:/, "shift: ")]).sort((a, b) => (b[0] === "test") - (a[0] === "test"))]];
     case "histograms": return [["seed", "seed", group.data.seeds.map((s) => [String(s), String(s)])], ["ood", "sets", [["all", "all OOD sets"], ...group.data.ood.map((s) => [s.key, s.label])]]];
+    case "parallel": return [["scale", "axes", [["values", "values"], ["ranks", "ranks"]]]];
     case "calibration": return [["metric", "metric", named(["ece", "mce", "ece_equal_mass", "ece_classwise"])]];
     case "ood": return [["metric", "metric", named(ood)]];
     case "summary": return [["order", "order by", [["", "plan"], ...named(group.data.summary)]]];
