@@ -1,14 +1,7 @@
 """Tables, figures and one HTML page from a run folder alone."""
 
-from __future__ import annotations
+from volta.report.build import build_report
+from volta.report.compare import ChangeRow, RunComparison, compare_runs
+from volta.report.export import FORMATS, export
 
-from pathlib import Path
-
-from volta.bench.store import RunStore
-from volta.bench.tables import write_results
-
-
-def build_report(store: RunStore) -> Path:
-    """Write every table of the run and return the folder."""
-    write_results(store)
-    return store.root
+__all__ = ["FORMATS", "ChangeRow", "RunComparison", "build_report", "compare_runs", "export"]

@@ -1,0 +1,42 @@
+"""Figures for print, one function each, from plain data: Matplotlib's object interface, no torch, no global state."""
+
+from volta.figures.ablation_bars import ablation_bars
+from volta.figures.accuracy_ece import accuracy_ece
+from volta.figures.accuracy_ece_density import accuracy_ece_density
+from volta.figures.calibration_bars import calibration_bars
+from volta.figures.canvas import save_figure
+from volta.figures.corruption_heatmap import corruption_heatmap
+from volta.figures.critical_difference import critical_difference
+from volta.figures.data import Context, MethodBins, MethodCurve, MethodValues, ScoreHistogram
+from volta.figures.efficiency import efficiency
+from volta.figures.ood_bars import ood_bars
+from volta.figures.parallel import parallel_coordinates
+from volta.figures.reliability import reliability_diagrams
+from volta.figures.risk_coverage import risk_coverage
+from volta.figures.score_histograms import score_histograms
+from volta.figures.style import MethodStyle, style_of
+from volta.figures.summary_heatmap import summary_heatmap
+
+__all__ = [
+    "Context",
+    "MethodBins",
+    "MethodCurve",
+    "MethodStyle",
+    "MethodValues",
+    "ScoreHistogram",
+    "ablation_bars",
+    "accuracy_ece",
+    "accuracy_ece_density",
+    "calibration_bars",
+    "corruption_heatmap",
+    "critical_difference",
+    "efficiency",
+    "ood_bars",
+    "parallel_coordinates",
+    "reliability_diagrams",
+    "risk_coverage",
+    "save_figure",
+    "score_histograms",
+    "style_of",
+    "summary_heatmap",
+]

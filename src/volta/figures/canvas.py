@@ -1,0 +1,137 @@
+"""A figure's frame: size, type, title, the line beneath, and saving. No pyplot, no global state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from volta.core.files import write_atomic
+from volta.figures.data import Context
+from volta.figures.style import style_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#1c2024"
+FAINT = "#6b7280"
+RULE = "#d5d9de"
+DPI = 150
+OURS = "volta"
+OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
+
+_SETTINGS: Any = {
+    "font.family": "sans-serif",
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.5,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "text.color": INK,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+}
+
+
+def new_figure(title: str, context: Context, size: tuple[float, float], note: str = "") -> Figure:
+    """Return an empty figure with its title above and its context beneath."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with rc_context(_SETTINGS):
+        figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
+        FigureCanvasAgg(figure)
+        figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
+        line = context.line if not note else f"{context.line}\n{note}"
+        figure.supxlabel(plain(line), x=0.012, ha="left", fontsize=7, color=FAINT)
+    return figure
+
+
+def add_axes(figure: Figure, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
+    """Return the figure's axes in reading order, in the house style."""
+    from matplotlib import rc_context
+
+    with rc_context(_SETTINGS):
+        return list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+
+
+def add_legend(figure: Figure, handles: Sequence[Any], title: str = "", **options: Any) -> None:
+    """Put a legend beside the axes, in the house style."""
+    from matplotlib import rc_context
+
+    with rc_context(_SETTINGS):
+        legend = figure.legend(handles=list(handles), title=title or None, **(OUTSIDE_RIGHT | options))
+        legend.get_title().set_fontsize(7.5)
+
+
+def method_handle(name: str, title: str, line: bool) -> Any:
+    """Return a legend entry in the method's look: a dashed line, or a marker."""
+    from matplotlib.lines import Line2D
+
+    style = style_of(name)
+    if line:
+        width = 2.2 if name == OURS else 1.3
+        return Line2D([], [], color=style.color, linestyle=style.line, linewidth=width, label=plain(title))
+    return Line2D([], [], color=style.color, marker=style.marker, linestyle="", markersize=5.5, label=plain(title))
+
+
+def plain(text: str) -> str:
+    """Return text that Matplotlib will not read as mathematics."""
+    return text.replace("$", r"\$")
+
+
+def shorten(text: str, limit: int = 30) -> str:
+    """Return the text, cut with an ellipsis where it is longer than ``limit``."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def mark_ours(labels: Iterable[Any], names: Sequence[str]) -> None:
+    """Set VOLTA's label in bold."""
+    for label, name in zip(labels, names, strict=True):
+        if name == OURS:
+            label.set_fontweight("bold")
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes.
+
+    ``Figure.savefig`` draws everything twice to settle the layout; calling the canvases draws it once per format.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    def write_png(file: IO[bytes]) -> None:
+        png_canvas: Any = FigureCanvasAgg(figure)
+        png_canvas.print_png(file, metadata={"Software": None})
+
+    def write_pdf(file: IO[bytes]) -> None:
+        # The layout found for the first format holds for the second.
+        figure.set_layout_engine("none")
+        pdf_canvas: Any = FigureCanvasPdf(figure)
+        pdf_canvas.print_pdf(file, metadata={"CreationDate": None})
+
+    png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
+    with warnings.catch_warnings():
+        # A class name in a script the font lacks is drawn as boxes; that is no reason to disturb the user.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        write_atomic(png, write_png)
+        write_atomic(pdf, write_pdf)
+    return [png, pdf]

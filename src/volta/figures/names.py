@@ -1,0 +1,56 @@
+"""How metrics are called on axes; a metric on another set than the test rows is written ``metric@set``."""
+
+from __future__ import annotations
+
+from volta.metrics import METRICS, Metric
+
+_LABELS = {
+    "accuracy": "accuracy",
+    "nll": "NLL",
+    "brier": "Brier",
+    "ece": "ECE",
+    "mce": "MCE",
+    "ece_equal_mass": "equal-mass ECE",
+    "ece_classwise": "classwise ECE",
+    "aurc": "AURC",
+    "eaurc": "e-AURC",
+    "eaurc_paper": "e-AURC (paper)",
+    "selective_auc": "selective AUC",
+    "risk_at_80": "risk at 80 %",
+    "coverage_at_5": "coverage at 5 %",
+    "auroc": "AUROC",
+    "aupr_out": "AUPR-out",
+    "aupr_in": "AUPR-in",
+    "fpr95": "FPR95",
+    "fpr95_id": "FPR95 (ID)",
+    "latency_ms": "latency, ms",
+    "latency_p95_ms": "latency p95, ms",
+    "size_mb": "size, MB",
+    "peak_mb": "peak memory, MB",
+    "train_s": "training, s",
+    "set_size": "set size",
+    "empty_sets": "empty sets",
+}
+
+
+def metric_of(key: str) -> Metric:
+    """Return the metric behind ``metric`` or ``metric@set``."""
+    return METRICS[key.partition("@")[0]]
+
+
+def metric_name(metric: str) -> str:
+    """Return a metric's name for a reader."""
+    return _LABELS.get(metric, metric.replace("_", " "))
+
+
+def set_name(name: str) -> str:
+    """Return a set's name for a reader: without its kind, without underscores."""
+    return name.partition(":")[2].replace("_", " ") if ":" in name else name.replace("_", " ")
+
+
+def metric_label(key: str) -> str:
+    """Return name, direction and, for another set than the test rows, the set: «AUROC ↑ (svhn)»."""
+    metric, _, where = key.partition("@")
+    arrow = METRICS[metric].direction
+    label = metric_name(metric) if arrow == "–" else f"{metric_name(metric)} {arrow}"
+    return f"{label} ({set_name(where)})" if where else label

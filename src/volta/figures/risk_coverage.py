@@ -1,0 +1,52 @@
+"""Risk-coverage curves: the error that remains when only the most certain rows are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.figures.canvas import OURS, add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.data import Context, MethodCurve
+from volta.figures.style import style_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
+    """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
+
+    Methods stand in the legend in order of AURC, the lowest first. The risk axis ends where the curves do beyond 5 %
+    coverage: the first few rows make any curve jump.
+    """
+    shown = sorted(methods, key=lambda m: m.area)
+    note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
+    figure = new_figure("Risk against coverage", context, (7.4, 4.4), note)
+    (axes,) = add_axes(figure)
+    top = 0.0
+    for method in shown:
+        style, ours = style_of(method.name), method.name == OURS
+        axes.plot(
+            method.x,
+            method.mean,
+            color=style.color,
+            linestyle=style.line,
+            linewidth=2.4 if ours else 1.1,
+            alpha=1 if ours else 0.85,
+            zorder=4 if ours else 2,
+            label=plain(method.title),
+        )
+        if ours:
+            axes.fill_between(method.x, method.low, method.high, color=style.color, alpha=0.15, linewidth=0)
+        settled = method.mean[method.x >= 0.05]
+        top = max(top, float(np.max(settled, initial=0.0)))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
+    axes.set_xlabel("coverage: share of rows kept, most certain first")
+    axes.set_ylabel("risk: share of errors among them ↓")
+    axes.grid(True)
+    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True) for m in shown]
+    add_legend(figure, handles, title="AURC ↓")
+    return figure

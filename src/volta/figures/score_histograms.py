@@ -1,0 +1,79 @@
+"""Histograms of each method's OOD score on its own and on foreign rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.figures.canvas import FAINT, OURS, add_axes, add_legend, new_figure, plain, shorten
+from volta.figures.data import Context, ScoreHistogram
+from volta.figures.names import set_name
+from volta.figures.style import DASHES, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+SET_HUES = (1, 4, 3, 9, 8, 5)
+
+
+def score_histograms(context: Context, methods: Sequence[ScoreHistogram], seed: int) -> Figure:
+    """Draw, per method, the share of rows per score bin for the test rows (filled) and each OOD set (lines).
+
+    Scores of different methods have different units, so each panel has its own axis.
+    """
+    columns = min(COLUMNS, max(1, len(methods)))
+    rows = max(1, math.ceil(len(methods) / columns))
+    note = f"seed {seed}; height: square root of a bin's share of rows; grey: test rows; each panel has its own axis"
+    figure = new_figure("Scores of known and foreign rows", context, (1.6 + 1.9 * columns, 1.15 + 1.35 * rows), note)
+    all_axes = add_axes(figure, rows, columns)
+    names = list(dict.fromkeys(name for m in methods for name in m.shares if name != "test"))
+    for axes, method in zip(all_axes, methods, strict=False):
+        _draw(axes, method, names)
+    for axes in all_axes[len(methods) :]:
+        axes.set_visible(False)
+    add_legend(figure, _handles(names), loc="outside upper right", ncols=min(4, len(names) + 1))
+    return figure
+
+
+def _draw(axes: Axes, method: ScoreHistogram, names: Sequence[str]) -> None:
+    places = np.arange(len(method.edges))
+    if "test" in method.shares:
+        axes.stairs(np.sqrt(method.shares["test"]), places, fill=True, color=FAINT, alpha=0.4)
+    for index, name in enumerate(names):
+        if name in method.shares:
+            dash = DASHES[index % len(DASHES)]
+            axes.stairs(
+                np.sqrt(method.shares[name]),
+                places,
+                color=PALETTE[SET_HUES[index % len(SET_HUES)]][0],
+                linewidth=1.2,
+                linestyle=(0, dash) if dash else "-",
+            )
+    ticks = [0, len(places) // 2, len(places) - 1]
+    axes.set_xticks(ticks, [f"{method.edges[tick]:.3g}" for tick in ticks], fontsize=6.5)
+    axes.set_xlim(0, len(places) - 1)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    first, _, last = axes.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
+    weight = "bold" if method.name == OURS else "normal"
+    axes.set_title(plain(shorten(method.title, 26)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
+
+
+def _handles(names: Sequence[str]) -> list[object]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[object] = [Patch(color=FAINT, alpha=0.4, label="test rows")]
+    for index, name in enumerate(names):
+        dash = DASHES[index % len(DASHES)]
+        color = PALETTE[SET_HUES[index % len(SET_HUES)]][0]
+        label = plain(shorten(set_name(name), 24))
+        handles.append(Line2D([], [], color=color, linestyle=(0, dash) if dash else "-", label=label))
+    return handles

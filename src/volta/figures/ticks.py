@@ -1,0 +1,74 @@
+"""Axes that suit the data: linear, or logarithmic with plain numbers where values span more than a decade."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def spans_decades(values: Sequence[float], ratio: float = 10.0) -> bool:
+    """Whether positive values spread over more than ``ratio``."""
+    return len(values) > 1 and min(values) > 0 and max(values) / min(values) > ratio
+
+
+def fit_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool = False, floor: float | None = None) -> None:
+    """Set the limits of the x or y axis around the values with a margin, on a log scale with plain numbers if asked."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
+
+    low, high = min(values), max(values)
+    set_limits = axes.set_xlim if which == "x" else axes.set_ylim
+    if log:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        low, high = low / 1.25, high * 1.25
+        ticks = log_ticks(low, high)
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        axis.set_major_locator(FixedLocator(ticks))
+        axis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+        axis.set_minor_locator(NullLocator())
+        axis.set_minor_formatter(NullFormatter())
+        set_limits(low, high)
+        return
+    margin = 0.08 * (high - low) or 0.05 * abs(high) or 0.05
+    set_limits(low - margin if floor is None else max(floor, low - margin), high + margin)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two positive limits: 1, 2, 5 per decade, or powers of ten over many decades."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= 4 else (1,)
+    return [tick for decade in decades for step in steps if low <= (tick := step * 10.0**decade) <= high]
+
+
+def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
+    """Return the indices of points that no other point beats, x to be large and y to be small."""
+    return [
+        i
+        for i in range(len(x))
+        if not any(x[j] >= x[i] and y[j] <= y[i] and (x[j] > x[i] or y[j] < y[i]) for j in range(len(x)) if j != i)
+    ]
+
+
+def unit_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
+    """Map values to [0, 1] by their place between worst and best, 1 being best; all equal gives 1."""
+    array = np.asarray(values, dtype=np.float64)
+    spread = float(np.ptp(array))
+    if spread == 0:
+        return [1.0] * len(array)
+    scaled = (array - array.min()) / spread
+    return [float(value) for value in (1 - scaled if higher_is_better is False else scaled)]
+
+
+def rank_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
+    """Map values to [0, 1] by rank, 1 being best; equal values share a rank, so one outlier cannot hide the rest."""
+    array = np.asarray(values, dtype=np.float64) * (-1 if higher_is_better is False else 1)
+    if len(array) < 2:
+        return [1.0] * len(array)
+    ordered = np.sort(array)
+    ranks = (np.searchsorted(ordered, array, "left") + np.searchsorted(ordered, array, "right") - 1) / 2
+    return [float(rank) for rank in ranks / (len(array) - 1)]

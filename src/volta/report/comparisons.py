@@ -1,0 +1,135 @@
+"""The tables of a group that compare: VOLTA with each baseline, our values with the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from volta.figures.names import metric_name, set_name
+from volta.report.run import Group
+from volta.report.table import MISSING, Column, Entry, Row, Table, show_number, show_p
+from volta.report.tables import better_than
+from volta.stats import BesideRow, TestRow
+
+
+def tests_table(group: Group, tests: Sequence[TestRow]) -> Table:
+    """Return VOLTA's tests against each baseline, with what the test could have seen at all."""
+    columns = (
+        Column("baseline", "Baseline", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("difference", "VOLTA − baseline"),
+        Column("better", "Better", numeric=False),
+        Column("p", "p", "", help="Welch’s two-sided t-test over seeds"),
+        Column("p_holm", "p (Holm)", "", help="corrected over all tests of this task and protocol"),
+        Column("hedges_g", "Hedges’ g"),
+        Column("interval", "Bootstrap 95 %", numeric=False, help="paired bootstrap over test rows"),
+        Column(
+            "detectable_difference", "Detectable", help="true difference found with 80 % power at this number of seeds"
+        ),
+        Column("note", "Note", numeric=False),
+    )
+    rows = []
+    for test in tests:
+        title = group.title(test.baseline)
+        better = better_than(test.metric, test.difference)
+        verdict = {True: "VOLTA", False: title, None: "–"}[better]
+        interval = (
+            "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
+        )
+        tone = "" if not test.significant or better is None else "good" if better else "bad"
+        mark = "‡" if test.significant_holm else "†" if test.significant else ""
+        ours = f"VOLTA {_or_dash(test.mean_volta)} (n = {test.n_volta})"
+        means = f"{ours}\n{title} {_or_dash(test.mean_baseline)} (n = {test.n_baseline})"
+        rows.append(
+            Row(
+                f"{test.baseline} {test.metric}",
+                (
+                    Entry(title, title),
+                    Entry(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
+                    _signed(test.difference, means),
+                    Entry(verdict, verdict, tone=tone, mark=mark),
+                    Entry(show_p(test.p), test.p),
+                    Entry(show_p(test.p_holm), test.p_holm),
+                    Entry("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
+                    Entry(interval, None if test.boot_low is None else interval),
+                    Entry(_or_dash(test.detectable_difference), test.detectable_difference),
+                    Entry(test.note, test.note),
+                ),
+                "significant" if test.significant else "",
+            )
+        )
+    legend = (
+        "Two-sided Welch tests over seeds; † p < 0.05, ‡ p < 0.05 after Holm. The bootstrap interval is over test rows "
+        "for these trained models; «detectable» is the true difference such a test finds in 80 % of runs."
+    )
+    return without_empty_notes(Table(f"tests-{group.key}", "VOLTA against each baseline", columns, tuple(rows), legend))
+
+
+def paper_table(group: Group, rows: Sequence[BesideRow]) -> Table:
+    """Return the paper's printed values beside ours."""
+    columns = (
+        Column("method", "Method", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("paper_mean", "Paper"),
+        Column("mean", "Ours"),
+        Column("difference", "Ours − paper"),
+        Column("difference_std", "in std"),
+        Column("p", "p", help="Welch’s test against the printed mean ± std with n = 3"),
+        Column("note", "Note", numeric=False),
+    )
+    body = []
+    for row in rows:
+        title = group.title(row.method)
+        ours = MISSING if row.mean is None else Entry(f"{row.mean:.4f}", row.mean, row.std, _spread(row.std))
+        body.append(
+            Row(
+                f"{row.method} {row.metric}",
+                (
+                    Entry(title, title),
+                    Entry(_metric_and_set(row.metric, row.set), _metric_and_set(row.metric, row.set)),
+                    Entry(
+                        f"{row.paper_mean:g}",
+                        row.paper_mean,
+                        row.paper_std,
+                        _spread(row.paper_std),
+                        tip=row.paper_source,
+                    ),
+                    ours,
+                    _signed(row.difference, ""),
+                    Entry("–" if row.difference_std is None else f"{row.difference_std:+.1f}", row.difference_std),
+                    Entry(show_p(row.p), row.p),
+                    Entry(row.note, row.note),
+                ),
+            )
+        )
+    return Table(
+        f"paper-{group.key}",
+        "Beside the paper",
+        columns,
+        tuple(body),
+        "Values as the paper prints them; ours: mean ± standard deviation over seeds.",
+    )
+
+
+def without_empty_notes(table: Table) -> Table:
+    """Return the table without its last column where that says nothing."""
+    if any(row.cells[-1].text for row in table.rows):
+        return table
+    rows = tuple(replace(row, cells=row.cells[:-1]) for row in table.rows)
+    return replace(table, columns=table.columns[:-1], rows=rows)
+
+
+def _metric_and_set(metric: str, where: str) -> str:
+    return metric_name(metric) if where in ("test", "") else f"{metric_name(metric)} ({set_name(where)})"
+
+
+def _signed(value: float | None, tip: str) -> Entry:
+    return Entry("–", None, tip=tip) if value is None else Entry(f"{value:+.4f}", value, tip=tip)
+
+
+def _spread(std: float | None) -> str:
+    return "" if std is None else f"{std:.4f}"
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}" if abs(value) >= 5e-5 or value == 0 else show_number(value)

@@ -1,0 +1,147 @@
+"""What figures need from stored predictions: reliability bins, risk-coverage curves, score histograms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.bench.cells import Cell
+from volta.bench.store import RunStore
+from volta.core.types import Array
+from volta.figures import MethodBins, MethodCurve, ScoreHistogram
+from volta.metrics import reliability_bins, risk_coverage_curve
+from volta.metrics.binning import N_BINS
+from volta.report.run import Group
+
+CURVE_POINTS = 200
+HISTOGRAM_BINS = 40
+LONG_TAIL = 12.0
+"""Where scores reach this many times the spread of the test rows' scores, bins follow an inverse hyperbolic sine."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of one group: reliability by set, then method; risk-coverage by method; histograms by method and seed."""
+
+    reliability: Mapping[str, Mapping[str, MethodBins]]
+    risk_coverage: Mapping[str, MethodCurve]
+    histograms: Mapping[tuple[str, int], ScoreHistogram]
+
+
+def read_curves(store: RunStore, group: Group) -> Curves:
+    """Return the curves of every method, reading one cell's predictions at a time."""
+    bins: dict[str, dict[str, Floats]] = {}
+    risks: dict[str, list[Floats]] = {}
+    histograms: dict[tuple[str, int], ScoreHistogram] = {}
+    grid: Floats | None = None
+    for (method, seed), record in group.records.items():
+        arrays = store.read_arrays(Cell(**record["cell"]))
+        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
+            found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
+            by_method = bins.setdefault(name, {})
+            by_method[method] = by_method[method] + found if method in by_method else found
+        if "test/probs" in arrays:
+            correct = arrays["test/probs"].argmax(axis=1) == arrays["test/labels"]
+            curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
+            if grid is None:
+                grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
+            risks.setdefault(method, []).append(np.interp(grid, curve.coverage, curve.risk))
+        histogram = _histogram(method, group.title(method), arrays, record)
+        if histogram is not None:
+            histograms[method, seed] = histogram
+    return Curves(
+        reliability={
+            name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
+            for name, by_method in bins.items()
+        },
+        risk_coverage={
+            method: MethodCurve(
+                method,
+                group.title(method),
+                grid if grid is not None else np.zeros(0),
+                np.mean(runs, axis=0),
+                np.min(runs, axis=0),
+                np.max(runs, axis=0),
+                float(np.mean(group.values(method, "aurc"))),
+            )
+            for method, runs in risks.items()
+            if group.values(method, "aurc")
+        },
+        histograms=histograms,
+    )
+
+
+def _bin_sums(probs: Array, labels: Array) -> Floats:
+    bins = reliability_bins(probs, labels.astype(np.int64))
+    place = np.rint(bins.upper * N_BINS).astype(np.int64) - 1
+    sums = np.zeros((3, N_BINS))
+    sums[0, place] = bins.count
+    sums[1, place] = bins.count * bins.confidence
+    sums[2, place] = bins.count * bins.accuracy
+    return sums
+
+
+def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
+    count = sums[0]
+    filled = np.maximum(count, 1)
+    ece = group.values(method, "ece" if name == "test" else f"ece@{name}")
+    return MethodBins(
+        method,
+        group.title(method),
+        count.astype(np.int64),
+        sums[1] / filled,
+        sums[2] / filled,
+        float(np.mean(ece)) if ece else float("nan"),
+    )
+
+
+def _histogram(
+    method: str, title: str, arrays: Mapping[str, Array], record: Mapping[str, Any]
+) -> ScoreHistogram | None:
+    scores = {
+        key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
+        for key, values in arrays.items()
+        if key.endswith("/ood_score") and len(values)
+    }
+    if "test" not in scores or len(scores) < 2:
+        return None
+    edges = histogram_edges(scores)
+    shares = {}
+    for name, values in scores.items():
+        counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
+        shares[name] = counts / len(values)
+    auroc = {name: record["metrics"].get(name, {}).get("auroc") for name in scores if name != "test"}
+    return ScoreHistogram(
+        method, title, edges, shares, {name: value for name, value in auroc.items() if value is not None}
+    )
+
+
+def histogram_edges(scores: Mapping[str, Floats]) -> Floats:
+    """Return bin edges over the central 99 % of each set; evenly spaced, or in asinh steps where tails are long.
+
+    Values outside are counted in the first and last bin.
+    """
+    known = scores["test"]
+    low = min(float(np.quantile(values, 0.005)) for values in scores.values())
+    high = max(float(np.quantile(values, 0.995)) for values in scores.values())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.concatenate([values[np.isfinite(values)] for values in scores.values()])
+        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    middle = float(np.median(known))
+    spread = float(np.quantile(known, 0.95) - np.quantile(known, 0.05))
+    if spread > 0 and high - low > LONG_TAIL * spread:
+        steps = np.linspace(
+            np.arcsinh((low - middle) / spread), np.arcsinh((high - middle) / spread), HISTOGRAM_BINS + 1
+        )
+        edges: Floats = middle + spread * np.sinh(steps)
+        edges[0], edges[-1] = low, high
+        return edges
+    return np.linspace(low, high, HISTOGRAM_BINS + 1)

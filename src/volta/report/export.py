@@ -1,0 +1,98 @@
+"""A run's tables in the shape another document needs: Markdown, LaTeX, CSV, or the whole page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from volta.bench.store import RunStore
+from volta.bench.tables import csv_text
+from volta.core.errors import InputError
+from volta.report.comparisons import paper_table, tests_table
+from volta.report.latex import latex_table
+from volta.report.markdown import markdown_table
+from volta.report.run import Group, Run, load_run
+from volta.report.sections import own_statistics
+from volta.report.table import Table
+from volta.report.tables import ablation_table, results_table
+from volta.stats import Statistics, compute_statistics
+
+
+def export(store: RunStore, format: str) -> str:  # noqa: A002
+    """Return the run's tables as ``md``, ``latex`` (booktabs), ``csv`` or the page as ``html``.
+
+    Markdown and LaTeX hold, per task and protocol, the headline results, the ablation, the tests and the paper's values
+    beside ours; CSV holds the results with every metric, one row per method.
+    """
+    if format not in FORMATS:
+        raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
+    # The CSV holds values alone, so nothing has to be resampled for it.
+    stats = compute_statistics(store, 0) if format == "csv" else compute_statistics(store)
+    return FORMATS[format](load_run(store), stats)
+
+
+def group_tables(group: Group, stats: Statistics) -> list[Table]:
+    """Return the tables of a group that hold something, the results with their headline columns."""
+    own = own_statistics(group, stats)
+    tables = []
+    if group.compared:
+        tables.append(headline_only(results_table(group, own.tests, own.paper)))
+    if own.ablation:
+        tables.append(ablation_table(group, own.ablation))
+    if own.tests:
+        tables.append(tests_table(group, own.tests))
+    if own.paper:
+        tables.append(paper_table(group, own.paper))
+    return tables
+
+
+def headline_only(table: Table) -> Table:
+    """Return the table with its first family of columns alone."""
+    keep = [i for i, column in enumerate(table.columns) if not column.families or "headline" in column.families]
+    rows = tuple(type(row)(row.name, tuple(row.cells[i] for i in keep), row.kind) for row in table.rows)
+    return Table(table.key, table.caption, tuple(table.columns[i] for i in keep), rows, table.legend)
+
+
+def _markdown(run: Run, stats: Statistics) -> str:
+    parts = [f"# VOLTA benchmark: {', '.join(dict.fromkeys(group.task for group in run.groups))}"]
+    for group in run.groups:
+        parts.append(f"## {group.task}, {group.protocol} protocol\n\n{group.context.line}")
+        if group.missing:
+            parts.append(f"{len(group.missing)} of {len(group.planned)} cells are not finished.")
+        parts += [markdown_table(table) for table in group_tables(group, stats)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex(run: Run, stats: Statistics) -> str:
+    parts = ["% needs: \\usepackage{booktabs}"]
+    for group in run.groups:
+        parts += [latex_table(table, group.context.line) for table in group_tables(group, stats)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _csv(run: Run, stats: Statistics) -> str:
+    columns: dict[str, None] = {}
+    lines: list[dict[str, object]] = []
+    for group in run.groups:
+        own = own_statistics(group, stats)
+        table = results_table(group, own.tests, own.paper)
+        for row in table.rows:
+            line: dict[str, object] = {
+                "task": group.task,
+                "protocol": group.protocol,
+                "method": row.name,
+                "title": row.cells[0].text,
+            }
+            for column, cell in zip(table.columns[1:], row.cells[1:], strict=True):
+                line |= {f"{column.key}_mean": cell.value, f"{column.key}_std": cell.std}
+            lines.append(line)
+            columns |= dict.fromkeys(line)
+    return csv_text(list(columns), ([line.get(name) for name in columns] for line in lines))
+
+
+def _html(run: Run, stats: Statistics) -> str:
+    from volta.report.build import make_page
+
+    return make_page(run, stats, draw=False)
+
+
+FORMATS: dict[str, Callable[[Run, Statistics], str]] = {"html": _html, "md": _markdown, "latex": _latex, "csv": _csv}

@@ -1,0 +1,149 @@
+"""A run folder as the report sees it: finished cells by task and protocol, and what is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from volta.bench.cells import Cell
+from volta.bench.store import RunStore
+from volta.figures import Context
+from volta.stats.results import Results, group_records
+
+BUDGET_WORDS = {
+    "max_epochs": "at most {} epochs",
+    "limit_train": "{} training rows",
+    "batch_size": "batch size {}",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One task under one protocol: its values, its records by (method, seed), and its unfinished cells.
+
+    ``table`` is None where no cell has finished; ``failures`` gives the last line of what went wrong, by cell.
+    """
+
+    task: str
+    protocol: str
+    table: Results | None
+    records: Mapping[tuple[str, int], Mapping[str, Any]]
+    planned: tuple[Cell, ...]
+    missing: tuple[Cell, ...]
+    failures: Mapping[Cell, str]
+
+    @property
+    def key(self) -> str:
+        """Name of the group in file names and anchors."""
+        return f"{self.task}-{self.protocol}"
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Finished methods in the order of the plan."""
+        return self.table.methods if self.table else ()
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """VOLTA and what it is compared with: every method that is not an ablation row."""
+        return tuple(name for name in self.methods if self.origin(name) != "ablation")
+
+    @property
+    def first_record(self) -> Mapping[str, Any]:
+        """Any record, for what all cells share."""
+        return next(iter(self.records.values()), {})
+
+    @property
+    def context(self) -> Context:
+        """What every figure says beneath itself."""
+        seeds = {seed for _, seed in self.records}
+        n_rows = int(self.first_record.get("rows", {}).get("test", 0))
+        return Context(self.task, self.protocol, n_rows, len(seeds), self.budget)
+
+    @property
+    def budget(self) -> str:
+        """The budget in words: «full budget», or what was cut."""
+        return budget_words(self.first_record.get("budget", {}))
+
+    def title(self, method: str) -> str:
+        """A method's name for a reader."""
+        return self.table.titles.get(method, method) if self.table else method
+
+    def origin(self, method: str) -> str:
+        """Where a method comes from: volta, paper, extra or ablation."""
+        return self.table.origins.get(method, "extra") if self.table else "extra"
+
+    def sets(self, kind: str) -> tuple[str, ...]:
+        """Names of the sets of a kind ("ood", "shift") that any method has, in the order of the records."""
+        if self.table is None:
+            return ()
+        names = (name for sets in self.table.values.values() for name in sets)
+        return tuple(dict.fromkeys(name for name in names if name.startswith(f"{kind}:")))
+
+    @property
+    def near_first(self) -> tuple[str, ...]:
+        """OOD sets, the near ones first."""
+        near = self.table.near_sets if self.table else ()
+        return (*near, *(name for name in self.sets("ood") if name not in near))
+
+    def values(self, method: str, key: str) -> tuple[float, ...]:
+        """Per-seed values of ``metric`` or ``metric@set``, in the order of the seeds."""
+        if self.table is None:
+            return ()
+        metric, _, where = key.partition("@")
+        by_seed = self.table.of(method, where or "test", metric)
+        return tuple(by_seed[seed] for seed in sorted(by_seed))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder read whole, predictions aside."""
+
+    store: RunStore
+    manifest: Mapping[str, Any]
+    groups: tuple[Group, ...]
+
+    @property
+    def n_planned(self) -> int:
+        """Cells the run was asked for."""
+        return sum(len(group.planned) for group in self.groups)
+
+    @property
+    def n_done(self) -> int:
+        """Cells that are finished."""
+        return sum(len(group.records) for group in self.groups)
+
+    @property
+    def tables(self) -> list[Results]:
+        """The groups' values, for the statistics."""
+        return [group.table for group in self.groups if group.table is not None]
+
+
+def load_run(store: RunStore) -> Run:
+    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence."""
+    manifest = store.read_manifest()
+    cells = list(store.cells())
+    done = [(cell, store.read_record(cell)) for cell in cells if store.is_done(cell)]
+    tables = {(table.task, table.protocol): table for table in group_records(record for _, record in done)}
+    groups = []
+    for task, protocol in dict.fromkeys((cell.task, cell.protocol) for cell in cells):
+        planned = tuple(cell for cell in cells if (cell.task, cell.protocol) == (task, protocol))
+        records = {(cell.method, cell.seed): record for cell, record in done if cell in planned}
+        missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in records)
+        failures = {cell: text for cell in missing if (text := _failure(store, cell))}
+        groups.append(Group(task, protocol, tables.get((task, protocol)), records, planned, missing, failures))
+    return Run(store, manifest, tuple(groups))
+
+
+def budget_words(budget: Mapping[str, Any]) -> str:
+    """Return «full budget», or «reduced: …» naming each limit."""
+    cut = [BUDGET_WORDS.get(name, name + " {}").format(value) for name, value in budget.items() if value is not None]
+    return f"reduced: {', '.join(cut)}" if cut else "full budget"
+
+
+def _failure(store: RunStore, cell: Cell) -> str:
+    path = store.failures_folder / f"{cell.folder}.txt"
+    if not path.is_file():
+        return ""
+    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "failed without a message"

@@ -1,0 +1,201 @@
+"""The tables of a group that hold values: results, ablation, shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from volta.figures.names import metric_name, set_name
+from volta.metrics import METRICS
+from volta.report.drawings import headline_keys, shift_columns
+from volta.report.run import Group
+from volta.report.table import MISSING, Column, Entry, Row, Table, decimals_for, mark_best, show, show_p
+from volta.stats import AblationRow, BesideRow, TestRow, sample_of
+
+SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
+FAMILY_NAMES = {
+    "headline": "Headline",
+    "prediction": "Prediction",
+    "calibration": "Calibration",
+    "selective": "Selective",
+    "ood": "OOD",
+    "conformal": "Conformal",
+    "efficiency": "Cost",
+}
+ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
+
+Found = Mapping[tuple[str, str, str], TestRow]
+
+
+def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[BesideRow]) -> Table:
+    """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
+    by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
+    printed = {(row.method, row.metric, row.set): row for row in paper}
+    headline = headline_keys(group)
+    keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
+    columns = [Column("method", "Method", numeric=False)]
+    grid: list[list[Entry]] = []
+    for key in keys:
+        metric, _, where = key.partition("@")
+        info = METRICS[metric]
+        families = (*(("headline",) if key in headline else ()), info.family)
+        columns.append(
+            Column(
+                key, metric_name(metric), _arrow(metric), families, set_name(where) if where else "", help=info.formula
+            )
+        )
+        decimals = column_decimals(group, group.compared, key)
+        cells = []
+        for method in group.compared:
+            entry = value_entry(group, method, key, decimals)
+            where_ = where or "test"
+            test, beside = by_pair.get((method, metric, where_)), printed.get((method, metric, where_))
+            if test is not None and test.significant:
+                entry = replace(
+                    entry, mark="‡" if test.significant_holm else "†", tip=f"{entry.tip}\n{_test_tip(test)}"
+                )
+            if beside is not None:
+                spread = "" if beside.paper_std is None else f" ± {beside.paper_std:g}"
+                entry = replace(entry, paper=f"{beside.paper_mean:g}{spread}")
+            cells.append(entry)
+        grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
+    rows = tuple(
+        Row(
+            method,
+            (
+                Entry(
+                    group.title(method), group.title(method), tip=f"{method} ({ORIGINS.get(group.origin(method), '')})"
+                ),
+                *cells,
+            ),
+            group.origin(method),
+        )
+        for method, *cells in zip(group.compared, *grid, strict=True)
+    )
+    present = {family for column in columns for family in column.families}
+    families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
+    legend = (
+        "Mean ± standard deviation over seeds; bold: best mean. † differs from VOLTA (Welch’s test, p < 0.05); "
+        "‡ still does after Holm’s correction."
+    )
+    if any(entry.paper for column in grid for entry in column):
+        legend += " Small figures below: the value printed in the paper."
+    return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families)
+
+
+def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
+    """Return the ablation rows with their values, marked against the full model (†) and against VOLTA (*)."""
+    names = list(dict.fromkeys(row.row for row in rows))
+    names = [*(name for name in ("volta-full",) if name in group.methods and name not in names), *names]
+    keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
+    by_key = {
+        (row.row, row.metric if row.set == "test" else f"{row.metric}@{row.set}", row.reference): row for row in rows
+    }
+    columns = [Column("row", "Row", numeric=False)]
+    grid = []
+    for key in keys:
+        metric, _, where = key.partition("@")
+        decimals = column_decimals(group, names, key)
+        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_name(where) if where else ""))
+        cells = []
+        for name in names:
+            entry = value_entry(group, name, key, decimals)
+            marks = ""
+            for reference, mark in (("volta-full", "†"), ("volta", "*")):
+                test = by_key.get((name, key, reference))
+                if test is not None:
+                    entry = replace(entry, tip=f"{entry.tip}\nagainst {group.title(reference)}: {_ablation_tip(test)}")
+                    marks += mark if test.significant else ""
+            cells.append(replace(entry, mark=marks))
+        grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+    body = tuple(
+        Row(name, (Entry(group.title(name), group.title(name), tip=name), *cells), "ablation")
+        for name, *cells in zip(names, *grid, strict=True)
+    )
+    legend = (
+        "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
+        "(Welch’s two-sided test, p < 0.05, uncorrected; Holm’s p on hover and in ablation.csv)."
+    )
+    return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
+
+
+def shifts_table(group: Group) -> Table:
+    """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
+    columns = [Column("method", "Method", numeric=False)]
+    grid: list[list[Entry]] = []
+    metrics = [m for m in SHIFT_METRICS if any(shift_columns(group, m, method) for method in group.compared)]
+    for metric in metrics:
+        by_method = {method: shift_columns(group, metric, method) for method in group.compared}
+        for name in dict.fromkeys(name for values in by_method.values() for name in values):
+            columns.append(Column(f"{metric}@{name}", set_name(name), _arrow(metric), (metric,)))
+            cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
+            grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+    rows = tuple(
+        Row(method, (Entry(group.title(method), group.title(method), tip=method), *cells), group.origin(method))
+        for method, *cells in zip(group.compared, *grid, strict=True)
+    )
+    families = tuple((metric, metric_name(metric)) for metric in metrics)
+    return Table(
+        f"shifts-{group.key}",
+        "Under shift",
+        tuple(columns),
+        rows,
+        "Mean ± standard deviation over seeds; bold: best mean.",
+        families,
+    )
+
+
+def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Entry:
+    """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
+    metric, _, where = key.partition("@")
+    by_seed = group.table.of(method, where or "test", metric) if group.table else {}
+    seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
+    entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
+    return replace(entry, tip=seeds or "no value")
+
+
+def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
+    """Return how many decimals the column of a metric needs."""
+    return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
+
+
+def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> Entry:
+    if not values:
+        return MISSING
+    sample = sample_of(values)
+    tip = "\n".join(show(metric, value, decimals) for value in values)
+    std_text = "" if sample.std is None else show(metric, sample.std, decimals)
+    return Entry(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
+
+
+def _all_keys(group: Group) -> list[str]:
+    if group.table is None:
+        return []
+    keys: dict[str, None] = {}
+    for where in ("test", *group.near_first):
+        present = {metric for method in group.compared for metric in group.table.values[method].get(where, {})}
+        keys |= {metric if where == "test" else f"{metric}@{where}": None for metric in METRICS if metric in present}
+    return list(keys)
+
+
+def _arrow(metric: str) -> str:
+    arrow = METRICS[metric].direction
+    return "" if arrow == "–" else arrow
+
+
+def better_than(metric: str, difference: float | None) -> bool | None:
+    """Return whether a difference in a metric is a gain; None where it is none or the metric has no direction."""
+    up = METRICS[metric].higher_is_better
+    return None if difference is None or difference == 0 or up is None else (difference > 0) == up
+
+
+def _test_tip(test: TestRow) -> str:
+    better = better_than(test.metric, test.difference)
+    who = "" if better is None else " (VOLTA better)" if better else " (VOLTA worse)"
+    return f"VOLTA − this: {test.difference:+.4f}{who}\np = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+
+
+def _ablation_tip(test: AblationRow) -> str:
+    if test.difference is None:
+        return test.note
+    return f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"

@@ -1,0 +1,242 @@
+"""Run folders with made-up but plausible predictions, written as the runner writes them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from volta.bench.cells import SCHEMA, Cell, make_cell
+from volta.bench.store import RunStore
+from volta.metrics import report
+
+PAPER = (
+    ("mc_dropout", "MC Dropout"),
+    ("swag", "SWAG"),
+    ("gmm", "GMM density"),
+    ("temperature", "Temperature scaling"),
+    ("energy", "Energy"),
+    ("mahalanobis", "Mahalanobis"),
+    ("hyperbolic", "Hyperbolic"),
+    ("enn", "ENN"),
+    ("taylor_sensus", "Taylor-Sensus"),
+    ("conformal", "Split conformal"),
+)
+EXTRA = (
+    ("softmax", "Softmax"),
+    ("ensemble", "Deep ensemble"),
+    ("max_logit", "Max logit"),
+    ("relative_mahalanobis", "Relative Mahalanobis"),
+    ("knn", "k nearest neighbours"),
+    ("vim", "ViM"),
+    ("gen", "GEN"),
+    ("vector_scaling", "Vector scaling"),
+    ("laplace", "Last-layer Laplace"),
+    ("evidential", "Evidential"),
+    ("ddu", "DDU"),
+)
+ABLATION = (
+    ("volta-full", "Full VOLTA"),
+    ("volta-full-no-adaptive-temperature", "− adaptive temperature"),
+    ("volta-full-no-margin", "− margin"),
+    ("volta-full-no-reconstruction", "− reconstruction"),
+    ("volta-full-no-diversity", "− diversity"),
+    ("volta-full-no-contrastive", "− contrastive"),
+    ("volta-full-shallow", "shallow encoder"),
+    ("volta-full-no-mc", "− MC inference"),
+    ("volta-full-no-temperature", "− temperature scaling"),
+    ("volta-full-no-posthoc", "− post-hoc only"),
+    ("volta-plus-margin", "VOLTA + margin"),
+    ("volta-plus-reconstruction", "VOLTA + reconstruction"),
+    ("volta-plus-diversity", "VOLTA + diversity"),
+    ("volta-plus-contrastive", "VOLTA + contrastive"),
+)
+NO_BUDGET = {"batch_size": None, "limit_train": None, "max_epochs": None}
+SHIFTS = tuple(f"{name}-{severity}" for name in ("noise", "blur", "contrast") for severity in range(1, 6))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a made-up run holds."""
+
+    tasks: tuple[str, ...] = ("digits",)
+    protocols: tuple[str, ...] = ("fair",)
+    methods: tuple[tuple[str, str, str], ...] = (
+        ("volta", "VOLTA", "volta"),
+        ("softmax", "Softmax", "extra"),
+        ("temperature", "Temperature scaling", "paper"),
+    )
+    seeds: tuple[int, ...] = (42, 123, 456)
+    n_rows: int = 120
+    n_classes: int = 5
+    ood: tuple[str, ...] = ("near_set", "noise")
+    shifts: tuple[str, ...] = ("noise-1", "noise-3", "blur-1", "blur-3")
+    missing: frozenset[tuple[str, int]] = frozenset()
+    failed: frozenset[tuple[str, int]] = frozenset()
+    budget: dict[str, Any] = field(default_factory=lambda: dict(NO_BUDGET))
+    notes: tuple[str, ...] = ()
+    floored: dict[str, int] = field(default_factory=dict)
+    salt: int = 0
+
+
+FULL = Plan(
+    methods=(
+        ("volta", "VOLTA", "volta"),
+        *((name, title, "paper") for name, title in PAPER),
+        *((name, title, "extra") for name, title in EXTRA),
+        *((name, title, "ablation") for name, title in ABLATION),
+    ),
+    n_rows=289,
+    n_classes=8,
+    ood=("digits_8_9", "uniform_noise", "shuffled_pixels"),
+    shifts=SHIFTS,
+)
+
+
+def write_run(root: Path, plan: Plan) -> RunStore:
+    """Write a run folder that follows the plan."""
+    store = RunStore(root)
+    cells = []
+    for task in plan.tasks:
+        for protocol in plan.protocols:
+            for name, title, origin in plan.methods:
+                for seed in plan.seeds:
+                    cell = _cell(plan, task, protocol, name, seed)
+                    cells.append(cell)
+                    if (name, seed) in plan.failed:
+                        store.write_failure(cell, "Traceback\nValueError: loss is <nan> & gone")
+                    elif (name, seed) not in plan.missing:
+                        arrays = make_arrays(plan, cell, _character(name))
+                        store.write_cell(cell, _record(plan, cell, title, origin, arrays), arrays)
+    store.write_manifest(
+        {
+            "schema": SCHEMA,
+            "cells": [cell.to_json() for cell in cells],
+            "commands": ["volta bench digits --out runs/digits"],
+            "config": {
+                "tasks": list(plan.tasks),
+                "methods": [name for name, _, _ in plan.methods],
+                "protocols": list(plan.protocols),
+                "seeds": list(plan.seeds),
+                "budget": plan.budget,
+                "device": "cpu",
+                "threads": 1,
+            },
+            "created": "2026-01-01T00:00:00+00:00",
+            "updated": "2026-01-01T00:10:00+00:00",
+            "environment": ENVIRONMENT,
+        }
+    )
+    return store
+
+
+ENVIRONMENT = {
+    "commit": "0123abc",
+    "cores": 2,
+    "cpu": "Example CPU",
+    "machine": "x86_64",
+    "memory_gb": 8.0,
+    "packages": {"numpy": "2.0.0", "torch": "2.4.0"},
+    "platform": "Linux",
+    "python": "3.12.0",
+    "volta": "0.1.0",
+}
+
+
+def make_arrays(plan: Plan, cell: Cell, character: tuple[float, float]) -> dict[str, np.ndarray]:
+    """Return predictions of one cell; ``character`` is (signal, temperature)."""
+    # Rows are the same for all methods and seeds of a task; only the model's errors differ.
+    rows = np.random.default_rng([len(cell.task), plan.n_rows, plan.salt])
+    model = np.random.default_rng([cell.seed, sum(map(ord, cell.method)), plan.salt])
+    labels = rows.integers(0, plan.n_classes, plan.n_rows)
+    hardness = rows.normal(size=plan.n_rows)
+    signal = character[0] + 0.1 * model.normal()
+    arrays: dict[str, np.ndarray] = {}
+    for index, name in enumerate(("test", *(f"shift:{shift}" for shift in plan.shifts))):
+        severity = 0 if name == "test" else int(name.rpartition("-")[2]) if name[-1].isdigit() else 1
+        pull = np.maximum(signal - 0.45 * severity - 0.15 * index / 5, 0.2) - 0.9 * hardness
+        logits = model.normal(size=(plan.n_rows, plan.n_classes))
+        logits[np.arange(plan.n_rows), labels] += pull
+        probs = _softmax(logits / character[1])
+        arrays[f"{name}/labels"] = labels.astype(np.int32)
+        arrays[f"{name}/probs"] = probs
+        arrays[f"{name}/uncertainty"] = 1 - probs.max(axis=1)
+        if name == "test":
+            score = 1 - probs.max(axis=1)
+            arrays["test/ood_score"] = np.exp(9 * score) if "mahalanobis" in cell.method else score
+            if cell.method == "conformal":
+                arrays["test/sets"] = probs > 0.1
+    for index, name in enumerate(plan.ood):
+        logits = model.normal(size=(plan.n_rows + 10 * index, plan.n_classes)) * (1.4 - 0.4 * index)
+        score = 1 - _softmax(logits / character[1]).max(axis=1)
+        arrays[f"ood:{name}/ood_score"] = np.exp(9 * score) if "mahalanobis" in cell.method else score
+    return arrays
+
+
+def _cell(plan: Plan, task: str, protocol: str, method: str, seed: int) -> Cell:
+    return make_cell(
+        task, protocol, method, seed, data_hash="d", parameters={}, budget=plan.budget, threads=1, device="cpu"
+    )
+
+
+def _character(name: str) -> tuple[float, float]:
+    if name == "volta":
+        return 3.6, 0.75
+    spread = np.random.default_rng(sum(map(ord, name)) * 7)
+    return float(spread.uniform(3.0, 3.8)), float(spread.uniform(0.45, 1.1))
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    metrics: dict[str, dict[str, float]] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
+            own = {
+                key.split("/")[0].removeprefix("ood:"): scores for key, scores in arrays.items() if key[:4] == "ood:"
+            }
+            values = report(
+                arrays[f"{name}/probs"],
+                arrays[f"{name}/labels"].astype(np.int64),
+                arrays[f"{name}/uncertainty"],
+                ood=own if name == "test" else {},
+                id_ood_score=arrays.get(f"{name}/ood_score"),
+                sets=arrays.get(f"{name}/sets"),
+            )
+            metrics[name] = values.pop("test")
+            metrics |= values
+    cost = np.random.default_rng([sum(map(ord, cell.method)), cell.seed])
+    slow = 10 if cell.method in ("mc_dropout", "swag", "ensemble") else 1
+    metrics["test"] |= {
+        "latency_ms": float(0.005 * slow * cost.uniform(0.8, 1.6)),
+        "latency_p95_ms": float(0.01 * slow * cost.uniform(1, 2)),
+        "size_mb": 0.27 * (5 if cell.method == "ensemble" else 1),
+        "peak_mb": float(cost.uniform(0.1, 2)),
+        "train_s": float(2 * slow * cost.uniform(0.8, 1.2)),
+    }
+    n_rows = {key.rpartition("/")[0]: len(value) for key, value in arrays.items()}
+    return {
+        "schema": SCHEMA,
+        "cell": cell.to_json(),
+        "title": title,
+        "origin": origin,
+        "parameters": {},
+        "budget": plan.budget,
+        "device": "cpu",
+        "threads": 1,
+        "data": {"fit": "a" * 64, "test": "b" * 64},
+        "rows": {"train": 600, "val": 100, "cal": 100} | n_rows,
+        "near_ood": list(plan.ood[:1]),
+        "metrics": metrics,
+        "floored_rows": plan.floored,
+        "notes": list(plan.notes),
+        "environment": ENVIRONMENT,
+        "wall_s": 1.5,
+    }
