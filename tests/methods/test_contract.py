@@ -93,7 +93,8 @@ def test_saved_and_loaded_methods_predict_the_same(name, tmp_path):
     method = fitted(name, data)
     registered = "volta" if name in ABLATION else name
     save_method(method, registered, tmp_path / "model.safetensors")
-    loaded = load_method(tmp_path / "model.safetensors", METHODS)
+    loaded, extra = load_method(tmp_path / "model.safetensors", METHODS)
+    assert extra == {}
     assert type(loaded) is type(method)
     assert parameters_of(loaded) == parameters_of(method)
     same(method.predict(test.inputs), loaded.predict(test.inputs))

@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command()(bench.bench)
 app.command()(runs.report)
 app.command()(runs.status)
+app.command()(runs.compare)
 app.command()(lists.tasks)
 app.command()(lists.methods)
 app.command()(lists.metrics)

@@ -1,4 +1,4 @@
-"""``volta report`` and ``volta status``: what a run folder holds."""
+"""``volta report``, ``volta status`` and ``volta compare``: what run folders hold."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import typer
 
 def report(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    format_: Annotated[
+        str | None, typer.Option("--format", help="Print the tables as md, latex, csv or html instead.")
+    ] = None,
     recompute: Annotated[
         bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
     ] = False,
@@ -17,13 +20,25 @@ def report(
     """Rebuild tables, figures and report.html from a run folder alone."""
     from volta.bench.scoring import recompute as recompute_metrics
     from volta.bench.store import RunStore
-    from volta.report import build_report
+    from volta.report import build_report, export
 
     store = RunStore(run_folder)
     if recompute:
         changed = recompute_metrics(store)
-        typer.echo(f"recomputed the metrics of {sum(map(store.is_done, store.cells()))} cells, {len(changed)} changed")
-    typer.echo(f"report: {build_report(store)}")
+        n_done = sum(map(store.is_done, store.cells()))
+        typer.echo(f"recomputed the metrics of {n_done} cells, {len(changed)} changed", err=format_ is not None)
+    typer.echo(f"report: {build_report(store)}" if format_ is None else export(store, format_))
+
+
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The run to compare with.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run in question.")],
+) -> None:
+    """Tell what changed between two runs, cell by cell, with tests: whether a change helped."""
+    from volta.bench.store import RunStore
+    from volta.report import compare_runs
+
+    typer.echo(compare_runs(RunStore(run_a), RunStore(run_b)).to_text((str(run_a), str(run_b))))
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:

@@ -33,11 +33,16 @@ def count_values(method: Method) -> int:
     return sum(array.size for array in tensors.values())
 
 
-def save_method(method: Method, name: str, path: Path) -> None:
-    """Write a fitted method, registered as ``name``, to ``path``."""
+def save_method(method: Method, name: str, path: Path, extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted method, registered as ``name``, to ``path``; ``extra`` goes along and comes back on loading."""
     tensors: dict[str, Array] = {}
-    learned = _encode(_learned(method), "", tensors)
-    header = {"format": FORMAT, "method": name, "parameters": parameters_of(method), "learned": learned}
+    header = {
+        "format": FORMAT,
+        "method": name,
+        "parameters": parameters_of(method),
+        "learned": _encode(_learned(method), "learned", tensors),
+        "extra": _encode(extra or {}, "extra", tensors),
+    }
     data = save(
         {key: np.ascontiguousarray(array) for key, array in tensors.items()},
         {"volta": canonical_json(header)},
@@ -45,8 +50,10 @@ def save_method(method: Method, name: str, path: Path) -> None:
     write_atomic(Path(path), lambda file: file.write(data))
 
 
-def load_method(path: Path, table: dict[str, type[Method]], device: torch.device | None = None) -> Method:
-    """Return the method that :func:`save_method` wrote, made from the classes in ``table``."""
+def load_method(
+    path: Path, table: dict[str, type[Method]], device: torch.device | None = None
+) -> tuple[Method, dict[str, Any]]:
+    """Return the method that :func:`save_method` wrote, made from the classes in ``table``, and what went along."""
     try:
         with safe_open(path, framework="numpy") as file:
             header = json.loads(file.metadata()["volta"])
@@ -57,9 +64,10 @@ def load_method(path: Path, table: dict[str, type[Method]], device: torch.device
         raise StoreError(f"{path} was saved by another version of volta (method {header['method']!r})")
     parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in header["parameters"].items()}
     method = table[header["method"]](**parameters)
-    for key, value in _decode(header["learned"], tensors, device or torch.device("cpu")).items():
+    device = device or torch.device("cpu")
+    for key, value in _decode(header["learned"], tensors, device).items():
         setattr(method, key, value)
-    return method
+    return method, _decode(header["extra"], tensors, device)
 
 
 def _learned(method: Method) -> dict[str, Any]:
