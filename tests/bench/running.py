@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from volta.bench.cells import TIMING_METRICS
+from volta.bench.store import RunStore
+from volta.bench.tables import result_rows
+
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")
-TIMINGS = {"latency_ms", "latency_p95_ms", "peak_mb", "train_s"}
 
 
 def volta(*arguments, script=None, **options):
@@ -28,6 +30,6 @@ def volta(*arguments, script=None, **options):
 
 
 def results(folder):
-    """Return results.csv without what depends on the clock."""
-    with (Path(folder) / "results.csv").open() as file:
-        return [tuple(row.values()) for row in csv.DictReader(file) if row["metric"] not in TIMINGS]
+    """Return the rows of results.csv, with all digits, without what depends on the clock."""
+    rows = result_rows(RunStore(Path(folder)).records())
+    return [(*row[:6], repr(row[6])) for row in rows if row[5] not in TIMING_METRICS]

@@ -95,11 +95,13 @@ def test_other_thread_counts_agree_closely(finished, tmp_path):
 
 
 def test_extending_runs_only_what_is_missing(finished, tmp_path):
-    first = volta("bench", "digits", "--methods", "softmax", "--seeds", "1", "--max-epochs", 3, "--out", tmp_path)
+    first = volta(
+        "bench", "digits", "--no-report", "--methods", "softmax", "--seeds", "1", "--max-epochs", 3, "--out", tmp_path
+    )
     assert first.returncode == 0
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("cells/*/*")}
     log = tmp_path / "log.jsonl"
-    more = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", tmp_path, "--json-log", log)
+    more = volta("bench", "digits", "--no-report", "--methods", METHODS, *QUICK, "--out", tmp_path, "--json-log", log)
     assert more.returncode == 0, more.stderr
     assert "8 cells: 1 done already, 7 to run" in more.stdout
     assert {path: path.stat().st_mtime_ns for path in kept} == kept

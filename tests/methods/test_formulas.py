@@ -318,3 +318,60 @@ def test_ablation_rows_change_what_they_say(setting):
     deep, _, _ = fit("volta-full", setting)
     assert deep.network_.spec.body.hidden == (256, 128)
     assert not deep.network_.spec.body.residual
+
+
+def test_volta_plus_scores(setting):
+    data, test, _ = setting
+    method, prediction, _ = fit("volta_plus", setting)
+    tau = float(np.exp(method.network_.tensors()["head.log_temperature"]))
+
+    def parts(rows):
+        logits = method.beta_ * tau * method.network_.outputs(rows).logits
+        train = data.train.inputs.astype(np.float64)
+        _, _, right = np.linalg.svd(train - train.mean(axis=0), full_matrices=False)
+        minor = right[right.shape[0] - right.shape[0] // 2 :]
+        return logits, -logsumexp(logits, axis=1), np.linalg.norm((rows - train.mean(axis=0)) @ minor.T, axis=1)
+
+    logits, free, residual = parts(test.inputs)
+    _, val_free, val_residual = parts(data.val.inputs)
+    assert np.allclose(prediction.probs, softmax(logits), atol=1e-6)
+    assert np.allclose(prediction.uncertainty, 1 - softmax(logits).max(axis=1), atol=1e-6)
+    expected = (free - val_free.mean()) / val_free.std()
+    expected += method.weight_ * (residual - val_residual.mean()) / val_residual.std()
+    assert np.allclose(prediction.ood_score, expected, atol=1e-4)
+
+
+def test_volta_plus_weighs_the_residual_by_what_held_out_classes_show():
+    from volta.methods.volta_plus import choose_weight
+
+    random = np.random.default_rng(0)
+    data, _ = blobs(n_rows=400, n_classes=4, n_features=8)
+    flat = np.zeros((len(data.val), 4))
+    for split in (data.train, data.val):
+        split.inputs[:] = random.normal(0, 1e-3, split.inputs.shape)
+        split.inputs[np.arange(len(split)), split.labels] += 5.0
+    # energies say nothing, while a held-out class leaves the principal directions: the residual must count
+    assert choose_weight(data, flat + random.normal(0, 1e-6, flat.shape), random) > 0
+    informative = 10.0 * np.eye(4)[data.val.labels]
+    noise = random.normal(size=data.val.inputs.shape).astype(np.float32)
+    data.val.inputs[:] = noise
+    data.train.inputs[:] = random.normal(size=data.train.inputs.shape)
+    assert choose_weight(data, informative, random) == 0.0
+
+
+def test_weight_averaging_keeps_the_average():
+    import copy
+
+    from volta.networks.training import _Average
+
+    data, _ = blobs()
+    network = Trainer(seed=5, budget=Budget(max_epochs=1)).network(data)
+    classifier = copy.deepcopy(network.classifier)
+    average = _Average(classifier, decay=0.5)
+    first = {name: value.clone() for name, value in classifier.state_dict().items()}
+    for parameter in classifier.parameters():
+        parameter.data += 1.0
+    average.update()
+    decay = min(0.5, 2 / 11)
+    for name, value in average.classifier.state_dict().items():
+        assert np.allclose(value, first[name] + (1 - decay), atol=1e-5)

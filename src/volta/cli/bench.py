@@ -47,6 +47,9 @@ def bench(
     data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
     severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
     shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
+    ] = False,
     json_log: Annotated[Path | None, typer.Option(help="Append one JSON line per event to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but failures and the report's path.")] = False,
 ) -> None:
@@ -96,11 +99,10 @@ def bench(
             shlex.join(["volta", *sys.argv[1:]]),
             lambda shelf, n_cells: _executor(executor, config, store, shelf, min(n_workers, n_cells), address),
         )
-    path = build_report(store)
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
         typer.echo(failed, err=True)
-    typer.echo(f"report: {path}")
+    typer.echo(f"run: {store.root}" if no_report else f"report: {build_report(store)}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
 

@@ -29,6 +29,7 @@ from volta.methods.temperature import Temperature
 from volta.methods.vector_scaling import VectorScaling
 from volta.methods.vim import Vim
 from volta.methods.volta import Volta
+from volta.methods.volta_plus import VoltaPlus
 
 __all__ = ["ABLATION", "METHODS", "Entry", "Method", "find_method"]
 
@@ -54,6 +55,7 @@ METHODS: dict[str, type[Method]] = {
     "rmds": Rmds,
     "vector_scaling": VectorScaling,
     "aps": Aps,
+    "volta_plus": VoltaPlus,
 }
 
 
