@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from volta.bench.store import RunStore
 from volta.report import build_report
@@ -42,3 +43,18 @@ def page(small: RunStore) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
+
+
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lay out every figure, as a real save does, but write no picture: what breaks a figure still breaks the test."""
+
+    def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+        figure.draw_without_rendering()
+        folder.mkdir(exist_ok=True)
+        paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
+        for path in paths:
+            path.write_bytes(b"drawn")
+        return paths
+
+    monkeypatch.setattr("volta.figures.save_figure", save)

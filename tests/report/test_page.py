@@ -128,18 +128,18 @@ def test_nothing_here_imports_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_one_seed(folder):
+def test_one_seed(folder, quick_figures):
     words = words_of(write_run(folder, replace(TINY, seeds=(1,))))
     assert "One seed: no standard deviations and no tests." in words
     assert "With one seed a test can see nothing; run more seeds." in words
 
 
-def test_one_method_that_is_not_volta(folder):
+def test_one_method_that_is_not_volta(folder, quick_figures):
     words = words_of(write_run(folder, replace(TINY, methods=(("softmax", "Softmax", "extra"),))))
     assert "VOLTA itself is not in this run" in words
 
 
-def test_a_task_without_ood_sets_and_shifts(folder):
+def test_a_task_without_ood_sets_and_shifts(folder, quick_figures):
     store = write_run(folder, replace(TINY, ood=(), shifts=()))
     words = words_of(store)
     assert "The task has no OOD sets" in words
@@ -148,11 +148,11 @@ def test_a_task_without_ood_sets_and_shifts(folder):
     assert not (store.root / "corruptions.csv").exists()
 
 
-def test_two_hundred_classes(folder):
+def test_two_hundred_classes(folder, quick_figures):
     assert "Accuracy against calibration error" in words_of(write_run(folder, replace(TINY, n_classes=200, n_rows=400)))
 
 
-def test_several_tasks_and_both_protocols(folder):
+def test_several_tasks_and_both_protocols(folder, quick_figures):
     store = write_run(
         folder,
         replace(TINY, tasks=("digits", "cifar10"), protocols=("fair", "paper"), methods=TINY.methods[:2], shifts=()),
@@ -165,19 +165,19 @@ def test_several_tasks_and_both_protocols(folder):
     assert "paper 0.877 ± 0.005" in page
 
 
-def test_only_ablation_rows(folder):
+def test_only_ablation_rows(folder, quick_figures):
     rows = tuple((name, name, "ablation") for name in ("volta-full", "volta-full-shallow"))
     assert "shallow" in words_of(write_run(folder, replace(TINY, methods=rows)))
 
 
-def test_nothing_finished(folder):
+def test_nothing_finished(folder, quick_figures):
     missing = frozenset((name, seed) for name, _, _ in TINY.methods for seed in TINY.seeds)
     words = words_of(write_run(folder, replace(TINY, missing=missing)))
     assert "No cell of this task and protocol has finished" in words
     assert "digits · fair · volta · seed 1" in words
 
 
-def test_a_method_without_some_metric(folder):
+def test_a_method_without_some_metric(folder, quick_figures):
     store = write_run(folder, TINY)
     cell = next(cell for cell in store.cells() if cell.method == "softmax")
     record = store.read_record(cell)
