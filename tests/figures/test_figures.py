@@ -221,6 +221,18 @@ def test_ablation_marks_significant_rows_and_which_way_is_better():
     assert bar.get_hatch() == "////"
 
 
+def test_an_outlier_does_not_hide_the_other_ablation_rows():
+    small = [MethodValues(f"x{i}", f"x{i}", {"ece": [0.02 + 0.001 * i]}) for i in range(4)]
+    outlier = MethodValues("y", "y", {"ece": [0.7]})
+    reference = MethodValues("volta-full", "full", {"ece": [0.02]})
+    (plain,) = figures.ablation_bars(CONTEXT, reference, small, ["ece"]).axes
+    (bent,) = figures.ablation_bars(CONTEXT, reference, [*small, outlier], ["ece"]).axes
+    assert (plain.get_xscale(), bent.get_xscale()) == ("linear", "symlog")
+    left, middle, right = (bent.transData.transform((x, 0))[0] for x in (0, 0.003, bent.get_xlim()[1]))
+    assert (middle - left) / (right - left) > 0.05
+    assert [label.get_text() for label in bent.get_xticklabels()] == ["-0.1", "-0.01", "0", "0.01", "0.1"]
+
+
 def test_critical_difference_draws_a_ruler_and_a_bar_per_group():
     figure = figures.critical_difference(
         CONTEXT, [("volta", "VOLTA", 1.2), ("b", "B", 1.8)], 0.7, [(1.2, 1.8)], "Ranks", 6

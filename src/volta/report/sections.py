@@ -68,9 +68,13 @@ def cards(group: Group, own: Statistics) -> str:
         (
             "Cells finished",
             f"{done} of {planned}",
-            f"{len(group.methods)} methods × {len({c.seed for c in group.planned})} seeds",
+            f"{_count(len(group.methods), 'method')} × {_count(len({c.seed for c in group.planned}), 'seed')}",
         ),
-        ("Test rows", f"{group.context.n_rows:,}", f"seeds {', '.join(map(str, seeds))}"),
+        (
+            "Test rows",
+            f"{group.context.n_rows:,}",
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
+        ),
     ]
     names = {"accuracy": "Best accuracy", "ece": "Lowest ECE", "aurc": "Lowest AURC", "auroc": "Best near-OOD AUROC"}
     for key in headline_keys(group):
@@ -233,6 +237,10 @@ def _data_facts(group: Group) -> list[tuple[str, str]]:
     counts = {name: f"{rows[name]:,} rows" for name in rows}
     sums = {name: f"sha256 {hashes[name]}" for name in hashes}
     return [(name, f"{counts.get(name, '')} {sums.get(name, '')}".strip()) for name in names]
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def _card(what: str, value: str, who: str) -> str:
