@@ -99,6 +99,7 @@ FULL = Plan(
 def write_run(root: Path, plan: Plan) -> RunStore:
     """Write a run folder that follows the plan."""
     store = RunStore(root)
+    store.create()
     cells = []
     for task in plan.tasks:
         for protocol in plan.protocols:

@@ -9,6 +9,7 @@ from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorte
 from volta.figures.data import Context, MethodValues
 from volta.figures.names import metric_label, metric_of
 from volta.figures.style import PALETTE
+from volta.figures.ticks import fit_differences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +32,8 @@ def ablation_bars(
     height = 1.45 + 0.23 * max(3, len(rows))
     note = (
         f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
-        "lines: one standard deviation; *: Welch p < 0.05"
+        "lines: one standard deviation; *: Welch p < 0.05; "
+        "an axis with an outlier is logarithmic beyond its first tick"
     )
     figure = new_figure("Ablation", context, (2.9 + 1.7 * len(metrics), height), note)
     all_axes = add_axes(figure, 1, len(metrics), sharey=True)
@@ -41,7 +43,6 @@ def ablation_bars(
         axes.set_title(plain(metric_label(metric).replace(" (", "\n(")), loc="left", fontsize=9)
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.grid(True, axis="x")
-        axes.locator_params(axis="x", nbins=4)
         axes.tick_params(axis="x", labelsize=7)
     all_axes[0].set_yticks(range(len(rows)), [plain(shorten(m.title, 36)) for m in rows])
     all_axes[0].set_ylim(len(rows) - 0.4, -0.6)
@@ -58,7 +59,7 @@ def _draw(
     significant: Collection[tuple[str, str]],
 ) -> None:
     sign = -1 if metric_of(metric).higher_is_better is False else 1
-    reach = 0.0
+    ends = []
     for place, row in enumerate(rows):
         if not row.has(metric):
             axes.text(0, place, " –", va="center", fontsize=7, color=FAINT)
@@ -76,7 +77,7 @@ def _draw(
             linewidth=0,
         )
         axes.plot([change - std, change + std], [place, place], color=INK, linewidth=0.8)
-        reach = max(reach, abs(change) + std)
+        ends.append((min(0.0, change - std), max(0.0, change + std)))
         if (row.name, metric) in significant:
             outward = 1 if change >= 0 else -1
             axes.annotate(
@@ -89,5 +90,4 @@ def _draw(
                 fontsize=10,
                 fontweight="bold",
             )
-    if reach > 0:
-        axes.set_xlim(-1.25 * reach, 1.25 * reach)
+    fit_differences(axes, ends)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any
 
 from volta.core.files import write_atomic
@@ -19,6 +21,9 @@ INK = "#1c2024"
 FAINT = "#6b7280"
 RULE = "#d5d9de"
 DPI = 150
+MIN_WIDTH = 4.6
+CAPTION_LETTERS = 17.5
+"""Letters of the line beneath that fit into an inch."""
 OURS = "volta"
 OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
 
@@ -57,11 +62,12 @@ def new_figure(title: str, context: Context, size: tuple[float, float], note: st
     from matplotlib.figure import Figure
 
     with rc_context(_SETTINGS):
-        figure = Figure(figsize=size, dpi=DPI, layout="constrained", facecolor="white")
+        width = max(MIN_WIDTH, size[0])
+        figure = Figure(figsize=(width, size[1]), dpi=DPI, layout="constrained", facecolor="white")
         FigureCanvasAgg(figure)
         figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
-        line = context.line if not note else f"{context.line}\n{note}"
-        figure.supxlabel(plain(line), x=0.012, ha="left", fontsize=7, color=FAINT)
+        lines = [part for words in (context.line, note) for part in wrap(words, int(CAPTION_LETTERS * width))]
+        figure.supxlabel(plain("\n".join(lines)), x=0.012, ha="left", fontsize=7, color=FAINT)
     return figure
 
 
@@ -110,6 +116,14 @@ def mark_ours(labels: Iterable[Any], names: Sequence[str]) -> None:
             label.set_fontweight("bold")
 
 
+@contextmanager
+def quiet_glyphs() -> Iterator[None]:
+    """Draw a name in a script the font lacks as boxes, without a warning: that is no reason to disturb the user."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes.
 
@@ -129,9 +143,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
         pdf_canvas.print_pdf(file, metadata={"CreationDate": None})
 
     png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
-    with warnings.catch_warnings():
-        # A class name in a script the font lacks is drawn as boxes; that is no reason to disturb the user.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with quiet_glyphs():
         write_atomic(png, write_png)
         write_atomic(pdf, write_pdf)
     return [png, pdf]

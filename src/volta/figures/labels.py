@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, plain
+from volta.figures.canvas import FAINT, plain, quiet_glyphs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,8 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], s
     figure = axes.get_figure(root=True)
     if figure is None:
         return
-    figure.draw_without_rendering()
+    with quiet_glyphs():
+        figure.draw_without_rendering()
     to_pixels = axes.transData.transform
     scale = figure.dpi / 72
     frame = axes.get_window_extent()

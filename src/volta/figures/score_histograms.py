@@ -36,7 +36,7 @@ def score_histograms(context: Context, methods: Sequence[ScoreHistogram], seed: 
         _draw(axes, method, names)
     for axes in all_axes[len(methods) :]:
         axes.set_visible(False)
-    add_legend(figure, _handles(names), loc="outside upper right", ncols=min(4, len(names) + 1))
+    add_legend(figure, _handles(names))
     return figure
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+DWARFED = 15.0
+"""An axis is compressed where its longest bar is this many times the middle one."""
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -43,6 +46,33 @@ def log_ticks(low: float, high: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if len(decades) <= 4 else (1,)
     return [tick for decade in decades for step in steps if low <= (tick := step * 10.0**decade) <= high]
+
+
+def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
+    """Set an x axis around 0 for bars that reach from 0 to (low, high) each.
+
+    Symmetric and linear; but where one bar dwarfs the middle one, logarithmic beyond a round number, so that small bars
+    stay visible beside the large one.
+    """
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    found = sorted(reach for low, high in ends if (reach := max(abs(low), abs(high))) > 0)
+    if not found:
+        return
+    if found[-1] <= DWARFED * found[len(found) // 2]:
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlim(-1.25 * found[-1], 1.25 * found[-1])
+        return
+    linear = 10.0 ** math.ceil(math.log10(found[len(found) // 2]))
+    axes.set_xscale("symlog", linthresh=linear, linscale=1.5)
+    decades = range(round(math.log10(linear)), math.floor(math.log10(found[-1])) + 1)
+    positive = [10.0**decade for decade in decades]
+    ticks = [*(-tick for tick in reversed(positive)), 0.0, *positive]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    axes.set_xlim(*(side * max(0.8 * linear, 4 * side * end) for side, end in ((-1, low), (1, high))))
 
 
 def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:

@@ -18,6 +18,7 @@ from volta.report.payload import group_payload
 from volta.report.run import Group, Run, load_run
 from volta.report.sections import group_section, own_statistics
 from volta.stats import Statistics, compute_statistics
+from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
 FIGURES = "figures"
@@ -26,11 +27,14 @@ EMBEDDED_BYTES = 4_000_000
 OPTIONAL_TABLES = ("ablation.csv", "corruptions.csv", "paper.csv", "claims.csv", "ranks.csv")
 
 
-def build_report(store: RunStore) -> Path:
-    """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path."""
+def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
+    """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
+
+    ``n_resamples`` 0 leaves the bootstrap intervals out.
+    """
     run = load_run(store)
     write_results(store)
-    stats = compute_statistics(store)
+    stats = compute_statistics(store, n_resamples)
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True))

@@ -25,7 +25,8 @@ class ChangeRow:
     """One metric of one method in both runs; ``difference`` is B − A, ``better`` says whether that is a gain.
 
     ``seeds_shared`` ran in both, ``seeds_identical`` gave the same predictions to the last bit. ``p`` is Welch's over
-    seeds, ``p_holm`` corrected over all rows; ``boot_low``, ``boot_high``: paired bootstrap interval over test rows.
+    seeds, ``p_holm`` corrected over all rows that are not identical; ``boot_low``, ``boot_high``: the paired bootstrap
+    interval over test rows.
     """
 
     task: str
@@ -46,6 +47,11 @@ class ChangeRow:
     seeds_shared: int
     seeds_identical: int
     note: str
+
+    @property
+    def identical(self) -> bool:
+        """Whether both runs hold the same predictions of the same seeds."""
+        return self.n_a == self.n_b == self.seeds_identical
 
 
 @dataclass(frozen=True)
@@ -110,14 +116,20 @@ def compare_runs(
         if b is not None:
             boot = _bootstrap(run_a, a, run_b, b, n_resamples)
             rows += [row for method in a.methods if method in b.methods for row in _rows(a, b, method, metrics, boot)]
-    corrected = holm([row.p for row in rows])
-    rows = [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)]
+    rows = _corrected(rows)
     cells_a, cells_b = (
         {_cell_name(group, key) for group in run.groups for key in group.records} for run in (run_a, run_b)
     )
     return RunComparison(
         tuple(rows), tuple(sorted(cells_a - cells_b)), tuple(sorted(cells_b - cells_a)), tuple(_remarks(run_a, run_b))
     )
+
+
+def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
+    # Predictions equal to the last bit test nothing; counting them would only weaken the tests that are left.
+    tested = [row for row in rows if not row.identical]
+    corrected = dict(zip(map(id, tested), holm([row.p for row in tested]), strict=True))
+    return [replace(row, p_holm=corrected.get(id(row), row.p)) for row in rows]
 
 
 def _rows(a: Group, b: Group, method: str, metrics: Sequence[str], boot: Bootstrap | str) -> Iterable[ChangeRow]:

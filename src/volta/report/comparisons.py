@@ -12,7 +12,7 @@ from volta.report.tables import better_than
 from volta.stats import BesideRow, TestRow
 
 
-def tests_table(group: Group, tests: Sequence[TestRow]) -> Table:
+def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
     """Return VOLTA's tests against each baseline, with what the test could have seen at all."""
     columns = (
         Column("baseline", "Baseline", numeric=False),

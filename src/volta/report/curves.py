@@ -127,21 +127,22 @@ def histogram_edges(scores: Mapping[str, Floats]) -> Floats:
 
     Values outside are counted in the first and last bin.
     """
-    known = scores["test"]
-    low = min(float(np.quantile(values, 0.005)) for values in scores.values())
-    high = max(float(np.quantile(values, 0.995)) for values in scores.values())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        finite = np.concatenate([values[np.isfinite(values)] for values in scores.values()])
-        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    finite = {name: values[np.isfinite(values)] for name, values in scores.items()}
+    finite = {name: values for name, values in finite.items() if len(values)}
+    if not finite:
+        return np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)
+    known = finite.get("test", next(iter(finite.values())))
+    low = min(float(np.quantile(values, 0.005)) for values in finite.values())
+    high = max(float(np.quantile(values, 0.995)) for values in finite.values())
     if high <= low:
         low, high = low - 0.5, high + 0.5
     middle = float(np.median(known))
     spread = float(np.quantile(known, 0.95) - np.quantile(known, 0.05))
     if spread > 0 and high - low > LONG_TAIL * spread:
-        steps = np.linspace(
-            np.arcsinh((low - middle) / spread), np.arcsinh((high - middle) / spread), HISTOGRAM_BINS + 1
-        )
-        edges: Floats = middle + spread * np.sinh(steps)
+        # A sixth of the spread, so that the test rows themselves fill several bins.
+        unit = spread / 6
+        ends = np.arcsinh((low - middle) / unit), np.arcsinh((high - middle) / unit)
+        edges: Floats = middle + unit * np.sinh(np.linspace(*ends, HISTOGRAM_BINS + 1))
         edges[0], edges[-1] = low, high
         return edges
     return np.linspace(low, high, HISTOGRAM_BINS + 1)

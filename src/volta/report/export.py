@@ -7,7 +7,7 @@ from collections.abc import Callable
 from volta.bench.store import RunStore
 from volta.bench.tables import csv_text
 from volta.core.errors import InputError
-from volta.report.comparisons import paper_table, tests_table
+from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
 from volta.report.markdown import markdown_table
 from volta.report.run import Group, Run, load_run
@@ -39,7 +39,7 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
     if own.ablation:
         tables.append(ablation_table(group, own.ablation))
     if own.tests:
-        tables.append(tests_table(group, own.tests))
+        tables.append(baseline_table(group, own.tests))
     if own.paper:
         tables.append(paper_table(group, own.paper))
     return tables

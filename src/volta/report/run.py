@@ -45,8 +45,8 @@ class Group:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """VOLTA and what it is compared with: every method that is not an ablation row."""
-        return tuple(name for name in self.methods if self.origin(name) != "ablation")
+        """VOLTA and what it is compared with: all but the ablation rows, or all where there is nothing else."""
+        return tuple(name for name in self.methods if self.origin(name) != "ablation") or self.methods
 
     @property
     def first_record(self) -> Mapping[str, Any]:

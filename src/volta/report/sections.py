@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from volta.figures.names import set_name
 from volta.metrics import METRICS
 from volta.report.charts import PrintFigure, charts_markup
-from volta.report.comparisons import paper_table, tests_table
+from volta.report.comparisons import baseline_table, paper_table
 from volta.report.drawings import headline_keys
 from volta.report.markup import element, facts, listing, table_markup, text
 from volta.report.run import Group
@@ -32,7 +32,7 @@ def group_section(group: Group, own: Statistics, printed: Mapping[str, PrintFigu
         if own.tests:
             words = element("p", text(detectable_sentence(group, own)))
             parts.append(
-                _part("tests", "VOLTA against each baseline", words + table_markup(tests_table(group, own.tests)))
+                _part("tests", "VOLTA against each baseline", words + table_markup(baseline_table(group, own.tests)))
             )
         if own.ablation:
             parts.append(_part("ablation", "Ablation", table_markup(ablation_table(group, own.ablation))))
@@ -68,9 +68,13 @@ def cards(group: Group, own: Statistics) -> str:
         (
             "Cells finished",
             f"{done} of {planned}",
-            f"{len(group.methods)} methods × {len({c.seed for c in group.planned})} seeds",
+            f"{_count(len(group.methods), 'method')} × {_count(len({c.seed for c in group.planned}), 'seed')}",
         ),
-        ("Test rows", f"{group.context.n_rows:,}", f"seeds {', '.join(map(str, seeds))}"),
+        (
+            "Test rows",
+            f"{group.context.n_rows:,}",
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
+        ),
     ]
     names = {"accuracy": "Best accuracy", "ece": "Lowest ECE", "aurc": "Lowest AURC", "auroc": "Best near-OOD AUROC"}
     for key in headline_keys(group):
@@ -137,8 +141,8 @@ def warnings_part(group: Group) -> str:
     lines += [f"Features: {name}." for name in unusual_features(group)]
     if group.missing:
         lines.append(
-            f"{len(group.missing)} of {len(group.planned)} cells are not finished; every mean is over the seeds that are. "
-            "They are named below."
+            f"{len(group.missing)} of {len(group.planned)} cells are not finished; "
+            "every mean is over the seeds that are. They are named below."
         )
     seeds = {seed for _, seed in group.records}
     if len(seeds) == 1:
@@ -233,6 +237,10 @@ def _data_facts(group: Group) -> list[tuple[str, str]]:
     counts = {name: f"{rows[name]:,} rows" for name in rows}
     sums = {name: f"sha256 {hashes[name]}" for name in hashes}
     return [(name, f"{counts.get(name, '')} {sums.get(name, '')}".strip()) for name in names]
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def _card(what: str, value: str, who: str) -> str:

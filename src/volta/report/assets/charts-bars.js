@@ -8,8 +8,17 @@ function bars(width, rows, options) {
   const ends = rows.flatMap((r) => [r.value - r.std, r.value + r.std, options.start]);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const pad = (high - low) * 0.04 || 0.01;
-  const x = line(low < options.start ? low - pad : options.start, high > options.start ? high + pad : options.start, box.left, box.right);
-  for (const t of niceTicks(...x.domain, Math.max(2, Math.floor((box.right - box.left) / 70)))) {
+  const reaches = rows.map((r) => Math.abs(r.value - options.start) + r.std).filter((r) => r > 0).sort((a, b) => a - b);
+  const middle = reaches[Math.floor(reaches.length / 2)] || 0;
+  const dwarfed = options.compress && reaches.at(-1) > 15 * middle;
+  // One bar that dwarfs the rest would hide them: beyond the middle reach the axis is compressed.
+  const bend = dwarfed ? (v) => Math.asinh(v / middle) * middle : (v) => v;
+  const flat = line(bend(low < options.start ? low - pad : options.start), bend(high > options.start ? high + pad : options.start), box.left, box.right);
+  const x = (v) => flat(bend(v));
+  const powers = Array.from({ length: 12 }, (_, i) => 10 ** (i - 6)).filter((t) => t >= middle);
+  const ticks = dwarfed ? [...powers.map((t) => -t), 0, ...powers].filter((t) => t >= low - pad && t <= high + pad)
+    : niceTicks(...flat.domain, Math.max(2, Math.floor((box.right - box.left) / 70)));
+  for (const t of ticks) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
     root.append(text(x(t), box.bottom + 16, short(t), { class: "quiet", "text-anchor": "middle" }));
   }
@@ -22,7 +31,7 @@ function bars(width, rows, options) {
     root.append(text(width - 50, y + 15, r.note, { class: "small", "data-m": r.name }));
   });
   root.append(svg("line", { class: "axis", x1: x(options.start), x2: x(options.start), y1: box.top, y2: box.bottom }));
-  root.append(text((box.left + box.right) / 2, box.bottom + 36, options.axis, { "text-anchor": "middle" }));
+  root.append(text((box.left + box.right) / 2, box.bottom + 36, dwarfed ? `${options.axis} (compressed)` : options.axis, { "text-anchor": "middle" }));
   return root;
 }
 
@@ -47,5 +56,5 @@ function drawAblation(group, chart, width) {
     return { name: r.row, title, value: r.difference, std: r.std, fill: better ? hue(1) : hue(4), note: `${same ? "same" : better ? "better" : "worse"}${r.significant ? " *" : ""}`,
       tip: `${title}\n${r.difference >= 0 ? "+" : ""}${fixed(r.difference)} against ${group.title(reference)}\np = ${r.p === null ? "–" : short(r.p)}` };
   });
-  return bars(width, rows, { start: 0, axis: `${group.label(metric)}: difference from ${group.title(reference)}`, label: "Ablation" });
+  return bars(width, rows, { start: 0, axis: `${group.label(metric)}: difference from ${group.title(reference)}`, label: "Ablation", compress: true });
 }

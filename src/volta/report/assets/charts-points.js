@@ -42,7 +42,7 @@ function shadeDensity(root, points, x, y, box) {
       cells.push([cx - w / 2, cy - h / 2, value]);
     }
   for (const [cx, cy, value] of cells)
-    if (value / peak > 0.04) root.append(svg("rect", { x: cx, y: cy, width: w + 0.4, height: h + 0.4, style: `fill:${hue(1)};opacity:${(0.42 * value / peak).toFixed(3)}` }));
+    if (value / peak > 0.04) root.append(svg("rect", { x: cx, y: cy, width: w, height: h, "shape-rendering": "crispEdges", style: `fill:${hue(1)};opacity:${(0.42 * value / peak).toFixed(3)}` }));
 }
 
 function drawPoints(group, chart, width, spec) {

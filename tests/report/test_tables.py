@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from volta.report.comparisons import baseline_table, paper_table
+from volta.report.run import load_run
+from volta.report.sections import own_statistics
+from volta.report.table import Entry, decimals_for, mark_best, show, show_number, show_p
+from volta.report.tables import ablation_table, results_table, shifts_table
+from volta.stats import compute_statistics
+
+from .synthetic import FULL, Plan, write_run
+
+
+@pytest.fixture(scope="module")
+def parts(small):
+    group = load_run(small).groups[0]
+    return group, own_statistics(group, compute_statistics(small, 200))
+
+
+def column(table, key):
+    place = [column.key for column in table.columns].index(key)
+    return {row.name: row.cells[place] for row in table.rows}
+
+
+def test_best_follows_the_direction_and_ties_share_it():
+    cells = [Entry("0.10", 0.1), Entry("0.20", 0.2), Entry("0.20", 0.2000001)]
+    assert [cell.best for cell in mark_best(cells, True, [True] * 3)] == [False, True, True]
+    assert [cell.best for cell in mark_best(cells, False, [True] * 3)] == [True, False, False]
+    assert not any(cell.best for cell in mark_best(cells, None, [True] * 3))
+    assert not any(cell.best for cell in mark_best(cells[:1], True, [True]))
+
+
+def test_results_hold_mean_deviation_and_each_seed(parts):
+    group, own = parts
+    table = results_table(group, own.tests, own.paper)
+    cell = column(table, "ece")["volta"]
+    values = group.values("volta", "ece")
+    assert cell.value == pytest.approx(sum(values) / 3)
+    assert cell.tip.splitlines() == [
+        f"seed {seed}: {value:.4f}" for seed, value in zip((42, 123, 456), values, strict=True)
+    ]
+    best = [name for name, cell in column(table, "accuracy").items() if cell.best]
+    means = {name: cell.value for name, cell in column(table, "accuracy").items()}
+    assert max(means, key=means.get) in best
+    assert [row.name for row in table.rows] == ["volta", "softmax", "temperature", "mahalanobis"]
+    assert table.families[0] == ("headline", "Headline")
+
+
+def test_marks_follow_the_tests(parts):
+    group, own = parts
+    table = results_table(group, own.tests, own.paper)
+    for test in own.tests:
+        key = test.metric if test.set == "test" else f"{test.metric}@{test.set}"
+        mark = column(table, key)[test.baseline].mark
+        assert mark == ("‡" if test.significant_holm else "†" if test.significant else "")
+
+
+def test_tests_say_what_could_have_been_seen(parts):
+    group, own = parts
+    table = baseline_table(group, own.tests)
+    assert len(table.rows) == len(own.tests) == 15
+    first = table.rows[0].cells
+    keys = [column.key for column in table.columns]
+    assert first[keys.index("detectable_difference")].value == own.tests[0].detectable_difference
+    assert first[keys.index("interval")].text.startswith("[")
+
+
+def test_ablation_has_the_full_model_and_volta(parts):
+    group, own = parts
+    table = ablation_table(group, own.ablation)
+    assert {row.name for row in table.rows} == {
+        "volta",
+        "volta-full",
+        *(f"volta-full-no-{x}" for x in ("adaptive-temperature", "margin")),
+    }
+    assert "against VOLTA" in column(table, "ece")["volta-full"].tip
+
+
+def test_shifts_have_a_family_per_metric(parts):
+    table = shifts_table(parts[0])
+    assert [key for key, _ in table.families] == ["accuracy", "ece", "nll", "brier"]
+    assert {column.where or column.heading for column in table.columns[1:]} == {
+        "blur-1",
+        "blur-3",
+        "noise-1",
+        "noise-3",
+    }
+
+
+def test_many_shifts_are_averaged_over_severities(folder):
+    shifts = tuple(
+        f"{name}-{severity}"
+        for name in ("fog", "snow", "jpeg", "noise", "blur", "rain", "dust")
+        for severity in range(1, 6)
+    )
+    group = load_run(write_run(folder, Plan(shifts=shifts, seeds=(1, 2), n_rows=40))).groups[0]
+    table = shifts_table(group)
+    assert len(table.columns) == 1 + 4 * 7
+    expected = sum(sum(group.values("volta", f"accuracy@shift:fog-{s}")) for s in range(1, 6)) / 10
+    assert column(table, "accuracy@shift:fog")["volta"].value == pytest.approx(expected)
+
+
+def test_the_papers_values_stand_beside_ours(folder):
+    store = write_run(
+        folder, Plan(tasks=("cifar10",), methods=FULL.methods[:3], ood=("cifar100",), seeds=(1, 2), n_rows=60)
+    )
+    group = load_run(store).groups[0]
+    own = own_statistics(group, compute_statistics(store, 0))
+    assert column(results_table(group, own.tests, own.paper), "accuracy")["volta"].paper == "0.877 ± 0.005"
+    table = paper_table(group, own.paper)
+    row = next(row for row in table.rows if row.name == "volta ece")
+    assert row.cells[2].text == "0.01"
+    assert row.cells[3].value == pytest.approx(sum(group.values("volta", "ece")) / 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0071187, "0.00712"), (12.345, "12.3"), (0, "0"), (1234.5, "1234"), (1e-7, "1e-07")]
+)
+def test_costs_have_three_digits(value, text):
+    assert show_number(value) == text
+
+
+def test_formats():
+    assert show("ece", 0.01234) == "0.0123"
+    assert show("ece", 0.00001234, 6) == "0.000012"
+    assert show("latency_ms", 0.0071187) == "0.00712"
+    assert [decimals_for(means) for means in ([0.5], [0.01, 0.002], [0.001], [])] == [4, 5, 6, 4]
+    assert [show_p(p) for p in (None, 0.0001, 0.0421)] == ["–", "< 0.001", "0.042"]
+
+
+def test_csv_files_are_written_and_optional_ones_only_if_they_hold_rows(small, folder):
+    names = {path.name for path in small.root.iterdir()}
+    assert {
+        "results.csv",
+        "summary.csv",
+        "tests.csv",
+        "ablation.csv",
+        "corruptions.csv",
+        "claims.csv",
+        "ranks.csv",
+    } <= names
+    rows = list(csv.DictReader(io.StringIO((small.root / "tests.csv").read_text(encoding="utf-8"))))
+    assert {row["baseline"] for row in rows} == {"softmax", "temperature", "mahalanobis"}
+    assert "paper.csv" not in names
