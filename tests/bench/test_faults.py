@@ -92,7 +92,7 @@ def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (log.exists() and "cell_started" in log.read_text()):
+    while time.monotonic() < deadline and not (log.exists() and "cell_done" in log.read_text()):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)

@@ -31,24 +31,18 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells asked for: which are done, which are not, and what the missing ones may cost in seconds."""
+    """The cells asked for, those of them that are missing, and what the missing ones may cost in seconds."""
 
     cells: list[Cell]
     missing: list[Cell]
-    n_failed_before: int
     estimated_s: float | None
 
 
-def make_plan(config: RunConfig, store: RunStore, shelf: TaskShelf) -> Plan:
+def make_plan(config: RunConfig, store: RunStore) -> Plan:
     """Return the plan without touching the folder; refuse a folder that is not a run or has another budget."""
-    store.check_usable()
-    known = _known(store)
-    if known is not None:
-        _check_same(known, config)
-    cells = plan_cells(config, shelf)
+    cells = _cells(config, store, TaskShelf(config.budget, config.options))
     missing = [cell for cell in cells if not store.is_done(cell)]
-    n_failed = sum(store.failure(cell) is not None for cell in missing)
-    return Plan(cells, missing, n_failed, _estimate(store, cells, missing))
+    return Plan(cells, missing, _estimate(store, cells, missing))
 
 
 def run(
@@ -63,7 +57,7 @@ def run(
     ``make_executor`` is given the loaded tasks and the number of cells to run.
     """
     shelf = TaskShelf(config.budget, config.options)
-    cells = make_plan(config, store, shelf).cells
+    cells = _cells(config, store, shelf)
     store.create()
     with store.manifest_lock():
         store.write_manifest(_merge(_known(store), config, cells, command))
@@ -87,6 +81,14 @@ def run(
         missing = _wait_for_others(store, elsewhere, listener)
     listener.finish()
     return RunSummary(len(cells), n_run, n_failed)
+
+
+def _cells(config: RunConfig, store: RunStore, shelf: TaskShelf) -> list[Cell]:
+    store.check_usable()
+    known = _known(store)
+    if known is not None:
+        _check_same(known, config)
+    return plan_cells(config, shelf)
 
 
 def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> list[Cell]:
@@ -123,7 +125,8 @@ def _check_same(known: dict[str, Any], config: RunConfig) -> None:
 
 def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float | None:
     """Return the seconds the missing cells took elsewhere in this run: the same method's median, or else any's."""
-    seconds = {cell: float(store.read_record(cell)["wall_s"]) for cell in cells if store.is_done(cell)}
+    sound = [cell for cell in cells if store.is_done(cell) and store.is_intact(cell)]
+    seconds = {cell: float(store.read_record(cell)["wall_s"]) for cell in sound}
     if not seconds:
         return None
     everything = statistics.median(seconds.values())

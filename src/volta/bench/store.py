@@ -192,7 +192,7 @@ class RunStore:
 
     def set_aside_damaged(self, cells: list[Cell]) -> list[Cell]:
         """Move finished cells whose files do not match their checksums out of the way; return them."""
-        damaged = [cell for cell in cells if self.is_done(cell) and not self._intact(cell)]
+        damaged = [cell for cell in cells if self.is_done(cell) and not self.is_intact(cell)]
         for cell in damaged:
             self.damaged_folder.mkdir(exist_ok=True)
             target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.damaged_folder))
@@ -208,7 +208,8 @@ class RunStore:
         """Return the records of all finished cells of the plan, in its order."""
         return [self.read_record(cell) for cell in self.cells() if self.is_done(cell)]
 
-    def _intact(self, cell: Cell) -> bool:
+    def is_intact(self, cell: Cell) -> bool:
+        """Whether a finished cell's files match their checksums."""
         try:
             record = self.read_record(cell)
             return bool(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from volta.cli.stopping import stoppable
 from volta.cli.table import print_table
 from volta.core.errors import InputError
 
@@ -89,7 +90,7 @@ def bench(
     if dry_run:
         _print_plan(config, store)
         return
-    with ExitStack() as stack:
+    with stoppable(), ExitStack() as stack:
         listener = _listener(quiet, json_log, stack)
         stack.callback(listener.finish)
         summary = run(
@@ -143,11 +144,10 @@ def _executor(
 
 
 def _print_plan(config: RunConfig, store: RunStore) -> None:
-    from volta.bench.config import TaskShelf
     from volta.bench.progress import format_seconds
     from volta.bench.runner import make_plan
 
-    plan = make_plan(config, store, TaskShelf(config.budget, config.options))
+    plan = make_plan(config, store)
     missing = set(plan.missing)
     states = {cell: "failed, to retry" if store.failure(cell) else "missing" for cell in missing}
     print_table(

@@ -9,6 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
+from volta.cli.stopping import stoppable
 from volta.cli.table import print_table
 from volta.core.errors import InputError
 
@@ -30,7 +31,7 @@ def get(
     """Download, verify and unpack; goes on where a broken download stopped."""
     from volta.data.fetch import get_data
 
-    with _progress("B") as progress:
+    with stoppable(), _progress("B") as progress:
         paths = get_data(name, data, progress=progress, keep_archives=keep_archives, again=again)
     for path in paths:
         typer.echo(f"ready: {path}")
@@ -84,7 +85,7 @@ def import_(
     """Make a task of your own images or features, usable like a built-in one."""
     from volta.data.importing import import_task
 
-    with _progress("images") as progress:
+    with stoppable(), _progress("images") as progress:
         report = import_task(
             source,
             name,

@@ -12,7 +12,6 @@ from volta.cli import bench, data, lists, runs
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="volta",
@@ -38,9 +37,6 @@ def main() -> None:
     except VoltaError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)
-        sys.exit(EXIT_INTERRUPTED)
 
 
 def _show_version(wanted: bool) -> None:

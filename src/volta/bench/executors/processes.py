@@ -65,13 +65,15 @@ class ProcessExecutor:
                 for cell in running.values():
                     if (noted := self._store.read_progress(cell)) is not None:
                         listener.epoch(cell, EpochReport(*noted))
-            return []
         except BrokenProcessPool:
             return list(running.values())
-        finally:
-            for process in multiprocessing.active_children() if running else ():
+        except BaseException:
+            for process in multiprocessing.active_children():
                 process.kill()
+            raise
+        finally:
             pool.shutdown(cancel_futures=True)
+        return []
 
 
 def start_early() -> None:
@@ -80,7 +82,12 @@ def start_early() -> None:
         from multiprocessing import forkserver
 
         _context()
-        forkserver.ensure_running()
+        # The server inherits what is ignored: Ctrl-C is for this process alone, which then ends its workers.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, previous)
 
 
 def _context() -> multiprocessing.context.BaseContext:
