@@ -12,7 +12,7 @@ from volta.report.comparisons import baseline_table, paper_table
 from volta.report.drawings import headline_keys
 from volta.report.markup import element, facts, listing, table_markup, text
 from volta.report.run import Group
-from volta.report.table import show
+from volta.report.table import decimals_for, show
 from volta.report.tables import ablation_table, results_table, shifts_table
 from volta.stats import ClaimRow, Statistics, sample_of
 from volta.stats.claims import FAILS, HOLDS
@@ -85,12 +85,13 @@ def cards(group: Group, own: Statistics) -> str:
         if means:
             best = (max if METRICS[metric].higher_is_better else min)(means, key=lambda m: means[m])
             spread = sample_of(group.values(best, key)).std
+            decimals = decimals_for([means[best]])
             who = group.title(best) + (f", {set_name(where)}" if where else "")
             items.append(
                 (
                     names[metric],
-                    show(metric, means[best]),
-                    who + ("" if spread is None else f" (± {show(metric, spread)})"),
+                    show(metric, means[best], decimals),
+                    who + ("" if spread is None else f" (± {show(metric, spread, decimals)})"),
                 )
             )
     rank = next(
