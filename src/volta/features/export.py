@@ -1,0 +1,95 @@
+"""A backbone with its preprocessing as one ONNX graph, exported once and kept."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+
+from volta.core.errors import VoltaError
+from volta.core.files import atomic_path, canonical_json, hash_text
+from volta.features.backbones import TorchBackbone
+from volta.features.preprocessing import Pipeline
+
+EXPORT_VERSION = 1
+_EXPORTER_LOG = "torch.onnx"
+
+
+class ExportError(VoltaError):
+    """A network cannot be exported to ONNX."""
+
+
+def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path) -> Path:
+    """Return the ONNX file of ``pipeline`` in ``folder``, exporting it first if it is not there.
+
+    The graph's inputs are those of :meth:`Pipeline.forward`; the number of images and their size are free.
+    """
+    key = hash_text(
+        canonical_json(
+            {
+                "version": EXPORT_VERSION,
+                "torch": torch.__version__,
+                "name": backbone.name,
+                "weights": backbone.weights,
+                "preprocessing": backbone.preprocessing.to_json(),
+            }
+        )
+    )
+    path = folder / f"{key[:32]}.onnx"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            if not path.is_file():
+                _export(pipeline, backbone, path)
+    return path
+
+
+def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
+    module = copy.deepcopy(pipeline).cpu().eval()
+    height, width = 32, 40
+    rows, columns = (torch.tensor(matrix) for matrix in backbone.preprocessing.matrices(height, width))
+    pixels = torch.zeros((2, 3, height, width), dtype=torch.uint8)
+    n, h, w = (torch.export.Dim(name) for name in ("n", "h", "w"))
+    try:
+        with _quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                module,
+                (pixels, rows, columns),
+                dynamo=True,
+                verbose=False,
+                input_names=["pixels", "rows", "columns"],
+                output_names=["features"],
+                dynamic_shapes={"pixels": {0: n, 2: h, 3: w}, "rows": {1: h}, "columns": {0: w}},
+            )
+            with atomic_path(path) as temporary:
+                # One file: atomic, and nothing to lose beside it.
+                program.save(str(temporary), external_data=False)  # type: ignore[union-attr]
+    except Exception as error:  # the exporter raises many kinds, from torch's own to TypeErrors in user code
+        raise ExportError(f"{backbone.name} cannot be exported to ONNX ({_reason(error)})") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal."""
+    log = logging.getLogger(_EXPORTER_LOG)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _reason(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
