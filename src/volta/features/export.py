@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 from filelock import FileLock
 
 from volta.core.errors import VoltaError
 from volta.core.files import atomic_path, canonical_json, hash_text
+from volta.core.seeding import rng
 from volta.features.backbones import TorchBackbone
 from volta.features.preprocessing import Pipeline
 
 EXPORT_VERSION = 1
+TOLERANCE = 1e-4
 _EXPORTER_LOG = "torch.onnx"
 
 
@@ -70,8 +73,31 @@ def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
             with atomic_path(path) as temporary:
                 # One file: atomic, and nothing to lose beside it.
                 program.save(str(temporary), external_data=False)  # type: ignore[union-attr]
+                _check_equal(temporary, pipeline, backbone)
+    except ExportError:
+        raise
     except Exception as error:  # the exporter raises many kinds, from torch's own to TypeErrors in user code
         raise ExportError(f"{backbone.name} cannot be exported to ONNX ({_reason(error)})") from error
+
+
+def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> None:
+    """Compare graph and network on random images of a size the exporter did not see: a trace may bake in a branch."""
+    import onnxruntime
+
+    height, width = 48, 36
+    pixels = rng(0, "export").integers(0, 256, (3, 3, height, width), dtype=np.uint8)
+    rows, columns = backbone.preprocessing.matrices(height, width)
+    feeds = {"pixels": pixels, "rows": rows, "columns": columns}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    got = session.run(None, feeds)[0]
+    expected = pipeline.cpu().eval()(*(torch.tensor(feed) for feed in feeds.values())).numpy()
+    difference = float(np.abs(got - expected).max()) if got.shape == expected.shape else np.inf
+    if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
+        raise ExportError(
+            f"the ONNX graph differs from the network by {difference:.3g}, so {backbone.name} cannot be exported to ONNX"
+        )
 
 
 @contextmanager

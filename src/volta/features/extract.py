@@ -42,7 +42,7 @@ class Shard:
 
 
 MapShards = Callable[[Callable[[ShardJob], Shard], Iterable[ShardJob]], Iterable[Shard]]
-"""Like the built-in ``map``: applies the function to every job, here or elsewhere, and gives the shards in any order."""
+"""Like the built-in ``map``: applies the function to every job, here or elsewhere; gives the shards in any order."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +212,11 @@ def _write_missing(
         n_done += len(shard.features)
         tell()
     if n_done != n_rows:
-        raise InputError(f"map_shards gave features of {n_done} of {n_rows} images; it must give one shard for each job")
+        raise InputError(
+            f"map_shards gave features of {n_done} of {n_rows} images; it must give one shard for each job"
+        )
 
 
 def _width(engine: Engine) -> int:
     """Return d by running one black image, for a set that has no images to run."""
-    return engine(np.zeros((1, 3, 32, 32), dtype=np.uint8)).shape[1]
+    return int(engine(np.zeros((1, 3, 32, 32), dtype=np.uint8)).shape[1])

@@ -15,7 +15,7 @@ from volta.features.preprocessing import check_pixels
 
 
 class Images(Protocol):
-    """What can be extracted from. Parts are sent to other processes, so they should hold little but their own images."""
+    """What can be extracted from. Parts go to other processes, so they should hold little but their own images."""
 
     def __len__(self) -> int: ...
 

@@ -58,7 +58,7 @@ def resize_matrix(n_in: int, n_out: int) -> NDArray[np.float32]:
     centres = (np.arange(n_out) + 0.5) * scale
     distances = np.abs(np.arange(n_in) + 0.5 - centres[:, None]) / max(1.0, scale)
     weights = np.maximum(0.0, 1.0 - distances)
-    matrix = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    matrix: NDArray[np.float32] = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
     matrix.flags.writeable = False
     return matrix
 

