@@ -96,7 +96,7 @@ def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> Non
     difference = float(np.abs(got - expected).max()) if got.shape == expected.shape else np.inf
     if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
         raise ExportError(
-            f"the ONNX graph differs from the network by {difference:.3g}, so {backbone.name} cannot be exported to ONNX"
+            f"{backbone.name} cannot be exported to ONNX (the graph differs from the network by {difference:.3g})"
         )
 
 
