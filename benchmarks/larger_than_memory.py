@@ -27,6 +27,7 @@ import numpy as np
 N_FEATURES = 512
 N_CLASSES = 1000
 N_HELD_OUT = 10_000
+NOISE = 5.0
 CHUNK_ROWS = 50_000
 PEAK_LIMIT_GIB = 3.0
 LINEAR_LIMIT = 1.3
@@ -77,7 +78,7 @@ def _write_rows(folder: Path, n_rows: int) -> None:
         for start in range(0, size, CHUNK_ROWS):
             part = labels[start : start + CHUNK_ROWS]
             noise = random.standard_normal((len(part), N_FEATURES), dtype=np.float32)
-            inputs[start : start + len(part)] = centres[part] + 1.5 * noise
+            inputs[start : start + len(part)] = centres[part] + NOISE * noise
         inputs.flush()
         del inputs
 
