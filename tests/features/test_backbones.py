@@ -45,9 +45,7 @@ def test_efficientnet_lite0_loads_offline() -> None:
 
 def test_hugging_face_without_transformers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(
-        MissingDataError, match=r"hf:facebook/dinov2-small needs transformers.*pip install"
-    ):
+    with pytest.raises(MissingDataError, match=r"hf:facebook/dinov2-small needs transformers.*pip install"):
         load_backbone("hf:facebook/dinov2-small")
 
 

@@ -54,7 +54,8 @@ def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path) -> Path:
 
 
 def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
-    module = copy.deepcopy(pipeline).cpu().eval()
+    network = backbone.network if backbone.fast is None else backbone.fast()
+    module = Pipeline(copy.deepcopy(network), backbone.preprocessing).cpu().eval()
     height, width = 32, 40
     rows, columns = (torch.tensor(matrix) for matrix in backbone.preprocessing.matrices(height, width))
     pixels = torch.zeros((2, 3, height, width), dtype=torch.uint8)

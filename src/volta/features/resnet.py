@@ -9,7 +9,7 @@ WIDTH = 512
 HEAD = "fc."
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Two 3×3 convolutions and a shortcut: relu(f(x) + x), the shortcut projected where the shape changes."""
 
     def __init__(self, n_in: int, n_out: int, stride: int) -> None:
@@ -18,11 +18,12 @@ class _Block(nn.Module):
         self.bn1 = nn.BatchNorm2d(n_out)
         self.conv2 = nn.Conv2d(n_out, n_out, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(n_out)
-        self.downsample: nn.Module | None = None
+        self.downsample: nn.Sequential | None = None
         if stride != 1 or n_in != n_out:
             self.downsample = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
 
     def forward(self, maps: Tensor) -> Tensor:
+        """Return the block's maps."""
         inner = functional.relu(self.bn1(self.conv1(maps)))
         shortcut = maps if self.downsample is None else self.downsample(maps)
         return functional.relu(self.bn2(self.conv2(inner)) + shortcut)
@@ -35,10 +36,10 @@ class ResNet18(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = nn.Sequential(_Block(64, 64, 1), _Block(64, 64, 1))
-        self.layer2 = nn.Sequential(_Block(64, 128, 2), _Block(128, 128, 1))
-        self.layer3 = nn.Sequential(_Block(128, 256, 2), _Block(256, 256, 1))
-        self.layer4 = nn.Sequential(_Block(256, WIDTH, 2), _Block(WIDTH, WIDTH, 1))
+        self.layer1 = nn.Sequential(Block(64, 64, 1), Block(64, 64, 1))
+        self.layer2 = nn.Sequential(Block(64, 128, 2), Block(128, 128, 1))
+        self.layer3 = nn.Sequential(Block(128, 256, 2), Block(256, 256, 1))
+        self.layer4 = nn.Sequential(Block(256, WIDTH, 2), Block(WIDTH, WIDTH, 1))
 
     def forward(self, images: Tensor) -> Tensor:
         """Return one feature row an image."""
