@@ -1,4 +1,4 @@
-"""Train VOLTA for one epoch on memory-mapped float16 rows that need not fit in memory; print time a row and peak memory.
+"""Train VOLTA for one epoch on memory-mapped float16 rows that need not fit in memory; print time and peak memory.
 
     python benchmarks/larger_than_memory.py                          # 2,000,000 × 512 rows, K = 1000, beside 200,000
     python benchmarks/larger_than_memory.py --rows 200000 --small 20000
@@ -23,6 +23,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
+
+from volta.core.types import FitData, Split
+from volta.methods.volta import Volta
+from volta.networks.recipe import Budget
+from volta.networks.trainer import Trainer
 
 N_FEATURES = 512
 N_CLASSES = 1000
@@ -91,13 +97,6 @@ def _run_child(folder: Path, threads: int) -> dict[str, float]:
 
 
 def _child(folder: Path, threads: int) -> None:
-    import torch
-
-    from volta.core.types import FitData, Split
-    from volta.methods.volta import Volta
-    from volta.networks.recipe import Budget
-    from volta.networks.trainer import Trainer
-
     torch.set_num_threads(threads)
 
     def split(name: str) -> Split:
@@ -147,7 +146,7 @@ class _Memory:
 
 
 def _bytes(field: str) -> int:
-    return int(field.split()[0]) * 1024
+    return int(field.split(maxsplit=1)[0]) * 1024
 
 
 def _print_result(result: dict[str, float]) -> None:

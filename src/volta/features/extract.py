@@ -20,7 +20,7 @@ from volta.features.images import Images, PixelArray
 from volta.features.store import FeatureSet, FeatureStore, ShardWriter, feature_key
 
 SHARD_ROWS = 2048
-BATCH_ROWS = 32
+BATCH_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
