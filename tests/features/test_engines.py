@@ -86,6 +86,9 @@ def test_any_onnx_file(tmp_path: Path, pixels: np.ndarray, batch: int | None) ->
     np.testing.assert_allclose(engine(pixels), expected, atol=1e-5)
     with pytest.raises(InputError, match="is an ONNX file; pass auto or onnx"):
         make_engine(backbone, runtime="torch")
+    (tmp_path / "mine.onnx").write_bytes(b"replaced")
+    with pytest.raises(InputError, match="cannot be run by ONNX Runtime"):
+        engine(pixels)
 
 
 @needs_onnx

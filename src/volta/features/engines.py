@@ -191,9 +191,13 @@ def onnx_input_size(path: Path) -> tuple[int, int] | None:
     return (height, width) if isinstance(height, int) and isinstance(width, int) else None
 
 
-@lru_cache(maxsize=4)
 def _session(path: Path, threads: int | None) -> Any:
     """Return a session; kept per process, so that shards of one extraction share it."""
+    return _session_of(path, path.stat().st_mtime_ns, threads)
+
+
+@lru_cache(maxsize=4)
+def _session_of(path: Path, changed: int, threads: int | None) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
