@@ -1,0 +1,138 @@
+"""Rate of feature extraction: the graph ONNX Runtime gets here against eager PyTorch, in one run, on the same images.
+
+    python benchmarks/extraction.py                                  # resnet18 at 224×224, random weights
+    python benchmarks/extraction.py --backbone efficientnet-lite0 --threads 1 --weights FILE
+
+Both start from uint8 32×32 images and end with feature rows: scaling, resizing, normalising and the network are timed.
+Eager PyTorch is written as one would: ``interpolate``, subtract, divide, ``network(images)`` under inference mode. It
+is timed at several batch sizes and its best is taken, so that the ratio does not rest on a batch that suits it badly.
+The ways take turns for ``--repeats`` rounds and the fastest round of each counts, in wall time and in processor time:
+on a machine that others use, only the latter compares them fairly. Weights do not change the rate: random ones will do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from volta.features import BACKBONES, TorchBackbone, load_backbone, make_engine
+from volta.features.export import exported
+from volta.features.preprocessing import Pipeline, Preprocessing
+from volta.features.weights import hash_weights
+
+EAGER_BATCHES = (8, 32, 128)
+ENGINE_BATCH = 16
+TARGET = 2.0
+Run = Callable[[np.ndarray], np.ndarray]
+
+
+def main() -> None:
+    arguments = _parse()
+    torch.set_num_threads(arguments.threads)
+    backbone = _backbone(arguments.backbone, arguments.weights)
+    images = np.random.default_rng(0).integers(0, 256, (arguments.images, 3, 32, 32), dtype=np.uint8)
+    with tempfile.TemporaryDirectory() as cache:
+        started = time.perf_counter()
+        engine = make_engine(backbone, runtime="onnx", threads=arguments.threads, cache=Path(cache))
+        print(f"{backbone.name}: exported to ONNX and checked in {time.perf_counter() - started:.1f} s (done once)")
+        plain_backbone = replace(backbone, fast=None, name=f"{backbone.name}-plain")
+        plain = replace(engine, path=_plain_graph(plain_backbone, Path(cache)))  # type: ignore[type-var]
+        ways: dict[str, tuple[Run, int]] = {
+            f"eager PyTorch, batch {batch}": (_eager(backbone), batch) for batch in EAGER_BATCHES
+        }
+        ways["ONNX Runtime, network as it is"] = (plain, ENGINE_BATCH)
+        ways["ONNX Runtime, as extraction uses it"] = (engine, ENGINE_BATCH)
+        rates = _measure(ways, images, arguments.repeats)
+        difference = np.abs(engine(images[:8]) - _eager(backbone)(images[:8])).max()
+    _print(rates, arguments, float(difference))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", default="resnet18", choices=list(BACKBONES))
+    parser.add_argument("--weights", type=Path, default=None, help="weights file; random weights unless given")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--images", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=3)
+    return parser.parse_args()
+
+
+def _backbone(name: str, weights: Path | None) -> TorchBackbone:
+    if weights is not None:
+        backbone = load_backbone(name, weights=weights)
+        if not isinstance(backbone, TorchBackbone):
+            raise SystemExit(f"{name} is no network of this package")
+        return backbone
+    known = BACKBONES[name]
+    torch.manual_seed(0)
+    network = known.build().eval()
+    fast = None if known.rewrite is None else (lambda: known.rewrite(network, known.preprocessing.size))
+    return TorchBackbone(name, network, hash_weights(network), known.preprocessing, fast)
+
+
+def _plain_graph(backbone: TorchBackbone, cache: Path) -> Path:
+    return exported(Pipeline(backbone.network, backbone.preprocessing).eval(), backbone, cache / "plain")
+
+
+def _eager(backbone: TorchBackbone) -> Run:
+    preprocessing: Preprocessing = backbone.preprocessing
+    mean = torch.tensor(preprocessing.mean).view(3, 1, 1)
+    std = torch.tensor(preprocessing.std).view(3, 1, 1)
+
+    @torch.inference_mode()
+    def run(pixels: np.ndarray) -> np.ndarray:
+        images = torch.from_numpy(pixels).float() / 255.0
+        images = nn.functional.interpolate(images, preprocessing.size, mode="bilinear", align_corners=False)
+        features: np.ndarray = backbone.network((images - mean) / std).numpy()
+        return features
+
+    return run
+
+
+def _measure(ways: dict[str, tuple[Run, int]], images: np.ndarray, repeats: int) -> dict[str, tuple[float, float]]:
+    """Return images a second by wall time and by processor time, for the fastest of ``repeats`` rounds of each way."""
+    best = dict.fromkeys(ways, (np.inf, np.inf))
+    for run, batch in ways.values():
+        run(images[:batch])
+    for _ in range(repeats):
+        for name, (run, batch) in ways.items():
+            wall, processor = time.perf_counter(), time.process_time()
+            for start in range(0, len(images), batch):
+                run(images[start : start + batch])
+            spent = time.perf_counter() - wall, time.process_time() - processor
+            best[name] = min(best[name][0], spent[0]), min(best[name][1], spent[1])
+    return {name: (len(images) / wall, len(images) / processor) for name, (wall, processor) in best.items()}
+
+
+def _print(rates: dict[str, tuple[float, float]], arguments: argparse.Namespace, difference: float) -> None:
+    print(
+        f"{arguments.images} images 32×32 → 224×224, {arguments.threads} threads, fastest of {arguments.repeats} "
+        f"rounds, {platform.machine()}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}"
+    )
+    eager = [rate for name, rate in rates.items() if name.startswith("eager")]
+    reference = max(wall for wall, _ in eager), max(processor for _, processor in eager)
+    for name, (wall, processor) in rates.items():
+        print(
+            f"  {name:36s} {wall:7.1f} images/s ({wall / reference[0]:.2f}×)   "
+            f"{processor:7.1f} images/s of processor time ({processor / reference[1]:.2f}×)"
+        )
+    engine = rates["ONNX Runtime, as extraction uses it"]
+    print(f"largest difference from eager PyTorch: {difference:.2g}")
+    print(
+        f"over eager PyTorch at its best batch: {engine[0] / reference[0]:.2f}× in wall time, "
+        f"{engine[1] / reference[1]:.2f}× in processor time (target {TARGET}×)"
+    )
+
+
+if __name__ == "__main__":
+    main()

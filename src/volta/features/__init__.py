@@ -1,0 +1,42 @@
+"""Frozen backbones: from images to feature arrays that are computed once and kept on disk."""
+
+from volta.features.backbones import (
+    BACKBONES,
+    Backbone,
+    KnownBackbone,
+    OnnxBackbone,
+    TorchBackbone,
+    load_backbone,
+    module_backbone,
+)
+from volta.features.engines import Engine, EngineWarning, make_engine
+from volta.features.export import ExportError
+from volta.features.extract import Progress, Shard, ShardJob, extract, extract_sets, extract_shard
+from volta.features.images import Images, PixelArray
+from volta.features.preprocessing import Preprocessing
+from volta.features.store import FeatureSet, FeatureStore
+
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "Engine",
+    "EngineWarning",
+    "ExportError",
+    "FeatureSet",
+    "FeatureStore",
+    "Images",
+    "KnownBackbone",
+    "OnnxBackbone",
+    "PixelArray",
+    "Preprocessing",
+    "Progress",
+    "Shard",
+    "ShardJob",
+    "TorchBackbone",
+    "extract",
+    "extract_sets",
+    "extract_shard",
+    "load_backbone",
+    "make_engine",
+    "module_backbone",
+]

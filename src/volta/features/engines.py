@@ -1,0 +1,238 @@
+"""Engines: what runs a backbone on uint8 images. ONNX Runtime on the CPU where it is installed, else PyTorch."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from volta.core.errors import InputError, MissingDataError
+from volta.core.types import Array
+from volta.data.options import cache_folder
+from volta.features.backbones import Backbone, OnnxBackbone, TorchBackbone
+from volta.features.export import ExportError, exported
+from volta.features.preprocessing import Pipeline, Preprocessing, as_rows, check_pixels, prepare
+
+Runtime = Literal["auto", "onnx", "torch"]
+Features = NDArray[np.float32]
+
+
+class EngineWarning(UserWarning):
+    """Extraction runs another, slower way than it could."""
+
+
+class Engine(Protocol):
+    """A picklable function from (n, 3, h, w) uint8 images to (n, d) float32 features."""
+
+    @property
+    def title(self) -> str:
+        """What runs, for a log."""
+
+    def __call__(self, pixels: Array) -> Features:
+        """Return one feature row an image."""
+
+
+@dataclass(frozen=True, eq=False)
+class TorchEngine:
+    """Eager PyTorch on ``device``, with ``threads`` threads on the CPU (None: as torch is set)."""
+
+    pipeline: Pipeline
+    preprocessing: Preprocessing
+    device: torch.device
+    threads: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What runs, for a log."""
+        return f"PyTorch {torch.__version__} on {self.device.type}"
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Array) -> Features:
+        """Return one feature row an image."""
+        matrices = self.preprocessing.matrices(*check_pixels(pixels).shape[2:])
+        inputs = [torch.tensor(array, device=self.device) for array in (pixels, *matrices)]
+        with _torch_threads(self.threads):
+            features: Features = self.pipeline.to(self.device)(*inputs).float().cpu().numpy()
+        return features
+
+
+@dataclass(frozen=True)
+class GraphEngine:
+    """ONNX Runtime on a graph that this package exported: resizing and normalisation are inside it."""
+
+    path: Path
+    preprocessing: Preprocessing
+    threads: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What runs, for a log."""
+        return _runtime_title()
+
+    def __call__(self, pixels: Array) -> Features:
+        """Return one feature row an image."""
+        rows, columns = self.preprocessing.matrices(*check_pixels(pixels).shape[2:])
+        feeds = {"pixels": np.ascontiguousarray(pixels), "rows": rows, "columns": columns}
+        features: Features = _session(self.path, self.threads).run(None, feeds)[0]
+        return features
+
+
+@dataclass(frozen=True)
+class OnnxEngine:
+    """ONNX Runtime on a user's file, which gets images already resized and normalised."""
+
+    path: Path
+    preprocessing: Preprocessing
+    threads: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What runs, for a log."""
+        return _runtime_title()
+
+    def __call__(self, pixels: Array) -> Features:
+        """Return one feature row an image."""
+        session = _session(self.path, self.threads)
+        entry = session.get_inputs()[0]
+        images = prepare(check_pixels(pixels), self.preprocessing)
+        fixed = entry.shape[0] if isinstance(entry.shape[0], int) else None
+        step = fixed or len(images)
+        pieces = []
+        for start in range(0, len(images), step):
+            piece = images[start : start + step]
+            n_rows = len(piece)
+            if fixed and n_rows < fixed:
+                piece = np.concatenate([piece, np.repeat(piece[-1:], fixed - n_rows, axis=0)])
+            output = torch.from_numpy(session.run(None, {entry.name: piece})[0])
+            pieces.append(as_rows(output).float().numpy()[:n_rows])
+        return np.concatenate(pieces)
+
+
+def make_engine(
+    backbone: Backbone,
+    *,
+    runtime: Runtime = "auto",
+    device: torch.device | None = None,
+    threads: int | None = None,
+    cache: Path | None = None,
+) -> Engine:
+    """Return what runs ``backbone``.
+
+    Parameters
+    ----------
+    runtime
+        ``onnx``: ONNX Runtime, exporting the network once to ``cache``/onnx. ``torch``: eager PyTorch. ``auto``: ONNX
+        Runtime on the CPU where it is installed and the network can be exported, else PyTorch. Their features agree to
+        1e-4.
+    device
+        Where PyTorch runs; anything but the CPU rules out ONNX Runtime.
+    threads
+        Threads on the CPU; None leaves the libraries' own choice.
+    """
+    device = device or torch.device("cpu")
+    if runtime not in ("auto", "onnx", "torch"):
+        raise InputError(f"runtime is {runtime!r}; pass auto, onnx or torch")
+    if isinstance(backbone, OnnxBackbone):
+        if runtime == "torch":
+            raise InputError(f"runtime is 'torch' but {backbone.name} is an ONNX file; pass auto or onnx")
+        _need_onnxruntime(f"backbone {backbone.name}")
+        return OnnxEngine(backbone.path, backbone.preprocessing, threads)
+    pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
+    eager = TorchEngine(pipeline, backbone.preprocessing, device, threads)
+    if runtime == "torch":
+        return eager
+    if device.type != "cpu":
+        if runtime == "onnx":
+            raise InputError(f"runtime is 'onnx' but device is {device.type}; ONNX Runtime is used on the CPU only")
+        return eager
+    if runtime == "auto" and not _have("onnxruntime", "onnx", "onnxscript"):
+        return eager
+    _need_onnxruntime("runtime 'onnx'")
+    return _graph_engine(backbone, pipeline, eager, runtime, threads, cache or cache_folder())
+
+
+def _graph_engine(
+    backbone: TorchBackbone,
+    pipeline: Pipeline,
+    eager: TorchEngine,
+    runtime: Runtime,
+    threads: int | None,
+    cache: Path,
+) -> Engine:
+    try:
+        path = exported(pipeline, backbone, cache / "onnx")
+    except ExportError as error:
+        if runtime == "onnx":
+            raise
+        warnings.warn(f"{error}; extraction runs in eager PyTorch, with the same result", EngineWarning, stacklevel=3)
+        return eager
+    return GraphEngine(path, backbone.preprocessing, threads)
+
+
+def onnx_input_size(path: Path) -> tuple[int, int] | None:
+    """Return the fixed (height, width) that an ONNX file asks for, or None if it takes any."""
+    _need_onnxruntime(f"backbone {path.name}")
+    entries = _session(path, None).get_inputs()
+    if len(entries) != 1 or len(entries[0].shape) != 4 or entries[0].type != "tensor(float)":
+        found = ", ".join(f"{entry.name} {entry.type} {entry.shape}" for entry in entries)
+        raise InputError(f"{path} takes {found}; expected one float32 image input (n, 3, height, width)")
+    channels, height, width = entries[0].shape[1:]
+    if isinstance(channels, int) and channels != 3:
+        raise InputError(f"{path} takes images of shape {entries[0].shape}; expected (n, 3, height, width)")
+    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
+
+
+def _session(path: Path, threads: int | None) -> Any:
+    """Return a session; kept per process, so that shards of one extraction share it."""
+    return _session_of(path, path.stat().st_mtime_ns, threads)
+
+
+@lru_cache(maxsize=4)
+def _session_of(path: Path, changed: int, threads: int | None) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.intra_op_num_threads = threads or 0
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
+        raise InputError(f"{path} cannot be run by ONNX Runtime: {error}") from error
+
+
+def _need_onnxruntime(what: str) -> None:
+    missing = [name for name in ("onnxruntime", "onnx", "onnxscript") if not _have(name)]
+    if missing:
+        raise MissingDataError(
+            f"{what} needs {', '.join(missing)}, which is not installed: pip install 'volta-uq[onnx]'"
+        )
+
+
+def _have(*names: str) -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in names)
+
+
+def _runtime_title() -> str:
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__} on cpu"
+
+
+@contextmanager
+def _torch_threads(threads: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

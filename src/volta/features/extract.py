@@ -1,0 +1,222 @@
+"""From images to a feature set on disk: computed once per (data, backbone, weights, preprocessing), shard by shard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from volta.core.errors import InputError
+from volta.core.types import Array
+from volta.data.options import cache_folder
+from volta.features.backbones import Backbone, load_backbone
+from volta.features.engines import Engine, Features, Runtime, make_engine
+from volta.features.images import Images, PixelArray
+from volta.features.store import FeatureSet, FeatureStore, ShardWriter, feature_key
+
+SHARD_ROWS = 2048
+BATCH_ROWS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class ShardJob:
+    """A row range of an image set with all that is needed to extract it, in this process or another."""
+
+    start: int
+    images: Images
+    engine: Engine
+    batch_size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Features of rows ``start`` onwards, (rows, d) float32."""
+
+    start: int
+    features: Features
+
+
+MapShards = Callable[[Callable[[ShardJob], Shard], Iterable[ShardJob]], Iterable[Shard]]
+"""Like the built-in ``map``: applies the function to every job, here or elsewhere; gives the shards in any order."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an extraction is: ``n_resumed`` of the ``n_done`` rows were there before it began."""
+
+    n_done: int
+    n_rows: int
+    n_resumed: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Images a second of this run."""
+        return (self.n_done - self.n_resumed) / self.seconds if self.seconds > 0.0 else 0.0
+
+
+def extract_shard(job: ShardJob) -> Shard:
+    """Return the features of one job: no side effects, arguments and result can be pickled."""
+    pieces = [job.engine(batch) for batch in job.images.batches(job.batch_size)]
+    return Shard(job.start, np.concatenate(pieces))
+
+
+def extract(
+    images: Images | Array,
+    backbone: str | Path | nn.Module | Backbone,
+    *,
+    weights: Path | None = None,
+    cache: Path | None = None,
+    dtype: str = "float32",
+    runtime: Runtime = "auto",
+    device: torch.device | None = None,
+    threads: int | None = None,
+    batch_size: int = BATCH_ROWS,
+    shard_rows: int = SHARD_ROWS,
+    map_shards: MapShards = map,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> FeatureSet:
+    """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
+
+    Parameters
+    ----------
+    images
+        (n, 3, h, w) uint8 pixels, in memory or memory-mapped, or an :class:`~volta.features.images.Images`.
+    backbone, weights
+        See :func:`~volta.features.backbones.load_backbone`.
+    cache
+        Folder that holds ``features/``, ``onnx/`` and ``weights/``; None: volta's cache folder.
+    dtype
+        ``float32`` keeps what the network gives; ``float16`` halves the disk at a relative error of at most 2⁻¹¹.
+    runtime, device, threads
+        See :func:`~volta.features.engines.make_engine`. They do not change which features are meant, so they are noted
+        in the set's ``meta`` and are not part of its key.
+    shard_rows
+        Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
+    map_shards
+        The built-in ``map``, or one like it over a pool or cluster.
+    on_progress
+        Called at the start and after each shard.
+    """
+    for name, value in (("batch_size", batch_size), ("shard_rows", shard_rows)):
+        if value < 1:
+            raise InputError(f"{name} is {value}; pass a whole number of at least 1")
+    source: Images = PixelArray(images) if isinstance(images, np.ndarray) else images
+    folder = cache or cache_folder()
+    network = load_backbone(backbone, weights=weights, cache=folder)
+    parts = {
+        "data": source.content_hash,
+        "backbone": network.name,
+        "weights": network.weights,
+        "preprocessing": network.preprocessing.to_json(),
+        "dtype": dtype,
+    }
+    key = feature_key(parts)
+    store = FeatureStore(folder / "features")
+    if (found := store.get(key)) is not None:
+        return found
+    with store.lock(key):
+        if (found := store.get(key)) is not None:
+            return found
+        engine = make_engine(network, runtime=runtime, device=device, threads=threads, cache=folder)
+        writer = ShardWriter(store.folder(key), len(source), dtype)
+        started = time.perf_counter()
+        _write_missing(source, engine, writer, batch_size, shard_rows, map_shards, on_progress)
+        meta = {**parts, "engine": engine.title, "seconds": round(time.perf_counter() - started, 3)}
+        width = 0 if len(source) else _width(engine)
+        writer.finish(key, meta, width)
+    finished = store.get(key)
+    if finished is None:
+        raise InputError(f"the features written to {store.folder(key)} cannot be read back; check the disk")
+    return finished
+
+
+def extract_sets(
+    sets: Mapping[str, Images | Array],
+    backbone: str | Path | nn.Module | Backbone,
+    *,
+    on_set: Callable[[str], Callable[[Progress], None] | None] | None = None,
+    weights: Path | None = None,
+    cache: Path | None = None,
+    dtype: str = "float32",
+    runtime: Runtime = "auto",
+    device: torch.device | None = None,
+    threads: int | None = None,
+    map_shards: MapShards = map,
+) -> dict[str, FeatureSet]:
+    """Return the features of several image sets by name; the backbone is loaded once.
+
+    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. Other parameters: :func:`extract`.
+    """
+    folder = cache or cache_folder()
+    network = load_backbone(backbone, weights=weights, cache=folder)
+    return {
+        name: extract(
+            sets[name],
+            network,
+            cache=folder,
+            dtype=dtype,
+            runtime=runtime,
+            device=device,
+            threads=threads,
+            map_shards=map_shards,
+            on_progress=on_set(name) if on_set is not None else None,
+        )
+        for name in sets
+    }
+
+
+def missing_ranges(done: list[tuple[int, int]], n_rows: int, shard_rows: int) -> list[tuple[int, int]]:
+    """Return the row ranges, of at most ``shard_rows`` each, that are in none of the ``done`` ranges."""
+    ranges = []
+    position = 0
+    for start, stop in [*sorted(done), (n_rows, n_rows)]:
+        while position < start:
+            end = min(position + shard_rows, start)
+            ranges.append((position, end))
+            position = end
+        position = max(position, stop)
+    return ranges
+
+
+def _write_missing(
+    source: Images,
+    engine: Engine,
+    writer: ShardWriter,
+    batch_size: int,
+    shard_rows: int,
+    map_shards: MapShards,
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    n_rows = len(source)
+    todo = missing_ranges(writer.done(), n_rows, shard_rows)
+    n_resumed = n_done = n_rows - sum(stop - start for start, stop in todo)
+    started = time.perf_counter()
+
+    def jobs() -> Iterator[ShardJob]:
+        for start, stop in todo:
+            yield ShardJob(start, source.part(start, stop), engine, batch_size)
+
+    def tell() -> None:
+        if on_progress is not None:
+            on_progress(Progress(n_done, n_rows, n_resumed, time.perf_counter() - started))
+
+    tell()
+    for shard in map_shards(extract_shard, jobs()):
+        writer.write(shard.start, shard.features)
+        n_done += len(shard.features)
+        tell()
+    if n_done != n_rows:
+        raise InputError(
+            f"map_shards gave features of {n_done} of {n_rows} images; it must give one shard for each job"
+        )
+
+
+def _width(engine: Engine) -> int:
+    """Return d by running one black image, for a set that has no images to run."""
+    return int(engine(np.zeros((1, 3, 32, 32), dtype=np.uint8)).shape[1])

@@ -1,0 +1,115 @@
+"""From 8-bit pixels to what a backbone expects: scale to [0, 1], bilinear resize, mean and standard deviation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from volta.core.errors import InputError
+from volta.core.types import Array
+
+Channels = tuple[float, float, float]
+IMAGENET_MEAN: Channels = (0.485, 0.456, 0.406)
+IMAGENET_STD: Channels = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """x ↦ (resize(x / 255) − mean) / std, per channel, bilinear, to ``size`` = (height, width).
+
+    Enlarging is plain bilinear interpolation with half-pixel centres; shrinking averages with the triangle filter
+    widened by the scale (antialiasing), as Pillow and ``torch.nn.functional.interpolate(antialias=True)`` do. Nothing
+    is cropped and nothing is rounded back to 8 bits.
+    """
+
+    size: tuple[int, int] = (224, 224)
+    mean: Channels = IMAGENET_MEAN
+    std: Channels = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        if min(self.size) < 1:
+            raise InputError(f"size is {self.size}; pass (height, width) of at least 1")
+        if min(self.std) <= 0.0:
+            raise InputError(f"std is {self.std}; pass three positive numbers")
+
+    def matrices(self, height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return R (size_h, height) and C (width, size_w) so that R x C is the resized image."""
+        return resize_matrix(height, self.size[0]), np.ascontiguousarray(resize_matrix(width, self.size[1]).T)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON value that tells preprocessings apart."""
+        return {"size": list(self.size), "mean": list(self.mean), "std": list(self.std), "resize": "bilinear"}
+
+
+@lru_cache(maxsize=64)
+def resize_matrix(n_in: int, n_out: int) -> NDArray[np.float32]:
+    """Return the (n_out, n_in) matrix of bilinear resizing along one axis.
+
+    W_ij ∝ max(0, 1 − |j + ½ − c_i| / s), c_i = (i + ½) n_in / n_out, s = max(1, n_in / n_out); rows sum to 1.
+    """
+    scale = n_in / n_out
+    centres = (np.arange(n_out) + 0.5) * scale
+    distances = np.abs(np.arange(n_in) + 0.5 - centres[:, None]) / max(1.0, scale)
+    weights = np.maximum(0.0, 1.0 - distances)
+    matrix: NDArray[np.float32] = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    matrix.flags.writeable = False
+    return matrix
+
+
+class Pipeline(nn.Module):
+    """Preprocessing and backbone in one module: ``forward(pixels, rows, columns)`` gives (n, d) float32 features.
+
+    ``pixels`` is (n, 3, h, w) uint8; ``rows`` and ``columns`` come from :meth:`Preprocessing.matrices`, so that one
+    module, and one exported graph, serves images of any size. The rows of the resizing matrices sum to 1, so shifting
+    and scaling the small image first is the same as doing it after resizing, and cheaper.
+    """
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, network: nn.Module, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        mean = torch.tensor(preprocessing.mean, dtype=torch.float64).view(3, 1, 1)
+        std = torch.tensor(preprocessing.std, dtype=torch.float64).view(3, 1, 1)
+        self.network = network
+        self.register_buffer("scale", (1.0 / (255.0 * std)).float(), persistent=False)
+        self.register_buffer("shift", (-mean / std).float(), persistent=False)
+
+    def forward(self, pixels: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """Return one feature row an image."""
+        images = pixels.float() * self.scale + self.shift
+        outputs = self.network(torch.matmul(torch.matmul(rows, images), columns))
+        return as_rows(outputs)
+
+
+def as_rows(outputs: Tensor) -> Tensor:
+    """Return a network's outputs as (n, d): feature maps are averaged over their positions."""
+    if not isinstance(outputs, Tensor) or outputs.ndim not in (2, 4):
+        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise InputError(f"the backbone gives {shape}; expected a tensor (n, d) or feature maps (n, d, h, w)")
+    return outputs.mean(dim=(2, 3)) if outputs.ndim == 4 else outputs
+
+
+def prepare(pixels: Array, preprocessing: Preprocessing) -> NDArray[np.float32]:
+    """Return what a network sees of uint8 ``pixels``, (n, 3, size_h, size_w) float32; for graphs that start there."""
+    rows, columns = preprocessing.matrices(pixels.shape[2], pixels.shape[3])
+    mean = np.array(preprocessing.mean).reshape(3, 1, 1)
+    std = np.array(preprocessing.std).reshape(3, 1, 1)
+    images = pixels * (1.0 / (255.0 * std)).astype(np.float32) + (-mean / std).astype(np.float32)
+    return np.asarray(rows @ images @ columns, dtype=np.float32)
+
+
+def check_pixels(pixels: Array) -> Array:
+    """Return ``pixels`` if they are (n, 3, h, w) uint8, or say what is wrong."""
+    if pixels.ndim != 4 or pixels.shape[1] != 3 or pixels.dtype != np.uint8 or math.prod(pixels.shape[2:]) == 0:
+        raise InputError(
+            f"pixels is {pixels.dtype} of shape {pixels.shape}; pass uint8 images of shape (n, 3, height, width)"
+        )
+    return pixels

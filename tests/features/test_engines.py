@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import importlib.util
+import logging
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.features.conftest import tiny_network
+from volta.core.errors import InputError, MissingDataError
+from volta.features import EngineWarning, ExportError, Preprocessing, TorchBackbone, load_backbone, make_engine
+from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
+from volta.features.preprocessing import prepare
+
+needs_onnx = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "onnxscript")),
+    reason="needs volta-uq[onnx]",
+)
+
+
+def eager_features(network: nn.Module, pixels: np.ndarray, preprocessing: Preprocessing) -> np.ndarray:
+    with torch.inference_mode():
+        return network.eval()(torch.from_numpy(prepare(pixels, preprocessing))).numpy()
+
+
+@needs_onnx
+def test_onnx_runtime_and_torch_agree(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
+    graph = make_engine(tiny, runtime="onnx", cache=tmp_path, threads=1)
+    eager = make_engine(tiny, runtime="torch", threads=1)
+    expected = eager_features(tiny.network, pixels, tiny.preprocessing)
+    np.testing.assert_allclose(graph(pixels), expected, atol=1e-5)
+    np.testing.assert_allclose(eager(pixels), expected, atol=1e-5)
+    assert "ONNX Runtime" in graph.title
+    assert "PyTorch" in eager.title
+
+
+@needs_onnx
+def test_one_graph_serves_any_size_and_is_exported_once(
+    tiny: TorchBackbone, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = make_engine(tiny, cache=tmp_path)
+    assert isinstance(engine, GraphEngine)
+    for shape in ((1, 3, 8, 30), (7, 3, 60, 9), (2, 3, 1, 1)):
+        pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+        np.testing.assert_allclose(engine(pixels), eager_features(tiny.network, pixels, tiny.preprocessing), atol=1e-5)
+    before = engine.path.stat().st_mtime_ns
+    again = make_engine(tiny, cache=tmp_path)
+    assert again == engine
+    assert engine.path.stat().st_mtime_ns == before
+    assert [path.suffix for path in sorted((tmp_path / "onnx").iterdir())] == [".lock", ".onnx"]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@needs_onnx
+@pytest.mark.parametrize("runtime", ["onnx", "torch"])
+def test_engines_can_be_sent_to_other_processes(
+    tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path, runtime: str
+) -> None:
+    engine = make_engine(tiny, runtime=runtime, cache=tmp_path)
+    copy = pickle.loads(pickle.dumps(engine))
+    np.testing.assert_array_equal(copy(pixels), engine(pixels))
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+@pytest.mark.parametrize("batch", [None, 4])
+def test_any_onnx_file(tmp_path: Path, pixels: np.ndarray, batch: int | None) -> None:
+    network = nn.Sequential(nn.Conv2d(3, 5, 3, padding=1), nn.ReLU()).eval()
+    program = torch.onnx.export(
+        network,
+        (torch.zeros(batch or 2, 3, 16, 18),),
+        dynamo=True,
+        verbose=False,
+        dynamic_shapes=None if batch else ({0: torch.export.Dim("n")},),
+    )
+    program.save(str(tmp_path / "mine.onnx"))
+    backbone = load_backbone(tmp_path / "mine.onnx")
+    assert backbone.preprocessing == Preprocessing(size=(16, 18))
+    engine = make_engine(backbone)
+    assert isinstance(engine, OnnxEngine)
+    expected = eager_features(network, pixels, backbone.preprocessing).mean(axis=(2, 3))
+    np.testing.assert_allclose(engine(pixels), expected, atol=1e-5)
+    with pytest.raises(InputError, match="is an ONNX file; pass auto or onnx"):
+        make_engine(backbone, runtime="torch")
+    (tmp_path / "mine.onnx").write_bytes(b"replaced")
+    with pytest.raises(InputError, match="cannot be run by ONNX Runtime"):
+        engine(pixels)
+
+
+@needs_onnx
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+def test_an_onnx_file_that_takes_no_images_is_refused(tmp_path: Path) -> None:
+    program = torch.onnx.export(nn.Linear(4, 2).eval(), (torch.zeros(1, 4),), dynamo=True, verbose=False)
+    program.save(str(tmp_path / "rows.onnx"))
+    with pytest.raises(InputError, match="expected one float32 image input"):
+        load_backbone(tmp_path / "rows.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot be run by ONNX Runtime"):
+        load_backbone(tmp_path / "bad.onnx")
+
+
+class _Unexportable(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        rows = images.mean(dim=2)
+        return torch.linalg.eigvals(rows @ rows.transpose(1, 2)).real
+
+
+class _TracedWrongly(nn.Module):
+    """Behaves differently while it is being exported, as a network with a baked-in branch would."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        rows = images.mean(dim=(2, 3))
+        return rows + 1.0 if torch.compiler.is_exporting() else rows
+
+
+@needs_onnx
+def test_a_network_that_cannot_be_exported_runs_in_torch(pixels: np.ndarray, tmp_path: Path) -> None:
+    backbone = load_backbone(_Unexportable())
+    with pytest.warns(EngineWarning, match="cannot be exported to ONNX .* runs in eager PyTorch"):
+        engine = make_engine(backbone, cache=tmp_path)
+    assert isinstance(engine, TorchEngine)
+    assert engine(pixels).shape == (50, 3)
+    with pytest.raises(ExportError, match="_Unexportable cannot be exported"):
+        make_engine(backbone, runtime="onnx", cache=tmp_path)
+    assert not list((tmp_path / "onnx").glob("*.onnx"))
+
+
+@needs_onnx
+def test_a_graph_that_computes_something_else_is_not_used(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="graph differs from the network by"):
+        make_engine(load_backbone(_TracedWrongly()), runtime="onnx", cache=tmp_path)
+    assert not list((tmp_path / "onnx").glob("*.onnx"))
+
+
+def test_without_onnx_runtime_torch_does_the_work(
+    tiny: TorchBackbone, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "onnx" in name else find_spec(name))
+    assert isinstance(make_engine(tiny, cache=tmp_path), TorchEngine)
+    with pytest.raises(MissingDataError, match=r"needs onnxruntime, onnx, onnxscript.*volta-uq\[onnx\]"):
+        make_engine(tiny, runtime="onnx", cache=tmp_path)
+    (tmp_path / "a.onnx").touch()
+    with pytest.raises(MissingDataError, match="needs onnxruntime"):
+        load_backbone(tmp_path / "a.onnx")
+
+
+def test_contradicting_arguments_are_refused(tiny: TorchBackbone) -> None:
+    with pytest.raises(InputError, match="runtime is 'tf'"):
+        make_engine(tiny, runtime="tf")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="used on the CPU only"):
+        make_engine(tiny, runtime="onnx", device=torch.device("meta"))
+    assert isinstance(make_engine(tiny, device=torch.device("meta")), TorchEngine)
+
+
+def test_threads_are_put_back(tiny: TorchBackbone, pixels: np.ndarray) -> None:
+    before = torch.get_num_threads()
+    make_engine(tiny, runtime="torch", threads=2)(pixels)
+    assert torch.get_num_threads() == before
+
+
+def test_tiny_network_is_what_the_fixture_says() -> None:
+    assert tiny_network()(torch.zeros(1, 3, 8, 8)).shape == (1, 6)
