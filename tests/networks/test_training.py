@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from tests.conftest import blobs
 from volta.core.errors import InputError
 from volta.core.types import Split
+from volta.networks import rows as rows_module
 from volta.networks.bodies import Encoder, Mlp
 from volta.networks.heads import Linear, Prototypes
 from volta.networks.objectives import (
@@ -23,7 +25,7 @@ from volta.networks.objectives import (
 )
 from volta.networks.protocols import PAPER_RECIPE, TABULAR_RECIPE, baseline_setup, volta_setup
 from volta.networks.recipe import Budget, Recipe
-from volta.networks.rows import Rows
+from volta.networks.rows import Rows, epoch_order
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer, pick_device
 from volta.networks.training import TrainingError, train
@@ -260,18 +262,59 @@ def test_networks_need_rows_to_train_and_to_stop_on():
         Trainer(seed=1).network(replace(data, val=empty))
 
 
-def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path):
+@pytest.mark.parametrize("n_in_memory", [1 << 28, 8])
+def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path, monkeypatch, n_in_memory):
+    monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", n_in_memory)
     array = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float16)
     np.save(tmp_path / "a.npy", array)
-    index = np.array([3, 1, 7])
-    for rows in (Rows(array, CPU), Rows(np.load(tmp_path / "a.npy", mmap_mode="r"), CPU)):
-        assert len(rows) == 10
-        assert rows.gather(index).dtype == torch.float32
-        assert np.array_equal(rows.gather(index).numpy(), array[index].astype(np.float32))
-        walked = torch.cat(list(rows.batches(4)))
-        assert np.array_equal(walked.numpy(), array.astype(np.float32))
+    order = np.array([3, 1, 7, 4, 2])
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    for source, whole in ((array, array), (mapped, array), (mapped[2:], array[2:]), (mapped[::-1], array[::-1])):
+        rows = Rows(source, CPU)
+        assert len(rows) == len(whole)
+        walked = list(rows.walk(order, 2))
+        assert np.array_equal(np.concatenate([index for index, _ in walked]), order)
+        got = torch.cat([batch for _, batch in walked])
+        assert got.dtype == torch.float32
+        assert np.array_equal(got.numpy(), whole[order].astype(np.float32))
+        assert np.array_equal(torch.cat(list(rows.batches(4))).numpy(), whole.astype(np.float32))
     pixels = Rows(np.array([[[[0, 255]]]], dtype=np.uint8), CPU)
-    assert pixels.gather(np.array([0])).flatten().tolist() == [0.0, 1.0]
+    assert next(pixels.batches(1)).flatten().tolist() == [0.0, 1.0]
+
+
+def test_a_file_cut_short_while_training_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", 8)
+    np.save(tmp_path / "a.npy", np.zeros((10, 3), dtype=np.float32))
+    rows = Rows(np.load(tmp_path / "a.npy", mmap_mode="r"), CPU)
+    os.truncate(tmp_path / "a.npy", 160)
+    with pytest.raises(OSError, match="ended before row 9"):
+        list(rows.walk(np.arange(10), 4))
+
+
+def test_large_sets_are_shuffled_in_blocks_within_windows(monkeypatch):
+    random = np.random.default_rng(0)
+    small = epoch_order(1000, 1000, 32, np.random.default_rng(0))
+    assert np.array_equal(small, random.permutation(1000))
+    monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", 8)
+    order = epoch_order(10_005, 10_005 * 4, 8, np.random.default_rng(0))
+    assert np.array_equal(np.sort(order), np.arange(10_005))
+    window = order[:512]
+    blocks, sizes = np.unique(window // 16, return_counts=True)
+    assert len(blocks) in (32, 33, 34)
+    assert np.median(sizes) == 16
+    assert np.ptp(blocks) > 400
+    assert np.mean(np.abs(np.diff(window)) == 1) < 0.05
+
+
+def test_a_memory_map_trains_as_its_array_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", 8)
+    data, test = blobs()
+    np.save(tmp_path / "a.npy", data.train.inputs)
+    mapped = replace(data, train=Split(np.load(tmp_path / "a.npy", mmap_mode="r"), data.train.labels))
+    first, second = (
+        Trainer(seed=1, budget=Budget(max_epochs=2)).network(part).outputs(test.inputs) for part in (data, mapped)
+    )
+    assert np.array_equal(first.logits, second.logits)
 
 
 def test_devices_are_named_or_refused():

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.errors import InputError
+from volta.core.mapped import row_chunks
 
 Floats = NDArray[np.floating[Any]]
 
@@ -151,8 +152,8 @@ def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
     if array.dtype.kind != "f":
         return array
     step = max(1, CHUNK_ELEMENTS * array.shape[0] // array.size)
-    for start in range(0, array.shape[0], step):
-        finite = np.isfinite(array[start : start + step])
+    for start, chunk in zip(range(0, len(array), step), row_chunks(array, step), strict=True):
+        finite = np.isfinite(chunk)
         if not finite.all():
             row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
             value = array[start + row][~finite[row]].flat[0]
@@ -189,7 +190,8 @@ def check_count(value: int, name: str) -> int:
 
 def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        # asarray would strip a memory map of its type, and with it of the care it is read with.
+        array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name} is not a rectangular array; pass rows of equal length") from error
     if array.dtype.kind not in "iuf":

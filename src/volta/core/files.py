@@ -13,6 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from volta.core.mapped import row_chunks
+
 _CHUNK_BYTES = 1 << 22
 
 
@@ -77,8 +79,8 @@ def hash_array(array: np.ndarray) -> str:
     """Return the SHA-256 of an array's dtype, shape and values, read in pieces so that memory maps stay on disk."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     rows_per_chunk = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
-    for start in range(0, len(array), rows_per_chunk):
-        digest.update(np.ascontiguousarray(array[start : start + rows_per_chunk]).data)
+    for chunk in row_chunks(array, rows_per_chunk):
+        digest.update(np.ascontiguousarray(chunk).data)
     return digest.hexdigest()
 
 

@@ -17,7 +17,7 @@ from volta.core.types import FitData
 from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
 from volta.networks.recipe import Recipe
-from volta.networks.rows import Rows
+from volta.networks.rows import Rows, epoch_order
 from volta.networks.spec import Classifier
 
 EVAL_BATCH = 4096
@@ -83,10 +83,9 @@ def train(
     val_loss = math.inf
     for epoch in range(1, recipe.max_epochs + 1):
         classifier.train()
-        order = random.permutation(len(data.train))
-        for start in range(0, len(order), recipe.batch_size):
-            index = order[start : start + recipe.batch_size]
-            value = loss(classifier, inputs.gather(index), labels[torch.from_numpy(index)])
+        order = epoch_order(len(data.train), data.train.inputs.size, recipe.batch_size, random)
+        for index, rows in inputs.walk(order, recipe.batch_size):
+            value = loss(classifier, rows, labels[torch.from_numpy(index)])
             value.backward()
             optimiser.step()
             classifier.after_step()
