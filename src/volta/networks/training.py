@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from volta.core.errors import VoltaError
 from volta.core.seeding import derive_seed, rng
 from volta.core.types import FitData
+from volta.networks.augment import flip_and_crop
 from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
 from volta.networks.recipe import Recipe
@@ -84,7 +85,8 @@ def train(
     for epoch in range(1, recipe.max_epochs + 1):
         classifier.train()
         order = epoch_order(len(data.train), data.train.inputs.size, recipe.batch_size, random)
-        for index, rows in inputs.walk(order, recipe.batch_size):
+        for index, gathered in inputs.walk(order, recipe.batch_size):
+            rows = flip_and_crop(gathered, random) if data.augment else gathered
             value = loss(classifier, rows, labels[torch.from_numpy(index)])
             value.backward()
             optimiser.step()
