@@ -13,6 +13,8 @@ from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import InputKind, Task
 from volta.data import LoadOptions, TaskSource, find_task
 from volta.data.splits import stratified_take
+from volta.features.extract import MapShards
+from volta.features.tasks import Extraction, OnSet, load_task
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
 from volta.networks.protocols import PROTOCOLS
@@ -33,6 +35,7 @@ class RunConfig:
     device: str = "cpu"
     threads: int = 1
     options: LoadOptions = field(default_factory=LoadOptions)
+    extraction: Extraction = field(default_factory=Extraction)
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods", "protocols", "seeds"):
@@ -67,6 +70,7 @@ class RunConfig:
             "seeds": list(self.seeds),
             "severities": list(self.options.severities),
             "shifts": self.options.shifts,
+            "backbone": self.extraction.backbone,
             **self.fixed,
         }
 
@@ -74,17 +78,21 @@ class RunConfig:
 class TaskShelf:
     """Tasks loaded once per kind of input, within the budget's number of training rows."""
 
-    def __init__(self, budget: Budget, options: LoadOptions) -> None:
-        self._budget = budget
-        self._options = options
+    def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards = map) -> None:
+        self._config = config
+        self._on_set = on_set
+        self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
 
     def task_for(self, task: str, protocol: str, method: str) -> Task:
         """Return the task with the inputs that ``method`` works on under ``protocol``."""
-        source = find_task(task, self._options.root)
-        kind = input_kind(source, protocol, method)
+        config = self._config
+        kind = input_kind(find_task(task, config.options.root), protocol, method)
         if (task, kind) not in self._loaded:
-            self._loaded[task, kind] = limit_train(source.load(kind, self._options), self._budget.limit_train)
+            whole = load_task(
+                task, kind, config.options, config.extraction, on_set=self._on_set, map_shards=self._map_shards
+            )
+            self._loaded[task, kind] = limit_train(whole, config.budget.limit_train)
         return self._loaded[task, kind]
 
 

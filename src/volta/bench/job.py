@@ -74,6 +74,8 @@ class CellRunner:
             "device": self._config.device,
             "threads": self._config.threads,
             "data": task.hashes,
+            "source": task.source,
+            "features": self._config.extraction.backbone,
             "rows": {"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
             | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
             "near_ood": [name for name, foreign in task.ood.items() if foreign.near],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from volta.bench.cells import Cell
+from volta.features.extract import Progress as Extracted
 from volta.networks.training import EpochReport
+
+EXTRACTION_SECONDS = 30.0
 
 
 class Listener:
@@ -35,6 +39,10 @@ class Listener:
 
     def message(self, text: str) -> None:
         """Hear something else a person should know."""
+
+    def extracting(self, name: str) -> Callable[[Extracted], None] | None:
+        """Hear that features of an image set are being extracted; return what hears how far that is."""
+        return None
 
     def finish(self) -> None:
         """Hear that there are no more cells."""
@@ -63,6 +71,10 @@ class Lines(Listener):
         """Say what failed and where the traceback is."""
         self._pace.advance()
         self.message(f"{self._pace.count} {failure_sentence(cell, reason, path)}")
+
+    def extracting(self, name: str) -> Callable[[Extracted], None]:
+        """Say which set is extracted and, every half minute, how far it is."""
+        return ExtractionLines(name, self.message)
 
     def message(self, text: str) -> None:
         """Print a line."""
@@ -113,6 +125,10 @@ class Bar(Listener):
         """Say what failed above the bar, and advance."""
         self.message(failure_sentence(cell, reason, path))
         self._advance(cell)
+
+    def extracting(self, name: str) -> Callable[[Extracted], None]:
+        """Say which set is extracted and, every half minute, how far it is."""
+        return ExtractionLines(name, self.message)
 
     def message(self, text: str) -> None:
         """Print a line above the bar."""
@@ -218,6 +234,10 @@ class Both(Listener):
         for listener in self._listeners:
             listener.cell_failed(cell, reason, path)
 
+    def extracting(self, name: str) -> Callable[[Extracted], None] | None:
+        """Let the first listener hear."""
+        return self._listeners[0].extracting(name)
+
     def message(self, text: str) -> None:
         """Pass on."""
         for listener in self._listeners:
@@ -227,6 +247,25 @@ class Both(Listener):
         """Pass on."""
         for listener in self._listeners:
             listener.finish()
+
+
+class ExtractionLines:
+    """Says how far the extraction of an image set is, at its start, every half minute and at its end."""
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name = name
+        self._say = say
+        self._said = -EXTRACTION_SECONDS
+
+    def __call__(self, progress: Extracted) -> None:
+        """Hear of another shard."""
+        now = time.monotonic()
+        if now - self._said < EXTRACTION_SECONDS and progress.n_done < progress.n_rows:
+            return
+        self._said = now
+        left = (progress.n_rows - progress.n_done) / progress.rate if progress.rate else 0.0
+        pace = f", {progress.rate:.0f} a second, about {format_seconds(left)} left" if progress.rate else ""
+        self._say(f"features of {self._name}: {progress.n_done} of {progress.n_rows} images{pace}")
 
 
 class _Pace:

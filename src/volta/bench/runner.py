@@ -16,6 +16,7 @@ from volta.bench.executors import Executor
 from volta.bench.progress import Listener
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
+from volta.features.extract import MapShards
 
 WAIT_SECONDS = 1.0
 
@@ -40,7 +41,7 @@ class Plan:
 
 def make_plan(config: RunConfig, store: RunStore) -> Plan:
     """Return the plan without touching the folder; refuse a folder that is not a run or has another budget."""
-    cells = _cells(config, store, TaskShelf(config.budget, config.options))
+    cells = _cells(config, store, TaskShelf(config))
     missing = [cell for cell in cells if not store.is_done(cell)]
     return Plan(cells, missing, _estimate(store, cells, missing))
 
@@ -51,12 +52,14 @@ def run(
     listener: Listener,
     command: str,
     make_executor: Callable[[TaskShelf, int], Executor],
+    map_shards: MapShards = map,
 ) -> RunSummary:
     """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
 
-    ``make_executor`` is given the loaded tasks and the number of cells to run.
+    ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
+    features, where images have to be turned into them first.
     """
-    shelf = TaskShelf(config.budget, config.options)
+    shelf = TaskShelf(config, listener.extracting, map_shards)
     cells = _cells(config, store, shelf)
     store.create()
     with store.manifest_lock():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from volta.bench.progress import Listener
     from volta.bench.store import RunStore
     from volta.data.options import ShiftOrigin
+    from volta.features.extract import MapShards
 
 EXIT_FAILED_CELLS = 1
 EXECUTORS = ("auto", "local", "processes", "ray")
@@ -46,6 +47,11 @@ def bench(
     address: Annotated[str | None, typer.Option(help="Ray cluster to join; a local one is started if absent.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and leave.")] = False,
     data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="Makes features of images: resnet18, efficientnet-lite0, FILE.onnx, hf:MODEL."),
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
     severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
     shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
     no_report: Annotated[
@@ -68,6 +74,7 @@ def bench(
     from volta.bench.runner import run
     from volta.bench.store import RunStore
     from volta.data import LoadOptions, find_task
+    from volta.features.tasks import Extraction
     from volta.methods import ABLATION, METHODS
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
@@ -85,6 +92,7 @@ def bench(
         device=pick_device(device).type,
         threads=threads if threads is not None else default_threads(source, protocol, names),
         options=options,
+        extraction=Extraction(backbone, weights),
     )
     store = RunStore(out or Path("runs") / task)
     if dry_run:
@@ -99,6 +107,7 @@ def bench(
             listener,
             shlex.join(["volta", *sys.argv[1:]]),
             lambda shelf, n_cells: _executor(executor, config, store, shelf, min(n_workers, n_cells), address),
+            _shard_map(executor, address),
         )
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
@@ -141,6 +150,14 @@ def _executor(
     from volta.bench.networks import DiskStore
 
     return LocalExecutor(CellRunner(config, DiskStore(store.networks_folder), shelf), store)
+
+
+def _shard_map(executor: str, address: str | None) -> MapShards:
+    if executor != "ray":
+        return map
+    from volta.bench.executors.cluster import ray_map
+
+    return ray_map(address)
 
 
 def _print_plan(config: RunConfig, store: RunStore) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from volta._version import __version__
-from volta.cli import bench, data, lists, runs
+from volta.cli import bench, data, extract, lists, runs
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
@@ -21,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(bench.bench)
+app.command()(extract.extract)
 app.command()(runs.report)
 app.command()(runs.status)
 app.command()(runs.compare)

@@ -6,13 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volta.core.errors import InputError, MissingDataError
-from volta.core.types import Array, InputKind, Modality, Task
+from volta.core.types import Array, InputKind, Modality, OodSet, Split, Task
 from volta.data import built_in, digits
 from volta.data.catalog import TASK_ARCHIVES
 from volta.data.feature_files import write_feature_sets
-from volta.data.imported import ImportedTask, imported_tasks, load_imported, read_imported_sets
+from volta.data.imported import (
+    ImportedTask,
+    imported_preparation,
+    imported_tasks,
+    load_imported,
+    read_imported_sets,
+)
 from volta.data.options import LoadOptions, cache_folder, data_root
+from volta.data.prepare import PREPARATIONS, make_task
 from volta.data.rows import RawSets
 
 __all__ = [
@@ -26,6 +36,7 @@ __all__ = [
     "image_sets",
     "pixel_sets",
     "store_features",
+    "task_of_features",
 ]
 
 
@@ -133,6 +144,36 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
         if key not in features:
             raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
     return write_feature_sets(options.folder, name, features, pixels)
+
+
+def task_of_features(
+    name: str, features: Mapping[str, Array], options: LoadOptions | None = None, *, source: str = ""
+) -> Task:
+    """Return a task on features extracted from the images that :func:`pixel_sets` gives.
+
+    ``features`` has one (n, d) array for each set that ``pixel_sets(name, options).inputs()`` names, rows in its order;
+    ``source`` says what made them.
+    """
+    options = options or LoadOptions()
+    pixels = pixel_sets(name, options)
+    parts = {key: _with_features(key, split.labels, features) for key, split in pixels.parts.items()}
+    raw = RawSets(
+        parts,
+        {key: OodSet(features[f"ood:{key}"], part.near) for key, part in pixels.ood.items()},
+        {key: _with_features(f"shift:{key}", part.labels, features) for key, part in pixels.shifts.items()},
+        pixels.class_names,
+        f"{source}; {pixels.source}" if source else pixels.source,
+    )
+    preparation = PREPARATIONS[name] if name in PREPARATIONS else imported_preparation(name, options)
+    return make_task(name, raw, preparation, "features")
+
+
+def _with_features(key: str, labels: NDArray[np.int64], features: Mapping[str, Array]) -> Split:
+    if key not in features:
+        raise InputError(f"features lacks the set {key!r}; pass features of every image set of the task")
+    if len(features[key]) != len(labels):
+        raise InputError(f"features of {key} have {len(features[key])} rows for {len(labels)} images; pass one each")
+    return Split(features[key], labels)
 
 
 def _imported_source(task: ImportedTask, root: Path) -> TaskSource:

@@ -99,10 +99,15 @@ def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
     )
 
 
+def imported_preparation(name: str, options: LoadOptions) -> Preparation:
+    """Return how an imported task is split and preprocessed."""
+    return Preparation(read_record(options.folder, name)["modality"], 0.2, HALF)
+
+
 def load_imported(name: str, kind: InputKind, options: LoadOptions) -> Task:
     """Return an imported task; the features of an image task come from its feature file once they are extracted."""
     record = read_record(options.folder, name)
-    preparation = Preparation(record["modality"], 0.2, HALF)
+    preparation = imported_preparation(name, options)
     if kind == record["kind"]:
         return make_task(name, read_imported_sets(name, options), preparation, kind)
     if kind == "pixels":

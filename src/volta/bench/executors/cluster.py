@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from volta.bench.progress import Listener
 from volta.bench.store import RunStore
 from volta.core.errors import MissingDataError
 from volta.core.types import Array, Task
+from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
 from volta.networks.trainer import pick_device
 
@@ -72,6 +73,26 @@ class RayExecutor:
         except ray.exceptions.RayError as error:
             return failed(self._store, cell, f"{type(error).__name__}: tried {MAX_RETRIES + 1} times", str(error))
         return finished(self._store, cell, record, arrays)
+
+
+def ray_map(address: str | None) -> MapShards:
+    """Return a ``map`` whose calls are Ray tasks, a bounded number at a time, results in the order they finish."""
+
+    def mapped(function: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterator[Shard]:
+        ray = _connect(address)
+        remote = ray.remote(max_retries=MAX_RETRIES)(function)
+        window = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        running: list[Any] = []
+        for job in jobs:
+            running.append(remote.remote(job))
+            if len(running) >= window:
+                done, running = ray.wait(running, num_returns=1)
+                yield ray.get(done[0])
+        while running:
+            done, running = ray.wait(running, num_returns=1)
+            yield ray.get(done[0])
+
+    return mapped
 
 
 class _Board:

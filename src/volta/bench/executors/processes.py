@@ -120,9 +120,7 @@ _worker: list[_Worker] = []
 def _start_worker(config: RunConfig, store: RunStore) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    _worker[:] = [
-        _Worker(CellRunner(config, DiskStore(store.networks_folder), TaskShelf(config.budget, config.options)), store)
-    ]
+    _worker[:] = [_Worker(CellRunner(config, DiskStore(store.networks_folder), TaskShelf(config)), store)]
 
 
 def _die_with_parent() -> None:

@@ -1,0 +1,80 @@
+"""Tasks on features: from a feature file where there is one, else extracted from the task's images and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from volta.core.errors import MissingDataError
+from volta.core.types import InputKind, Task
+from volta.data import LoadOptions, find_task, pixel_sets, task_of_features
+from volta.features.extract import MapShards, Progress, extract_sets
+from volta.features.store import FeatureSet
+
+DEFAULT_BACKBONE = "resnet18"
+OnSet = Callable[[str], Callable[[Progress], None] | None]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18."""
+
+    backbone: str | None = None
+    weights: Path | None = None
+
+
+def load_task(
+    name: str,
+    kind: InputKind,
+    options: LoadOptions,
+    extraction: Extraction,
+    *,
+    on_set: OnSet | None = None,
+    map_shards: MapShards = map,
+) -> Task:
+    """Return a task as pixels or features; features that are nowhere yet are extracted from its images."""
+    source = find_task(name, options.root)
+    if kind == "pixels" or "pixels" not in _image_kinds(name, options):
+        return source.load(kind, options)
+    if extraction.backbone is None and extraction.weights is None:
+        try:
+            return source.load("features", options)
+        except MissingDataError as missing:
+            if not _has_images(name, options):
+                raise missing from None
+    features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
+    made_by = f"features by {extraction.backbone or DEFAULT_BACKBONE}"
+    if extraction.weights is not None:
+        made_by += f" with weights {extraction.weights.name}"
+    return task_of_features(name, {key: found.array for key, found in features.items()}, options, source=made_by)
+
+
+def extract_task(
+    name: str,
+    options: LoadOptions,
+    extraction: Extraction,
+    *,
+    on_set: OnSet | None = None,
+    map_shards: MapShards = map,
+) -> dict[str, FeatureSet]:
+    """Return the features of every image set of a task, from the feature store or extracted now."""
+    return extract_sets(
+        pixel_sets(name, options).inputs(),
+        extraction.backbone or DEFAULT_BACKBONE,
+        weights=extraction.weights,
+        on_set=on_set,
+        map_shards=map_shards,
+    )
+
+
+def _image_kinds(name: str, options: LoadOptions) -> tuple[InputKind, ...]:
+    return ("features", "pixels") if name == "tinyimagenet" else find_task(name, options.root).kinds
+
+
+def _has_images(name: str, options: LoadOptions) -> bool:
+    try:
+        pixel_sets(name, options)
+    except MissingDataError:
+        return False
+    return True
