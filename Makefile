@@ -19,10 +19,10 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 bench: $(READY)  ## run the benchmark on the embedded task; ends with the path of the report
-	$(BIN)/volta bench digits
+	$(BIN)/volta bench digits --ablation
 
 test: lint  ## run all checks: lint, types, layers, tests
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: $(READY)  ## run the static checks alone
 	$(BIN)/ruff check .

