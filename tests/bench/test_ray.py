@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.bench.running import results
-from volta.bench.config import RunConfig, TaskShelf
+from volta.bench.config import RunConfig
 from volta.bench.executors.local import LocalExecutor
 from volta.bench.job import CellRunner
 from volta.bench.networks import DiskStore
@@ -75,11 +75,13 @@ def test_a_lost_node_costs_nothing(tmp_path):
         killer.join()
         assert count.failed == []
         assert summary.n_run == len(count.done) == 10
-        assert len([node for node in ray.nodes() if node["Alive"]]) == 1
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and sum(node["Alive"] for node in ray.nodes()) > 1:
+            time.sleep(0.5)
+        assert sum(node["Alive"] for node in ray.nodes()) == 1
     finally:
         ray.shutdown()
         cluster.shutdown()
     for store in (local, remote):
         write_results(store)
     assert results(remote.root) == results(local.root)
-    assert TaskShelf(CONFIG.budget, CONFIG.options).task_for("digits", "fair", "volta").name == "digits"

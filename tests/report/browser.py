@@ -53,6 +53,7 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   parent.postMessage(JSON.stringify(answer), "*");
 })();
 </script>"""
+N_TRIES = 3
 # A headless window is never narrower than 500 px, a frame in it can be.
 _FRAME = """<!doctype html><body style="margin:0">
 <iframe src="%s" style="border:0;width:%dpx;height:%dpx"></iframe>
@@ -76,8 +77,12 @@ def find_browser() -> str:
 
 def run_page(page: Path, script: str, folder: Path, *, width: int = 1280, theme: str = "light") -> dict[str, Any]:
     """Load a copy of the page, run ``script`` (it may await and return), give back its value, problems and requests."""
-    output = _browse(_framed(page, folder, _AFTER % script, (width, 900), theme), folder, ("--dump-dom",), (width, 900))
-    found = re.search(r'<script type="application/json" id="answer">([^<]*)</script>', output)
+    framed = _framed(page, folder, _AFTER % script, (width, 900), theme)
+    for _ in range(N_TRIES):  # a loaded machine may end the browser's budget before the page has answered
+        output = _browse(framed, folder, ("--dump-dom",), (width, 900))
+        found = re.search(r'<script type="application/json" id="answer">([^<]*)</script>', output)
+        if found:
+            break
     assert found, output[-2000:]
     answer: dict[str, Any] = json.loads(unquote(html.unescape(found.group(1))))
     assert "failure" not in answer, answer["failure"]

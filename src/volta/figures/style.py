@@ -61,6 +61,7 @@ _KNOWN = (
     "volta-plus-reconstruction",
     "volta-plus-diversity",
     "volta-plus-contrastive",
+    "volta-plus",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1
