@@ -50,7 +50,7 @@ def test_abstention_sets_and_flags_do_what_they_promise(rows, fitted):
     assert knn.is_foreign(far, false_alarms=0.05).mean() > knn.is_foreign(features).mean()
 
 
-@pytest.mark.parametrize("method", ["volta", "mahalanobis", "ensemble"])
+@pytest.mark.parametrize("method", ["volta", "mahalanobis", "ensemble", "volta-full"])
 def test_saved_classifiers_come_back(rows, tmp_path, method):
     classifier = volta.VoltaClassifier(method, max_epochs=2).fit(rows[0], rows[1])
     classifier.save(tmp_path / "model.safetensors")
@@ -96,5 +96,9 @@ def test_mistakes_are_named(rows):
         volta.VoltaClassifier(modality="sound").fit(rows[0], rows[1])
     broken = rows[0].copy()
     broken[2, 1] = np.nan
+    with pytest.raises(InputError, match="y has a class with 1 row"):
+        volta.VoltaClassifier().fit(rows[0], np.r_[["lone"], rows[1][1:]])
+    with pytest.raises(InputError, match="beyond float32's range"):
+        volta.VoltaClassifier().fit(rows[0].astype(np.float64) * 1e39, rows[1])
     with pytest.raises(InputError, match="X row 2 holds nan"):
         volta.VoltaClassifier().fit(broken, rows[1])

@@ -77,6 +77,8 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if targets.shape != (len(features),):
             raise InputError(f"y has shape {targets.shape}; pass one label for each of the {len(features)} rows of X")
         classes, labels = np.unique(targets, return_inverse=True)
+        if (rarest := int(np.bincount(labels).min())) < 2:
+            raise InputError(f"y has a class with {rarest} row; fit needs 2 of each, to train on and to hold out")
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]!r}); a classifier needs at least two")
         data = _split(features, labels.astype(np.int64), len(classes), self.modality)
@@ -135,8 +137,11 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier to one safetensors file; nothing is pickled."""
         extra = {name: getattr(self, name) for name in _LEARNED}
         if extra["classes_"].dtype.kind not in "iufb":
+            if not all(isinstance(label, str) for label in extra["classes_"]):
+                raise InputError("labels are neither all numbers nor all strings; make them so before fit to save them")
             extra["classes_"] = [str(label) for label in extra["classes_"]]
-        save_method(self.method_, self.method, Path(path), {"parameters": self.get_params(), "learned": extra})
+        registered = self.method if self.method in METHODS else "volta"
+        save_method(self.method_, registered, Path(path), {"parameters": self.get_params(), "learned": extra})
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

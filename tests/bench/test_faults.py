@@ -104,20 +104,22 @@ def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
     assert results(tmp_path / "run") == results(undisturbed)
 
 
-def test_a_method_that_raises_fails_alone_and_is_retried(undisturbed, tmp_path):
+def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
     script = command_with(
         """
         @dataclass
         class Boom(Softmax):
             title = "Boom"
             def fit_outputs(self, outputs):
-                raise RuntimeError("the method is broken")
+                if "MENDED" not in os.environ:
+                    raise RuntimeError("the method is broken")
         METHODS["boom"] = Boom
         """,
         tmp_path,
     )
     for executor in ("local", "processes"):
         folder = tmp_path / executor
+        monkeypatch.delitem(ENVIRONMENT, "MENDED", raising=False)
         broken = volta(
             "bench",
             "digits",
@@ -137,11 +139,9 @@ def test_a_method_that_raises_fails_alone_and_is_retried(undisturbed, tmp_path):
         assert len(failures) == 2
         assert "RuntimeError: the method is broken" in failures[0].read_text()
         assert "2 done, 0 running, 2 failed, 0 waiting" in volta("status", folder).stdout
-        mended = script.read_text().replace('raise RuntimeError("the method is broken")', "pass")
-        script_again = tmp_path / "mended.py"
-        script_again.write_text(mended)
+        monkeypatch.setitem(ENVIRONMENT, "MENDED", "1")
         again = volta(
-            "bench", "digits", "--no-report", "--methods", "softmax,boom", *QUICK, "--out", folder, script=script_again
+            "bench", "digits", "--no-report", "--methods", "softmax,boom", *QUICK, "--out", folder, script=script
         )
         assert again.returncode == 0, again.stderr
         assert "4 cells: 2 done already, 2 to run" in again.stdout

@@ -35,7 +35,10 @@ def test_equal_arrays_pack_to_equal_bytes():
     assert pack_arrays(ARRAYS) == pack_arrays({name: array.copy() for name, array in ARRAYS.items()})
 
 
-@pytest.mark.parametrize("damage", ["truncated npz", "flipped bit", "garbage json", "changed number", "lost npz"])
+@pytest.mark.parametrize(
+    "damage",
+    ["truncated npz", "flipped bit", "garbage json", "other json", "changed number", "lost npz", "lost record"],
+)
 def test_damage_is_noticed_and_set_aside(store, damage):
     store.write_cell(CELL, {"metrics": {"test": {"accuracy": 0.5}}}, ARRAYS)
     folder = store.cells_folder / CELL.folder
@@ -48,6 +51,10 @@ def test_damage_is_noticed_and_set_aside(store, damage):
         npz.write_bytes(data)
     elif damage == "garbage json":
         record.write_text("{ not json")
+    elif damage == "other json":
+        record.write_text("[]")
+    elif damage == "lost record":
+        record.unlink()
     elif damage == "changed number":
         record.write_text(record.read_text().replace("0.5", "0.9"))
     else:
@@ -116,13 +123,14 @@ def test_manifests_that_cannot_be_read_say_what_to_do(store):
 
 
 def test_keys_change_with_everything_that_decides_a_result():
-    settings = {"data_hash": "d", "parameters": {"k": 1}, "budget": {}, "threads": 1, "device": "cpu"}
+    settings = {"data_hash": "d", "parameters": {"k": 1}, "code": "c", "budget": {}, "threads": 1, "device": "cpu"}
     base = make_cell("digits", "fair", "knn", 1, **settings)
     assert base == make_cell("digits", "fair", "knn", 1, **settings)
     keys = {base.key}
     for name, value in {
         "data_hash": "e",
         "parameters": {"k": 2},
+        "code": "d",
         "budget": {"max_epochs": 1},
         "threads": 2,
         "device": "cuda",
@@ -131,5 +139,5 @@ def test_keys_change_with_everything_that_decides_a_result():
     for changed in (("cifar10", "fair", "knn", 1), ("digits", "paper", "knn", 1), ("digits", "fair", "vim", 1)):
         keys.add(make_cell(*changed, **settings).key)
     keys.add(make_cell("digits", "fair", "knn", 2, **settings).key)
-    assert len(keys) == 10
+    assert len(keys) == 11
     assert json.dumps(base.to_json())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 import traceback
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from volta.core.types import Array
 from volta.networks.training import EpochReport
 
 NOTE_SECONDS = 0.3
+DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 
 @dataclass(frozen=True)
@@ -34,16 +36,19 @@ def attempt(runner: CellRunner, store: RunStore, cell: Cell, on_epoch: OnEpoch |
     lock = store.try_lock(cell)
     if lock is None:
         return Outcome(cell, "elsewhere")
-    with lock:
+    try:
         if store.is_done(cell):
             return Outcome(cell, "done", store.read_record(cell))
-        try:
-            record, arrays = runner.run(cell, _Note(store, cell, on_epoch))
-        except Exception as error:
-            return failed(store, cell, f"{type(error).__name__}: {error}", traceback.format_exc())
-        finally:
-            store.clear_progress(cell)
+        record, arrays = runner.run(cell, _Note(store, cell, on_epoch))
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+            raise _cannot_write(store, error) from error
+        return failed(store, cell, f"{type(error).__name__}: {error}", traceback.format_exc())
+    else:
         return finished(store, cell, record, arrays)
+    finally:
+        store.clear_progress(cell)
+        lock.release()
 
 
 class _Note:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from volta.bench.cells import Cell, in_order, make_cell
+from volta.bench.code import code_of
 from volta.core.errors import InputError
+from volta.core.machine import n_cores
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import InputKind, Task
 from volta.data import LoadOptions, TaskSource, find_task
@@ -59,7 +60,15 @@ class RunConfig:
     @property
     def fixed(self) -> dict[str, Any]:
         """What all cells of a run folder must have in common."""
-        return {"budget": asdict(self.budget), "device": self.device, "threads": self.threads}
+        return {
+            "budget": asdict(self.budget),
+            "device": self.device,
+            "threads": self.threads,
+            "backbone": self.extraction.backbone,
+            "weights": self.extraction.weights.name if self.extraction.weights else None,
+            "severities": list(self.options.severities),
+            "shifts": self.options.shifts,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as a JSON value."""
@@ -68,9 +77,6 @@ class RunConfig:
             "methods": list(self.methods),
             "protocols": list(self.protocols),
             "seeds": list(self.seeds),
-            "severities": list(self.options.severities),
-            "shifts": self.options.shifts,
-            "backbone": self.extraction.backbone,
             **self.fixed,
         }
 
@@ -119,7 +125,7 @@ def default_threads(source: TaskSource, protocol: str, methods: Sequence[str]) -
     """Return 1 where every method sees features, so that cells run side by side; all cores where one sees pixels."""
     if all(input_kind(source, protocol, method) == "features" for method in methods):
         return 1
-    return os.cpu_count() or 1
+    return n_cores()
 
 
 def limit_train(task: Task, n_rows: int | None) -> Task:
@@ -140,7 +146,10 @@ def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
             seed,
             data_hash=shelf.task_for(task, protocol, method).fingerprint,
             parameters=parameters_of(find_method(method).method),
-            **config.fixed,
+            code=code_of(find_method(method).method),
+            budget=asdict(config.budget),
+            device=config.device,
+            threads=config.threads,
         )
         for task in config.tasks
         for protocol in config.protocols

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from pathlib import Path
@@ -55,6 +54,8 @@ def _reset_peak() -> float:
 def _peak_bytes() -> float:
     if Path("/proc/self/status").is_file():
         return _status_bytes("VmHWM:")
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak if sys.platform == "darwin" else peak * 1024)
 

@@ -83,6 +83,7 @@ def run(
                 listener.cell_failed(outcome.cell, outcome.reason, outcome.path)
         missing = _wait_for_others(store, elsewhere, listener)
     listener.finish()
+    n_failed = max(n_failed, sum(not store.is_done(cell) for cell in cells))
     return RunSummary(len(cells), n_run, n_failed)
 
 

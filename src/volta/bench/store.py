@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,14 @@ class RunStore:
             raise StoreError(
                 f"{path} is damaged ({error}); finished cells are safe: delete that file and run volta bench again"
             ) from error
-        if manifest.get("schema") != SCHEMA:
-            raise StoreError(f"{path} has schema {manifest.get('schema')}; this volta reads {SCHEMA}: name another")
+        schema = manifest.get("schema") if isinstance(manifest, dict) else None
+        if schema != SCHEMA:
+            raise StoreError(f"{path} has schema {schema}; this volta reads {SCHEMA}: name another folder")
         return manifest
+
+    def settled(self) -> dict[str, Any]:
+        """Return what a run in this folder has settled for all its cells; empty where there is no run yet."""
+        return dict(self.read_manifest()["config"]) if (self.root / MANIFEST).is_file() else {}
 
     def write_manifest(self, manifest: dict[str, Any]) -> None:
         """Replace the manifest."""
@@ -117,7 +123,8 @@ class RunStore:
 
     def write_progress(self, cell: Cell, epoch: int, max_epochs: int) -> None:
         """Note how far a cell in work has come, for other processes to read; losing it costs nothing."""
-        self._progress_path(cell).write_text(f"{epoch} {max_epochs}", encoding="ascii")
+        with suppress(OSError):
+            self._progress_path(cell).write_text(f"{epoch} {max_epochs}", encoding="ascii")
 
     def clear_progress(self, cell: Cell) -> None:
         """Forget the note of a cell that is no longer in work."""
@@ -177,8 +184,11 @@ class RunStore:
         path = self.cells_folder / cell.folder / RECORD
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            sound = record == sealed(record)
+        except (OSError, ValueError, AttributeError) as error:
             raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
+        if not sound:
+            raise StoreError(f"{path} does not match its checksum; run volta bench again to compute it anew")
         return record
 
     def read_arrays(self, cell: Cell, names: Collection[str] | None = None) -> dict[str, Array]:
@@ -192,7 +202,8 @@ class RunStore:
 
     def set_aside_damaged(self, cells: list[Cell]) -> list[Cell]:
         """Move finished cells whose files do not match their checksums out of the way; return them."""
-        damaged = [cell for cell in cells if self.is_done(cell) and not self.is_intact(cell)]
+        there = [cell for cell in cells if (self.cells_folder / cell.folder).exists()]
+        damaged = [cell for cell in there if not self.is_intact(cell)]
         for cell in damaged:
             self.damaged_folder.mkdir(exist_ok=True)
             target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.damaged_folder))
@@ -212,10 +223,7 @@ class RunStore:
         """Whether a finished cell's files match their checksums."""
         try:
             record = self.read_record(cell)
-            return bool(
-                record == sealed(record)
-                and record["predictions"] == hash_file(self.cells_folder / cell.folder / PREDICTIONS)
-            )
+            return bool(record["predictions"] == hash_file(self.cells_folder / cell.folder / PREDICTIONS))
         except (StoreError, OSError, KeyError, TypeError):
             return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import typer
 from volta.cli.stopping import stoppable
 from volta.cli.table import print_table
 from volta.core.errors import InputError
+from volta.core.machine import n_cores
 
 if TYPE_CHECKING:
     from volta.bench.config import RunConfig, TaskShelf
@@ -63,7 +63,7 @@ def bench(
     """Compare methods on a task over seeds; run again to go on or to extend; ends with a report."""
     if executor not in EXECUTORS:
         raise InputError(f"--executor is {executor!r}; pass one of {', '.join(EXECUTORS)}")
-    n_workers = workers if workers is not None else os.cpu_count() or 1
+    n_workers = workers if workers is not None else n_cores()
     if n_workers < 1:
         raise InputError(f"--workers is {n_workers}; pass a whole number of at least 1")
     if executor == "processes" or (executor == "auto" and n_workers > 1):
@@ -83,6 +83,12 @@ def bench(
     options = LoadOptions(data, parse_numbers(severities, "--severities"), cast("ShiftOrigin", shifts))
     source = find_task(task, data)
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
+    store = RunStore(out or Path("runs") / task)
+    settled = store.settled()
+    if device == "auto":
+        device = settled.get("device", "auto")
+    if threads is None:
+        threads = settled.get("threads", default_threads(source, protocol, names))
     config = RunConfig(
         tasks=(task,),
         methods=names,
@@ -90,11 +96,10 @@ def bench(
         seeds=parse_numbers(seeds, "--seeds"),
         budget=Budget(max_epochs, limit_train, batch_size),
         device=pick_device(device).type,
-        threads=threads if threads is not None else default_threads(source, protocol, names),
+        threads=threads,
         options=options,
         extraction=Extraction(backbone, weights),
     )
-    store = RunStore(out or Path("runs") / task)
     if dry_run:
         _print_plan(config, store)
         return
@@ -136,7 +141,8 @@ def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
 def _executor(
     name: str, config: RunConfig, store: RunStore, shelf: TaskShelf, n_workers: int, address: str | None
 ) -> Executor:
-    n_workers = max(1, min(n_workers, (os.cpu_count() or 1) // config.threads)) if name == "auto" else n_workers
+    if name == "auto":
+        n_workers = max(1, min(n_workers, n_cores() // config.threads)) if config.device == "cpu" else 1
     if name == "ray":
         from volta.bench.executors.cluster import RayExecutor
 

@@ -38,6 +38,12 @@ def main() -> None:
     except VoltaError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(
+            f"error: {where}{error.strerror or error}; make room or name another folder, then try again", err=True
+        )
+        sys.exit(EXIT_BAD_INPUT)
 
 
 def _show_version(wanted: bool) -> None:

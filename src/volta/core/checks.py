@@ -13,6 +13,7 @@ Floats = NDArray[np.floating[Any]]
 
 # Small enough for a chunk and its float64 copy to stay in cache, large enough to hide the cost of a call.
 CHUNK_ELEMENTS = 1 << 17
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def sum_tolerance(dtype: np.dtype[Any], n_classes: int) -> float:
@@ -158,6 +159,9 @@ def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
             row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
             value = array[start + row][~finite[row]].flat[0]
             raise InputError(f"{name} row {start + row} holds {value}; impute it or drop the row")
+        if array.dtype.itemsize > 4 and (large := np.abs(chunk) > FLOAT32_MAX).any():
+            row = int(np.argmax(large.reshape(len(large), -1).any(axis=1)))
+            raise InputError(f"{name} row {start + row} is beyond float32's range, which networks use; scale it")
     return array
 
 

@@ -104,7 +104,7 @@ class Task:
     def hashes(self) -> dict[str, str]:
         """Hash of each part of the data, by set name as in ``results.csv``."""
         parts = {"fit": self.fit.fingerprint, "test": _hash_split(self.test)}
-        parts |= {f"ood:{name}": hash_array(part.inputs) for name, part in self.ood.items()}
+        parts |= {f"ood:{name}": f"{hash_array(part.inputs)}{part.near}" for name, part in self.ood.items()}
         parts |= {f"shift:{name}": _hash_split(part) for name, part in self.shifts.items()}
         return parts
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
-from volta.methods.scores import entropy, softmax
+from volta.methods.scores import entropy, mean_softmax
 from volta.networks.trainer import Trainer
 
 
@@ -30,6 +28,6 @@ class Ensemble(Method):
         self.networks_ = [trainer.network(data, member=member) for member in range(self.n_members)]
 
     def _predict(self, inputs: Array) -> Prediction:
-        probs = np.mean([softmax(network.outputs(inputs).logits) for network in self.networks_], axis=0)
+        probs = mean_softmax(network.outputs(inputs).logits for network in self.networks_)
         uncertainty = entropy(probs)
         return Prediction(probs, uncertainty, ood_score=uncertainty)

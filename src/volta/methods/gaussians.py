@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from volta.core.types import Array
 from volta.methods.scores import Floats
 
 RIDGE = 1e-6
+CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,21 @@ class Gaussians:
         return np.asarray(np.maximum(squared, 0.0))
 
 
+def row_slices(features: Array) -> Iterator[slice]:
+    """Walk rows in pieces, so that float64 copies of large arrays stay small."""
+    for start in range(0, len(features), CHUNK_ROWS):
+        yield slice(start, start + CHUNK_ROWS)
+
+
+def second_moment(features: Array, centre: Floats) -> Floats:
+    """Return (1/n) Σ_i (x_i − c)(x_i − c)ᵀ, gathered in pieces."""
+    total = np.zeros((features.shape[1], features.shape[1]))
+    for rows in row_slices(features):
+        centred = features[rows] - centre
+        total += centred.T @ centred
+    return total / len(features)
+
+
 def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     """Fit one mean per group and one pooled covariance (1/n Σ over groups) + 1e-6·I, inverted by pseudo-inverse.
 
@@ -43,16 +60,18 @@ def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     groups
         (n,) group of each row; groups without rows get no mean.
     """
-    features = np.asarray(features, dtype=np.float64)
-    centre = features.mean(axis=0)
-    centred = features - centre
+    centre = np.asarray(features.mean(axis=0, dtype=np.float64))
     present, index = np.unique(groups, return_inverse=True)
     counts = np.bincount(index)
     sums = np.zeros((len(present), features.shape[1]))
-    np.add.at(sums, index, centred)
+    for rows in row_slices(features):
+        np.add.at(sums, index[rows], features[rows] - centre)
     means = sums / counts[:, None]
-    residuals = centred - means[index]
-    covariance = residuals.T @ residuals / len(features)
+    covariance = np.zeros((features.shape[1], features.shape[1]))
+    for rows in row_slices(features):
+        residuals = features[rows] - centre - means[index[rows]]
+        covariance += residuals.T @ residuals
+    covariance /= len(features)
     covariance[np.diag_indices_from(covariance)] += RIDGE
     values, vectors = np.linalg.eigh(covariance)
     kept = values > values.max() * len(values) * np.finfo(np.float64).eps

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
-from volta.methods.scores import entropy, softmax
+from volta.methods.scores import entropy, mean_softmax
 from volta.networks.trainer import Trainer
 
 
@@ -40,10 +38,7 @@ class McDropout(Method):
         self.seed_ = trainer.seed
 
     def _predict(self, inputs: Array) -> Prediction:
-        passes = [
-            softmax(self.network_.sample_logits(inputs, rng(self.seed_, "mc_dropout", index)))
-            for index in range(self.n_passes)
-        ]
-        probs = np.mean(passes, axis=0)
+        generators = (rng(self.seed_, "mc_dropout", index) for index in range(self.n_passes))
+        probs = mean_softmax(self.network_.sample_logits(inputs, random) for random in generators)
         uncertainty = entropy(probs)
         return Prediction(probs, uncertainty, ood_score=uncertainty)

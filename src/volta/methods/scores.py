@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, xlogy
+
+from volta.core.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -14,6 +18,19 @@ def softmax(logits: Floats) -> Floats:
     shifted: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     shifted /= shifted.sum(axis=1, keepdims=True)
     return shifted
+
+
+def mean_softmax(many_logits: Iterable[Floats]) -> Floats:
+    """Return the mean of softmax over several logits of the same rows, holding one at a time."""
+    total: Floats | None = None
+    count = 0
+    for logits in many_logits:
+        probs = softmax(logits)
+        total = probs if total is None else np.add(total, probs, out=total)
+        count += 1
+    if total is None:
+        raise InputError("many_logits is empty; pass at least one array of logits")
+    return total / count
 
 
 def entropy(probs: Floats) -> Floats:

@@ -12,7 +12,7 @@ from torch import nn
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
-from volta.methods.scores import entropy, softmax
+from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
 from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
@@ -56,7 +56,7 @@ class Swag(Method):
         ]
 
     def _predict(self, inputs: Array) -> Prediction:
-        probs = np.mean([softmax(network.outputs(inputs).logits) for network in self.networks_], axis=0)
+        probs = mean_softmax(network.outputs(inputs).logits for network in self.networks_)
         uncertainty = entropy(probs)
         return Prediction(probs, uncertainty, ood_score=uncertainty)
 

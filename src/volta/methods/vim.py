@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.core.types import Array, Prediction
 from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.gaussians import second_moment
 from volta.methods.scores import Floats, energy, softmax
 from volta.networks.network import Outputs
 
@@ -30,8 +31,7 @@ class Vim(PostHoc):
         matrix, bias = (weights[f"head.linear.{name}"].astype(np.float64) for name in ("weight", "bias"))
         train = outputs.of("train")
         self.origin_ = -np.linalg.pinv(matrix) @ bias
-        centred = train.penultimate.astype(np.float64) - self.origin_
-        _, vectors = np.linalg.eigh(centred.T @ centred / len(centred))
+        _, vectors = np.linalg.eigh(second_moment(train.penultimate, self.origin_))
         self.residual_space_ = np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)])
         residual = self._residual(train.penultimate).mean()
         self.alpha_ = float(train.logits.max(axis=1).mean() / residual) if residual > 0.0 else 0.0

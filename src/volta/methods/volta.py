@@ -38,11 +38,12 @@ class Volta(Method):
         τ_unc of the uncertainty score.
     encoder
         ``residual``: the paper's simplified encoder (for tabular data without a residual); ``deep``: 256, 128, then a
-        projection to 256; ``shallow``: 256, then a projection to 256.
+        projection to 256; ``shallow``: 256, then a projection to 256; both with dropout 0.1.
     margin, reconstruction, diversity, contrastive
         Weights of full VOLTA's auxiliary losses; see :class:`volta.networks.objectives.VoltaLosses`.
     n_passes
-        Passes with dropout on whose similarities' softmax is averaged; 0 is one deterministic pass.
+        Passes with dropout on whose similarities' softmax is averaged; 0 is one deterministic pass. β is always fitted
+        on the deterministic pass.
     """
 
     title = "VOLTA"
@@ -89,7 +90,7 @@ class Volta(Method):
         hidden = {"residual": residual.hidden, "deep": (256, 128), "shallow": (256,)}[self.encoder]
         if self.encoder == "residual":
             return residual
-        return replace(residual, hidden=hidden, projection=256, residual=False)
+        return replace(residual, hidden=hidden, dropout=0.1, projection=256, residual=False)
 
     def _objective(self) -> Objective:
         losses = VoltaLosses(self.margin, self.reconstruction, self.diversity, self.contrastive)

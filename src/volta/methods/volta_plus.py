@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
+from volta.methods.gaussians import second_moment
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
 from volta.networks.bodies import Encoder
@@ -77,8 +78,7 @@ class VoltaPlus(Method):
 def minor_directions(features: Array) -> tuple[Floats, Floats]:
     """Return the mean (d,) and the minor half of the principal directions (d, d//2) of (n, d) features."""
     mean = np.asarray(features.mean(axis=0, dtype=np.float64))
-    centred = features - mean
-    _, vectors = np.linalg.eigh(centred.T @ centred / len(features))
+    _, vectors = np.linalg.eigh(second_moment(features, mean))
     return mean, np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)])
 
 

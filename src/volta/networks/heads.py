@@ -160,8 +160,10 @@ class EpistemicHead(HeadModule, RandomLayer):
             drawn = torch.from_numpy(self.random.integers(self.index.num_embeddings, size=len(encoded)))
             return self.logits_at(encoded, drawn.to(encoded.device))
         every = torch.arange(self.index.num_embeddings, device=encoded.device)
-        logits = torch.stack([self.logits_at(encoded, index.expand(len(encoded))) for index in every])
-        return logits.log_softmax(dim=2).logsumexp(dim=0) - math.log(len(every))
+        total = self.logits_at(encoded, every[:1].expand(len(encoded))).log_softmax(dim=1)
+        for index in every[1:]:
+            total = torch.logaddexp(total, self.logits_at(encoded, index.expand(len(encoded))).log_softmax(dim=1))
+        return total - math.log(len(every))
 
     def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
         """Return the logits of each row at its own index; one linear layer on [features, embedding], split in two."""

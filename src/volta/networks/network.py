@@ -39,11 +39,6 @@ class Network:
     key: str
     device: torch.device
 
-    @property
-    def n_parameters(self) -> int:
-        """Number of trained values."""
-        return sum(parameter.numel() for parameter in self.classifier.parameters())
-
     @torch.inference_mode()
     def outputs(self, inputs: Array) -> Outputs:
         """Return logits and penultimate vectors, in evaluation mode."""

@@ -42,7 +42,8 @@ def epoch_order(n_rows: int, n_values: int, batch_size: int, random: np.random.G
 class Rows:
     """Rows that can be walked in any order, as float32 on ``device``.
 
-    uint8 pixels are scaled to [0, 1]. A memory map of more than ``IN_MEMORY_VALUES`` stays on disk.
+    uint8 images (n, channels, h, w) are scaled to [0, 1]; uint8 features are taken as they are. A memory map of more
+    than ``IN_MEMORY_VALUES`` stays on disk.
     """
 
     def __init__(self, inputs: Array, device: torch.device) -> None:
@@ -110,9 +111,9 @@ def _read(inputs: Array, ranked: NDArray[np.int64]) -> Array:
 
 
 def _writable(inputs: Array) -> Array:
-    inputs = np.ascontiguousarray(inputs)
+    inputs = np.ascontiguousarray(inputs, dtype=inputs.dtype.newbyteorder("="))
     return inputs if inputs.flags.writeable else inputs.copy()
 
 
 def _to_float(rows: Tensor) -> Tensor:
-    return rows.float().div_(255.0) if rows.dtype == torch.uint8 else rows.float()
+    return rows.float().div_(255.0) if rows.dtype == torch.uint8 and rows.ndim == 4 else rows.float()

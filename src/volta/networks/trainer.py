@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +24,7 @@ from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json
 from volta.networks.training import EpochReport, train
 
-NETWORK_VERSION = 1
+NETWORK_VERSION = 2
 _OUTPUT_CACHE_BYTES = 1 << 30
 
 
@@ -71,7 +72,8 @@ class OutputCache:
 class Trainer:
     """Trains networks for methods; asks ``store`` first, so that equal requests train once.
 
-    ``seconds_reused`` adds up the training time of networks that came from the store: a method's cost includes them.
+    ``seconds_reused`` adds up the training time of networks that came from the store, less the time it took to get them
+    (or to wait for another process to train them): a method's cost includes them.
     """
 
     seed: int
@@ -137,9 +139,10 @@ class Trainer:
             )
             return Network(spec, classifier, log, key, self.device)
 
+        started = time.perf_counter()
         network = self.store.get_or_train(key, self.device, train_network)
         if self.n_trained == trained_before:
-            self.seconds_reused += network.log.seconds
+            self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
         return network
 
     def snapshots(self, network: Network, data: FitData, recipe: Recipe) -> list[dict[str, Tensor]]:

@@ -198,7 +198,9 @@ def _schedule(
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Return the schedule, stepped once a batch; cosine annealing falls once an epoch, as in the paper's code."""
     if recipe.schedule == "onecycle":
-        return torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.lr, total_steps=total + 1, pct_start=0.1)
+        # The warm-up must not end at the very first step: torch divides by its length.
+        warm_up = max(0.1, 1.5 / (total + 1))
+        return torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.lr, total_steps=total + 1, pct_start=warm_up)
     if recipe.schedule == "cosine":
 
         def factor(step: int) -> float:

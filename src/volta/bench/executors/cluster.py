@@ -15,7 +15,7 @@ from volta.bench.job import CellRunner
 from volta.bench.networks import GivenStore, encode_network
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
-from volta.core.errors import MissingDataError
+from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array, Task
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
@@ -41,6 +41,9 @@ class RayExecutor:
     def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
         """Run cells on the cluster, a bounded number of them submitted at a time."""
         ray = _connect(self._address)
+        largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
+        if largest < self._config.threads:
+            raise InputError(f"--threads is {self._config.threads} but no Ray node has more than {largest:.0f} CPUs")
         window = 2 * max(4, int(ray.cluster_resources().get("CPU", 1)))
         board = _Board(ray, self._config, self._shelf)
         pending = list(cells)
@@ -52,14 +55,19 @@ class RayExecutor:
                     lock = self._store.try_lock(cell)
                     if lock is None:
                         yield Outcome(cell, "elsewhere")
+                    elif self._store.is_done(cell):
+                        lock.release()
+                        yield Outcome(cell, "done", self._store.read_record(cell))
                     else:
                         listener.cell_started(cell)
                         running[board.submit(cell)] = (cell, lock)
                 done, _ = ray.wait(list(running), num_returns=1, timeout=1.0) if running else ([], [])
                 for reference in done:
                     cell, lock = running.pop(reference)
-                    with lock:
+                    try:
                         yield self._collect(ray, reference, cell)
+                    finally:
+                        lock.release()
         finally:
             for reference, (_, lock) in running.items():
                 ray.cancel(reference, force=True)

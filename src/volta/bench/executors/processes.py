@@ -56,8 +56,13 @@ class ProcessExecutor:
             while pending or running:
                 while pending and len(running) < n_workers:
                     cell = _next_cell(pending, running)
+                    try:
+                        future = pool.submit(_work, cell)
+                    except BrokenProcessPool:
+                        pending.insert(0, cell)
+                        raise
                     listener.cell_started(cell)
-                    running[pool.submit(_work, cell)] = cell
+                    running[future] = cell
                 for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
                     outcome = future.result()
                     del running[future]
