@@ -125,7 +125,8 @@ def bench(
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
     from rich.console import Console
 
-    from volta.bench.progress import Bar, Both, Failures, JsonLog, Lines
+    from volta.bench.logs import Both, JsonLog
+    from volta.bench.progress import Bar, Failures, Lines
 
     console = Console()
     shown: Listener = Failures(console) if quiet else Bar(console) if console.is_terminal else Lines(console)
