@@ -179,7 +179,16 @@ def make_arrays(plan: Plan, cell: Cell, character: tuple[float, float]) -> dict[
 
 def _cell(plan: Plan, task: str, protocol: str, method: str, seed: int) -> Cell:
     return make_cell(
-        task, protocol, method, seed, data_hash="d", parameters={}, budget=plan.budget, threads=1, device="cpu"
+        task,
+        protocol,
+        method,
+        seed,
+        data_hash="d",
+        parameters={},
+        code="c",
+        budget=plan.budget,
+        threads=1,
+        device="cpu",
     )
 
 

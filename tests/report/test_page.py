@@ -183,8 +183,7 @@ def test_a_method_without_some_metric(folder, quick_figures):
     record = store.read_record(cell)
     del record["metrics"]["test"]["latency_ms"]
     record["metrics"]["test"]["nll"] = None
-    path = store.cells_folder / cell.folder / "record.json"
-    path.write_text(json.dumps(record), encoding="utf-8")
+    store.replace_record(cell, record)
     assert "Results" in words_of(store)
 
 
