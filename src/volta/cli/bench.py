@@ -78,7 +78,6 @@ def bench(
     from volta.methods import ABLATION, METHODS
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
-    from volta.report import build_report
 
     options = LoadOptions(data, parse_numbers(severities, "--severities"), cast("ShiftOrigin", shifts))
     source = find_task(task, data)
@@ -117,7 +116,12 @@ def bench(
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
         typer.echo(failed, err=True)
-    typer.echo(f"run: {store.root}" if no_report else f"report: {build_report(store)}")
+    if no_report:
+        typer.echo(f"run: {store.root}")
+    else:
+        from volta.report import build_report
+
+        typer.echo(f"report: {build_report(store)}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
 
