@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volta.report.table import Column, Entry, Table
+from volta.report.table import Entry, Table
 
 _SPECIAL = str.maketrans(
     {
@@ -41,7 +41,7 @@ _SPECIAL = str.maketrans(
 def latex_table(table: Table, context: str) -> str:
     """Return a table environment: mean ± std, best in bold, daggers for significance, the context in the caption."""
     columns = "".join("r" if column.numeric else "l" for column in table.columns)
-    head = " & ".join(_heading(column) for column in table.columns)
+    head = " & ".join(column.label.translate(_SPECIAL) for column in table.columns)
     body = "\n".join(f"    {' & '.join(_cell(entry) for entry in row.cells)} \\\\" for row in table.rows)
     caption = f"{table.caption}. {context}. {table.legend}".translate(_SPECIAL)
     label = "".join(
@@ -61,11 +61,6 @@ def latex_table(table: Table, context: str) -> str:
         "  \\end{tabular}\n"
         "\\end{table}"
     )
-
-
-def _heading(column: Column) -> str:
-    where = f" ({column.where})" if column.where else ""
-    return f"{column.heading}{where} {column.arrow}".strip().translate(_SPECIAL)
 
 
 def _cell(entry: Entry) -> str:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from volta.report.table import Column, Entry, Table
+from volta.report.table import Entry, Table
 
 _SPECIAL = str.maketrans({mark: f"\\{mark}" for mark in "\\|*_`<>[]"} | {"\n": " "})
 
 
 def markdown_table(table: Table) -> str:
     """Return a pipe table: best in bold, ± for the deviation, daggers for significance, the legend beneath."""
-    head = [_heading(column) for column in table.columns]
+    head = [column.label.translate(_SPECIAL) for column in table.columns]
     rule = ["---:" if column.numeric else "---" for column in table.columns]
     lines = [head, rule, *([_cell(entry) for entry in row.cells] for row in table.rows)]
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     legend = f"\n\n{table.legend.translate(_SPECIAL)}" if table.legend else ""
     return f"### {table.caption.translate(_SPECIAL)}\n\n{body}{legend}"
-
-
-def _heading(column: Column) -> str:
-    where = f" ({column.where})" if column.where else ""
-    return f"{column.heading}{where} {column.arrow}".strip().translate(_SPECIAL)
 
 
 def _cell(entry: Entry) -> str:

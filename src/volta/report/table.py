@@ -23,6 +23,12 @@ class Column:
     numeric: bool = True
     help: str = ""
 
+    @property
+    def label(self) -> str:
+        """Heading, set and direction in one line of plain text."""
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.heading}{where} {self.arrow}".strip()
+
 
 @dataclass(frozen=True)
 class Entry:
