@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 
 from volta.stats.comparisons import NO_OOD, below_alpha, tested_sets
 from volta.stats.holm import holm
-from volta.stats.power import detectable_difference
 from volta.stats.results import FULL, VOLTA, Results
-from volta.stats.table import joined_notes
-from volta.stats.welch import hedges_g, welch
+from volta.stats.tested import compare_pair
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,13 @@ def _compare(table: Results, name: str, reference: str, metric: str, eval_set: s
     if own is None or other is None:
         lacking = [label for label, sample in ((name, own), (reference, other)) if sample is None]
         return replace(row, note=f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD)
-    test = welch(own, other)
-    g = hedges_g(own, other)
-    no_g = "no variance on either side: Hedges' g is undefined" if g is None and not test.reason else ""
+    tested = compare_pair(own, other)
     return replace(
         row,
-        difference=test.difference,
-        p=test.p,
-        hedges_g=g,
-        significant=below_alpha(test.p),
-        detectable_difference=detectable_difference(own, other),
-        note=joined_notes(test.reason, no_g),
+        difference=tested.difference,
+        p=tested.p,
+        hedges_g=tested.hedges_g,
+        significant=below_alpha(tested.p),
+        detectable_difference=tested.detectable_difference,
+        note=tested.note,
     )

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from volta.stats.bootstrap import Bootstrap
 from volta.stats.holm import holm
-from volta.stats.power import detectable_difference
 from volta.stats.results import BASELINE_ORIGINS, TEST, VOLTA, Results
 from volta.stats.samples import Sample
 from volta.stats.table import joined_notes
-from volta.stats.welch import ALPHA, hedges_g, welch
+from volta.stats.tested import compare_pair
+from volta.stats.welch import ALPHA
 
 TESTED = ("accuracy", "ece", "brier", "nll", "auroc")
 _DECIMALS = 12
@@ -103,23 +103,21 @@ def _compare(table: Results, metric: str, eval_set: str, baseline: str, source: 
         lacking = [name for name, sample in ((VOLTA, ours), (baseline, theirs)) if sample is None]
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return replace(row, note=note)
-    test = welch(ours, theirs)
-    g = hedges_g(ours, theirs)
+    tested = compare_pair(ours, theirs)
     interval, why = None, source if isinstance(source, str) else ""
     if isinstance(source, Bootstrap):
         interval = source.difference(metric, eval_set, VOLTA, baseline)
         why = "" if interval else "no bootstrap: no stored predictions for this pair"
-    no_g = "no variance on either side: Hedges' g is undefined" if g is None and not test.reason else ""
     return replace(
         row,
-        difference=test.difference,
-        p=test.p,
-        hedges_g=g,
-        significant=below_alpha(test.p),
-        detectable_difference=detectable_difference(ours, theirs),
+        difference=tested.difference,
+        p=tested.p,
+        hedges_g=tested.hedges_g,
+        significant=below_alpha(tested.p),
+        detectable_difference=tested.detectable_difference,
         boot_low=None if interval is None else round(interval[0], _DECIMALS),
         boot_high=None if interval is None else round(interval[1], _DECIMALS),
-        note=joined_notes(test.reason, no_g, why, _seeds_note(table, baseline)),
+        note=joined_notes(tested.note, why, _seeds_note(table, baseline)),
     )
 
 
