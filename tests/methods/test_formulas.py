@@ -103,7 +103,7 @@ def test_gmm_density_is_scikit_learns(setting):
     reference = GaussianMixture(len(method.means_), covariance_type="full")
     reference.weights_ = np.exp(method.log_weights_)
     reference.means_ = method.means_
-    reference.precisions_cholesky_ = method.precision_factors_
+    reference.precisions_cholesky_ = method.factors_
     expected = -reference.score_samples(outputs.penultimate.astype(np.float64))
     assert np.allclose(prediction.uncertainty, expected, rtol=1e-9)
     assert len(method.means_) == 10

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
 from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.scores import Floats, softmax
+from volta.methods.mixtures import Mixture, fit_mixture
+from volta.methods.scores import softmax
 from volta.networks.network import Outputs
+
+TOLERANCE = 1e-3
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Gmm(PostHoc):
     n_components
         Number of Gaussians; None chooses by the rule above.
     max_iter
-        Steps of expectation-maximisation at most.
+        Passes of expectation-maximisation at most; it ends when the mean log density changes by less than 1e-3.
     ridge
         Added to the covariances' diagonals, times the features' mean variance; raised tenfold while they stay singular.
     """
@@ -45,49 +45,26 @@ class Gmm(PostHoc):
         features = outputs.of("train").penultimate
         wanted = self.n_components or (10 if outputs.data.n_classes <= 10 else 50)
         n_components = max(1, min(wanted, len(features) // 10))
-        mixture = _fit_mixture(features, n_components, self.max_iter, self.ridge, outputs.trainer.seed)
-        self.log_weights_ = np.log(mixture.weights_).astype(np.float64)
-        self.means_ = mixture.means_.astype(np.float64)
-        self.precision_factors_ = mixture.precisions_cholesky_.astype(np.float64)
+        mixture = self._fit_mixture(features, n_components, outputs.trainer.seed)
+        self.log_weights_, self.means_, self.factors_ = mixture.log_weights, mixture.means, mixture.factors
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negative log density."""
-        uncertainty = -self._log_density(outputs.penultimate)
+        mixture = Mixture(self.log_weights_, self.means_, self.factors_)
+        uncertainty = -mixture.log_density(outputs.penultimate)
         return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
 
-    def _log_density(self, features: Array) -> Floats:
-        features = np.asarray(features, dtype=np.float64)
-        logs = np.empty((len(features), len(self.means_)))
-        constant = -0.5 * features.shape[1] * np.log(2.0 * np.pi)
-        for index, (mean, factor) in enumerate(zip(self.means_, self.precision_factors_, strict=True)):
-            whitened = features @ factor - mean @ factor
-            half_log_determinant = np.log(np.diagonal(factor)).sum()
-            logs[:, index] = constant + half_log_determinant - 0.5 * (whitened**2).sum(axis=1)
-        density: Floats = logsumexp(logs + self.log_weights_, axis=1)
-        return density
+    def _fit_mixture(self, features: Array, n_components: int, seed: int) -> Mixture:
+        from sklearn.cluster import kmeans_plusplus
 
-
-def _fit_mixture(features: Array, n_components: int, max_iter: int, ridge: float, seed: int) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
-
-    scale = float(features.var(axis=0).mean()) or 1.0
-    for attempt in range(6):
-        mixture = GaussianMixture(
-            n_components,
-            covariance_type="full",
-            max_iter=max_iter,
-            reg_covar=ridge * 10**attempt * scale,
-            init_params="k-means++",
-            random_state=seed % 2**32,
+        start, _ = kmeans_plusplus(features, n_components, random_state=seed % 2**32)
+        scale = float(features.var(axis=0).mean()) or 1.0
+        for attempt in range(6):
+            ridge = self.ridge * 10**attempt * scale
+            try:
+                return fit_mixture(features, start, max_iter=self.max_iter, tol=TOLERANCE, ridge=ridge)[0]
+            except np.linalg.LinAlgError:
+                continue
+        raise InputError(
+            "the training features' covariances are singular even after regularisation; drop constant features"
         )
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                return mixture.fit(features.astype(np.float64))
-        except ValueError as error:
-            if "covariance" not in str(error):
-                raise
-    raise InputError(
-        "the training features' covariances are singular even after regularisation; drop constant features"
-    )
