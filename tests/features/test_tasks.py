@@ -90,3 +90,22 @@ def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     refused = volta("extract", places / "photos")
     assert refused.returncode == 2
     assert "volta data import" in refused.stderr
+
+
+def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp_path):
+    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
+    run = tmp_path / "run"
+    arguments = ("colours", "--data", places / "data", "--protocol", "paper", "--methods", "softmax", "--seeds", 1)
+    done = volta("bench", *arguments, "--corruptions", "--severities", "2,5", "--max-epochs", 1, "--out", run)
+    assert done.returncode == 0, done.stderr
+    (record,) = RunStore(run).records()
+    shifts = {name for name in record["metrics"] if name.startswith("shift:")}
+    assert len(shifts) == 2 * 19
+    assert {"shift:fog-2", "shift:jpeg_compression-5"} <= shifts
+    with Image.open(run / "corruptions" / "colours.png") as sheet:
+        assert sheet.size == (5 * 33 - 1, 19 * 33 - 1)
+    assert (run / "figures" / "corruption_sheet.pdf").is_file()
+    assert "Contact sheet: 19 corruptions" in (run / "report.html").read_text(encoding="utf-8")
+    refused = volta("bench", *arguments, "--corruptions", "--shifts", "none", "--out", tmp_path / "other")
+    assert refused.returncode == 2
+    assert "--shifts is 'none'" in refused.stderr

@@ -55,6 +55,14 @@ def histogram(name: str) -> ScoreHistogram:
     )
 
 
+def tiles(n: int) -> np.ndarray:
+    """A sheet of n rows whose tiles are as bright as their row's number."""
+    sheet = np.full((n * 9 - 1, 5 * 9 - 1, 3), 255, dtype=np.uint8)
+    for row in range(n):
+        sheet[row * 9 : row * 9 + 8] = row
+    return sheet
+
+
 DRAWN = {
     "accuracy_ece": lambda n: figures.accuracy_ece(CONTEXT, some(n)),
     "accuracy_ece_density": lambda n: figures.accuracy_ece_density(CONTEXT, some(n)),
@@ -67,6 +75,7 @@ DRAWN = {
     "efficiency": lambda n: figures.efficiency(CONTEXT, some(n)),
     "summary_heatmap": lambda n: figures.summary_heatmap(CONTEXT, some(n), METRICS),
     "corruption_heatmap": lambda n: figures.corruption_heatmap(CONTEXT, some(n), "accuracy", ["shift:fog-1"]),
+    "corruption_sheet": lambda n: figures.corruption_sheet(CONTEXT, tiles(n), [f"corruption_{i}" for i in range(n)]),
     "ablation_bars": lambda n: figures.ablation_bars(CONTEXT, values("x"), some(n), METRICS, {("volta", "ece")}),
     "critical_difference": lambda n: figures.critical_difference(
         CONTEXT, [(m.name, m.title, 1.0 + i) for i, m in enumerate(some(n))], 1.2, [(1.0, 2.0)], "Mean ranks", 6
@@ -267,3 +276,14 @@ def test_scales():
 
 def test_a_context_of_one_seed_says_so():
     assert "1 seed ·" in Context("t", "fair", 10, 1).line
+
+
+def test_the_sheets_rows_stand_beside_their_names():
+    names = [f"corruption_{index}" for index in range(19)]
+    figure = figures.corruption_sheet(CONTEXT, tiles(19), names)
+    seen = {}
+    for axes in figure.axes:
+        pixels = axes.images[0].get_array()
+        for place, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True):
+            seen[label.get_text()] = int(pixels[round(place), 4, 0])
+    assert seen == {name.replace("_", " "): index for index, name in enumerate(names)}

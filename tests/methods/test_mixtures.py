@@ -3,7 +3,7 @@ import pytest
 from sklearn.cluster import kmeans_plusplus
 from sklearn.mixture import GaussianMixture
 
-from volta.methods.mixtures import Mixture, fit_mixture
+from volta.methods.mixtures import Mixture, fit_mixture, spread_points
 
 
 def blobs(gap: float, n: int = 6000, width: int = 5) -> np.ndarray:
@@ -72,3 +72,24 @@ def test_singular_covariances_raise() -> None:
     features = np.ones((50, 3))
     with pytest.raises(np.linalg.LinAlgError):
         fit_mixture(features, features[:1], max_iter=5, tol=1e-3, ridge=0.0)
+
+
+def test_spread_points_are_distinct_rows_one_in_each_far_group() -> None:
+    features = blobs(1000.0)
+    groups = set()
+    for seed in range(20):
+        points = spread_points(features, 4, np.random.default_rng(seed))
+        assert all((features == point.astype(np.float32)).all(axis=1).any() for point in points)
+        groups.add(len(np.unique(np.round(points / 200.0), axis=0)))
+    assert groups == {4}
+
+
+def test_spread_points_follow_squared_distances() -> None:
+    features = np.array([[0.0], [1.0], [3.0]])
+    second = [spread_points(features, 2, np.random.default_rng(seed)).ravel() for seed in range(4000)]
+    after_first = [pair[1] for pair in second if pair[0] == 0.0]
+    assert np.mean(np.array(after_first) == 3.0) == pytest.approx(0.9, abs=0.03)
+
+
+def test_spread_points_of_equal_rows() -> None:
+    assert spread_points(np.ones((10, 2)), 3, np.random.default_rng(0)).shape == (3, 2)

@@ -16,6 +16,8 @@ from volta.bench.executors import Executor
 from volta.bench.progress import Listener
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
+from volta.core.files import write_png
+from volta.data import CORRUPTION_NAMES, corruption_sheet
 from volta.features.extract import MapShards
 
 WAIT_SECONDS = 1.0
@@ -67,6 +69,7 @@ def run(
         damaged = store.set_aside_damaged(cells)
     for cell in damaged:
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
+    _keep_sheets(cells, config, store, shelf)
     missing = [cell for cell in cells if not store.is_done(cell)]
     listener.start(cells, missing)
     n_run = n_failed = 0
@@ -95,6 +98,17 @@ def _cells(config: RunConfig, store: RunStore, shelf: TaskShelf) -> list[Cell]:
     return plan_cells(config, shelf)
 
 
+def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, shelf: TaskShelf) -> None:
+    """Keep a contact sheet for each task that is tested under CIFAR-10-C's corruptions and does not have one yet."""
+    for task, cell in {cell.task: cell for cell in cells}.items():
+        shifts = shelf.task_for(task, cell.protocol, cell.method).shifts
+        corrupted = any(name.rpartition("-")[0] in CORRUPTION_NAMES for name in shifts)
+        path = store.sheet_path(task)
+        if corrupted and not path.exists() and (sheet := corruption_sheet(task, config.options)) is not None:
+            path.parent.mkdir(exist_ok=True)
+            write_png(path, sheet)
+
+
 def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> list[Cell]:
     """Wait until no other process is at work on ``cells``; return those that are still not done."""
     if cells:
@@ -120,9 +134,10 @@ def _known(store: RunStore) -> dict[str, Any] | None:
 
 def _check_same(known: dict[str, Any], config: RunConfig) -> None:
     for name, value in config.fixed.items():
-        if known["config"][name] != value:
+        before = known["config"].get(name)
+        if before != value:
             raise StoreError(
-                f"--out holds a run with {name} {known['config'][name]}, now asked with {value}; "
+                f"--out holds a run with {name} {before}, now asked with {value}; "
                 "results of both would mix: name another --out"
             )
 

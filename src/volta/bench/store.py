@@ -47,6 +47,10 @@ class RunStore:
         """Trained networks shared between cells."""
         return self.root / "networks"
 
+    def sheet_path(self, task: str) -> Path:
+        """Where the contact sheet of a task's corruptions is, if it has any."""
+        return self.root / "corruptions" / f"{task}.png"
+
     @property
     def failures_folder(self) -> Path:
         """What went wrong in cells that did not finish."""

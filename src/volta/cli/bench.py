@@ -6,10 +6,11 @@ import shlex
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.cli.table import print_table
 from volta.core.errors import InputError
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from volta.bench.executors import Executor
     from volta.bench.progress import Listener
     from volta.bench.store import RunStore
-    from volta.data.options import ShiftOrigin
     from volta.features.extract import MapShards
 
 EXIT_FAILED_CELLS = 1
@@ -54,6 +54,10 @@ def bench(
     weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
     severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
     shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
+    corruptions: Annotated[
+        bool,
+        typer.Option("--corruptions", help="Test own images under CIFAR-10-C's 19 corruptions: --shifts generated."),
+    ] = False,
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
     ] = False,
@@ -79,7 +83,7 @@ def bench(
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
 
-    options = LoadOptions(data, parse_numbers(severities, "--severities"), cast("ShiftOrigin", shifts))
+    options = LoadOptions(data, parse_numbers(severities, "--severities"), shift_origin(shifts, corruptions))
     source = find_task(task, data)
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     store = RunStore(out or Path("runs") / task)

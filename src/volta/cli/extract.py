@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
 
@@ -19,6 +20,10 @@ def extract(
     weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
     severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
+    shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
+    corruptions: Annotated[
+        bool, typer.Option("--corruptions", help="Corrupt own test images as in CIFAR-10-C too: --shifts generated.")
+    ] = False,
     save: Annotated[
         bool,
         typer.Option("--save", help="Also write features/SRC.npz into the data folder."),
@@ -32,7 +37,7 @@ def extract(
 
     if Path(task).exists():
         raise InputError(f"SRC is the path {task}; make it a task first: volta data import {task} --name NAME")
-    options = LoadOptions(data, parse_numbers(severities, "--severities"))
+    options = LoadOptions(data, parse_numbers(severities, "--severities"), shift_origin(shifts, corruptions))
     with stoppable():
         features = extract_task(
             task,

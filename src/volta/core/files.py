@@ -56,6 +56,13 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, canonical_json(value, indent=2) + "\n")
 
 
+def write_png(path: Path, image: np.ndarray) -> None:
+    """Write a uint8 image (h, w, 3) into place."""
+    from PIL import Image
+
+    write_atomic(path, lambda file: Image.fromarray(image).save(file, "PNG"))
+
+
 def canonical_json(value: Any, indent: int | None = None) -> str:
     """Return JSON with sorted keys; NaN and infinities are refused rather than written as invalid JSON."""
     return json.dumps(value, sort_keys=True, indent=indent, allow_nan=False, ensure_ascii=False)

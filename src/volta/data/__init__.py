@@ -13,6 +13,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array, InputKind, Modality, OodSet, Split, Task
 from volta.data import built_in, digits
 from volta.data.catalog import TASK_ARCHIVES
+from volta.data.cifar10c import CORRUPTION_NAMES, sheet_of
 from volta.data.feature_files import write_feature_sets
 from volta.data.imported import (
     ImportedTask,
@@ -21,16 +22,18 @@ from volta.data.imported import (
     load_imported,
     read_imported_sets,
 )
-from volta.data.options import LoadOptions, cache_folder, data_root
+from volta.data.options import SEVERITIES, LoadOptions, cache_folder, data_root
 from volta.data.prepare import PREPARATIONS, make_task
 from volta.data.rows import RawSets
 
 __all__ = [
+    "CORRUPTION_NAMES",
     "TASKS",
     "LoadOptions",
     "TaskSource",
     "all_tasks",
     "cache_folder",
+    "corruption_sheet",
     "data_root",
     "find_task",
     "image_sets",
@@ -122,6 +125,18 @@ def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
     A set is read or made only when it is asked for.
     """
     return pixel_sets(name, LoadOptions(root)).inputs()
+
+
+def corruption_sheet(name: str, options: LoadOptions) -> NDArray[np.uint8] | None:
+    """Return a contact sheet of the 19 corruptions at 5 severities on a task's first test image.
+
+    None where the task's shifts do not include them, or its images are not there.
+    """
+    try:
+        sets = pixel_sets(name, replace(options, severities=SEVERITIES, ood=()))
+    except MissingDataError:
+        return None
+    return sheet_of(sets)
 
 
 def store_features(name: str, features: Mapping[str, Array], options: LoadOptions | None = None) -> list[Path]:

@@ -14,30 +14,31 @@ from volta.core.errors import InputError
 from volta.core.files import atomic_path, hash_array, hash_text
 from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array, Split
-from volta.data.rows import LazyMapping
+from volta.data.options import SEVERITIES
+from volta.data.rows import LazyMapping, RawSets
 
 CORRUPTION_NAMES = (
     "gaussian_noise",
     "shot_noise",
     "impulse_noise",
-    "speckle_noise",
     "defocus_blur",
     "glass_blur",
     "motion_blur",
     "zoom_blur",
-    "gaussian_blur",
     "snow",
     "frost",
     "fog",
     "brightness",
-    "spatter",
     "contrast",
     "elastic_transform",
     "pixelate",
     "jpeg_compression",
+    "speckle_noise",
+    "gaussian_blur",
     "saturate",
+    "spatter",
 )
-"""The 19 corruptions; «NAME-SEVERITY» names a shift."""
+"""The 19 corruptions in the order of the table that makes them; «NAME-SEVERITY» names a shift."""
 
 _CHUNK_ROWS = 1000
 
@@ -63,6 +64,25 @@ def generated_shifts(test: Split, severities: tuple[int, ...], cache: Path) -> L
     base = hash_text(hash_array(test.inputs) + _code_stamp())[:24]
 
     return _each(partial(_generate, cache / "corrupted", base, test), severities)
+
+
+def sheet_of(sets: RawSets) -> NDArray[np.uint8] | None:
+    """Return the first test image under all 19 corruptions at all 5 severities, or None if the task has none.
+
+    ``sets`` must have been asked for with every severity; generated images are made here for the one row.
+    """
+    from volta.data.corruptions.sheet import contact_sheet, lay_out
+
+    if sets.corruptions == "none":
+        return None
+    if sets.corruptions == "generated":
+        return contact_sheet(sets.parts["test"].inputs[0].transpose(1, 2, 0), seed=SPLIT_SEED)
+    return lay_out(
+        [
+            [sets.shifts[f"{name}-{severity}"].inputs[0].transpose(1, 2, 0) for severity in SEVERITIES]
+            for name in CORRUPTION_NAMES
+        ]
+    )
 
 
 def _read_official(folder: Path, labels: Labels, name: str, severity: int) -> Split:

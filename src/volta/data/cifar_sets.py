@@ -19,7 +19,7 @@ from volta.data.image_folder import place_images
 from volta.data.missing import missing_pixels
 from volta.data.noise import uniform_noise_images
 from volta.data.options import LoadOptions, cache_folder
-from volta.data.rows import LazyMapping, RawSets
+from volta.data.rows import CorruptionOrigin, LazyMapping, RawSets
 from volta.data.svhn import read_svhn
 
 
@@ -146,7 +146,7 @@ def read_cifar_sets(task: str, options: LoadOptions) -> RawSets:
     }
     if options.wants_ood("noise"):
         ood["noise"] = OodSet(uniform_noise_images(task))
-    shifts, note = _shifts(task, options, test.split, cache)
+    shifts, origin, note = _shifts(task, options, test.split, cache)
     sources = [part.source for part in found.values() if part is not None] + ([note] if note else [])
     return RawSets(
         parts={"train": train.split, "test": test.split},
@@ -154,6 +154,7 @@ def read_cifar_sets(task: str, options: LoadOptions) -> RawSets:
         shifts=shifts,
         class_names=train.class_names,
         source="; ".join(sources),
+        corruptions=origin,
     )
 
 
@@ -162,9 +163,11 @@ def _needed(task: str, options: LoadOptions) -> list[str]:
     return [plan.train, plan.test] + [key for name, key in (plan.near, plan.far) if options.wants_ood(name)]
 
 
-def _shifts(task: str, options: LoadOptions, test: Split, cache: Path) -> tuple[LazyMapping[Split], str]:
+def _shifts(
+    task: str, options: LoadOptions, test: Split, cache: Path
+) -> tuple[LazyMapping[Split], CorruptionOrigin, str]:
     if task != "cifar10" or options.shifts == "none" or not options.severities:
-        return LazyMapping({}), ""
+        return LazyMapping({}), "none", ""
     archive = ARCHIVES["cifar-10-c"]
     folder = archive.place(options.folder)
     official_images = ARCHIVES["cifar-10"].place(options.folder).exists()
@@ -174,9 +177,10 @@ def _shifts(task: str, options: LoadOptions, test: Split, cache: Path) -> tuple[
             f"get it with: volta data get cifar-10-c --data {options.folder}   or generate it: shifts='generated'"
         )
     if options.shifts == "official" or (options.shifts == "auto" and folder.is_dir() and official_images):
-        return official_shifts(folder, options.severities, test), f"shifts: official archive ({archive.file})"
+        note = f"shifts: official archive ({archive.file})"
+        return official_shifts(folder, options.severities, test), "official", note
     note = "shifts: CIFAR-10-C's corruptions, generated here from the test images"
-    return generated_shifts(test, options.severities, cache), note
+    return generated_shifts(test, options.severities, cache), "generated", note
 
 
 def _read_zip(path: Path, part: str, cache: Path) -> tuple[Split, tuple[str, ...]]:

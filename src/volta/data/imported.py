@@ -20,7 +20,7 @@ from volta.data.feature_files import has_features, read_feature_sets
 from volta.data.missing import missing_features
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import HALF, Preparation, make_task
-from volta.data.rows import LazyMapping, RawSets
+from volta.data.rows import CorruptionOrigin, LazyMapping, RawSets
 
 SCHEMA = 1
 TASK_FILE = "task.json"
@@ -85,10 +85,12 @@ def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
     folder = task_folder(options.folder, name) / ARRAYS
     described = {} if options.shifts == "none" else record["shifts"]
     parts = {part: _split(folder, record["parts"][part]) for part in ("train", "val", "cal", "test")}
+    origin: CorruptionOrigin = "none"
     shifts: dict[str, Callable[[], Split]] = {key: partial(_split, folder, part) for key, part in described.items()}
     if options.shifts == "generated" and record["kind"] == "pixels":
         generated = generated_shifts(parts["test"], options.severities, cache_folder())
         shifts |= {key: partial(generated.__getitem__, key) for key in generated}
+        origin = "generated"
     ood = {key: OodSet(_open(folder, part["inputs"]), near=part["near"]) for key, part in record["ood"].items()}
     return RawSets(
         parts=parts,
@@ -96,6 +98,7 @@ def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
         shifts=LazyMapping(shifts),
         class_names=tuple(record["class_names"]),
         source=record["source"],
+        corruptions=origin,
     )
 
 

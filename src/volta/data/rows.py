@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ SPLIT_NAMES: dict[str, str] = {
 
 
 T = TypeVar("T")
+CorruptionOrigin: TypeAlias = Literal["none", "official", "generated"]
 
 
 class LazyMapping(Mapping[str, T]):
@@ -79,7 +80,8 @@ class RawSets:
     """All sets of a task as its files give them.
 
     ``parts`` is ``train`` and ``test``, from which :func:`volta.data.prepare.make_task` splits ``val`` and ``cal``,
-    or all four. ``source`` says in words where the data came from.
+    or all four. ``source`` says in words where the data came from; ``corruptions`` whether the shifts include those of
+    CIFAR-10-C, and whose they are.
     """
 
     parts: Mapping[str, Split]
@@ -87,6 +89,7 @@ class RawSets:
     shifts: Mapping[str, Split] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
     source: str = ""
+    corruptions: CorruptionOrigin = "none"
 
     def inputs(self) -> LazyMapping[Array]:
         """Return the inputs of every set in a stable order: parts, then ``ood:NAME``, then ``shift:NAME-SEVERITY``.

@@ -6,6 +6,7 @@ from volta.figures.accuracy_ece_density import accuracy_ece_density
 from volta.figures.calibration_bars import calibration_bars
 from volta.figures.canvas import save_figure
 from volta.figures.corruption_heatmap import corruption_heatmap
+from volta.figures.corruption_sheet import corruption_sheet
 from volta.figures.critical_difference import critical_difference
 from volta.figures.data import Context, MethodBins, MethodCurve, MethodValues, ScoreHistogram
 from volta.figures.efficiency import efficiency
@@ -29,6 +30,7 @@ __all__ = [
     "accuracy_ece_density",
     "calibration_bars",
     "corruption_heatmap",
+    "corruption_sheet",
     "critical_difference",
     "efficiency",
     "ood_bars",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.mixtures import Mixture, fit_mixture
+from volta.methods.mixtures import Mixture, fit_mixture, spread_points
 from volta.methods.scores import softmax
 from volta.networks.network import Outputs
 
@@ -55,9 +56,7 @@ class Gmm(PostHoc):
         return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
 
     def _fit_mixture(self, features: Array, n_components: int, seed: int) -> Mixture:
-        from sklearn.cluster import kmeans_plusplus
-
-        start, _ = kmeans_plusplus(features, n_components, random_state=seed % 2**32)
+        start = spread_points(features, n_components, rng(seed, "gmm"))
         scale = float(features.var(axis=0).mean()) or 1.0
         for attempt in range(6):
             ridge = self.ridge * 10**attempt * scale

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dtrmm
-from scipy.special import logsumexp
 
 from volta.core.types import Array
-from volta.methods.scores import Floats
+from volta.methods.scores import Floats, log_sum_exp
 
 CHUNK_ROWS = 4096
 FULL_EVERY = 5
@@ -36,11 +33,37 @@ class Mixture:
     def log_density(self, features: Array) -> Floats:
         """Return log Σ_m π_m N(f; μ_m, Σ_m) for each row."""
         pieces = [
-            logsumexp(self.joint_logs(features[start : start + CHUNK_ROWS]), axis=1)
+            log_sum_exp(self.joint_logs(features[start : start + CHUNK_ROWS]))
             for start in range(0, len(features), CHUNK_ROWS)
         ]
         density: Floats = np.concatenate(pieces) if pieces else np.empty(0)
         return density
+
+
+def spread_points(features: Array, n_points: int, random: np.random.Generator) -> Floats:
+    """Return rows far from one another (k-means++): each drawn with odds of its squared distance to the nearest so far.
+
+    Parameters
+    ----------
+    features
+        (n, w) rows.
+    n_points
+        How many of them.
+    random
+        Where the draws come from.
+    """
+    squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+    distances = np.full(len(features), np.inf)
+    chosen = [int(random.integers(len(features)))]
+    while len(chosen) < n_points:
+        last = chosen[-1]
+        to_last = squares - 2.0 * (features @ features[last]).astype(np.float64) + squares[last]
+        distances = np.minimum(distances, np.maximum(to_last, 0.0))
+        distances[last] = 0.0
+        odds = np.cumsum(distances)
+        # Where fewer rows differ than points are wanted, the first row of all serves again.
+        chosen.append(int(np.searchsorted(odds, random.random() * odds[-1], side="right")) % len(features))
+    return np.asarray(features[chosen], dtype=np.float64)
 
 
 def fit_mixture(features: Array, start: Array, *, max_iter: int, tol: float, ridge: float) -> tuple[Mixture, float]:
@@ -102,6 +125,8 @@ class _Sums:
         self._second[index] += centred.T @ centred
 
     def mixture(self, ridge: float) -> Mixture:
+        from scipy.linalg import solve_triangular
+
         counts = self._counts + 10.0 * np.finfo(np.float64).eps
         shift = self._first / counts[:, None]
         width = shift.shape[1]
@@ -133,7 +158,7 @@ def _pass(mixture: Mixture, features: Array, active: NDArray[np.bool_], ridge: f
         rows = np.asarray(features[first : first + CHUNK_ROWS], dtype=np.float64)
         kept = active[first : first + CHUNK_ROWS]
         logs = _joint_logs(mixture, rows, kept)
-        densities = logsumexp(logs, axis=1)
+        densities = log_sum_exp(logs)
         total += densities.sum()
         logs -= densities[:, None]
         kept &= logs > NEGLIGIBLE
@@ -144,6 +169,8 @@ def _pass(mixture: Mixture, features: Array, active: NDArray[np.bool_], ridge: f
 
 
 def _joint_logs(mixture: Mixture, rows: Floats, wanted: NDArray[np.bool_]) -> Floats:
+    from scipy.linalg.blas import dtrmm
+
     logs = np.full(wanted.shape, -np.inf)
     constant = -0.5 * rows.shape[1] * np.log(2.0 * np.pi)
     for index, (mean, factor) in enumerate(zip(mixture.means, mixture.factors, strict=True)):

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, xlogy
 
 from volta.core.errors import InputError
 
@@ -35,14 +34,21 @@ def mean_softmax(many_logits: Iterable[Floats]) -> Floats:
 
 def entropy(probs: Floats) -> Floats:
     """Return −Σ_k p_k log p_k of each row, with 0 log 0 = 0."""
-    summed: Floats = -xlogy(probs, probs).sum(axis=1)
+    logs = np.log(np.maximum(probs, np.finfo(np.float64).tiny))
+    summed: Floats = -np.einsum("ij,ij->i", probs, logs)
     return np.maximum(summed, 0.0)
+
+
+def log_sum_exp(logits: Floats) -> Floats:
+    """Return log Σ_k exp(l_k) of each row, where each row has a finite value."""
+    largest = logits.max(axis=1)
+    summed: Floats = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
+    return summed
 
 
 def energy(logits: Floats) -> Floats:
     """Return the free energy −log Σ_k exp(l_k) of each row; higher is more foreign."""
-    free: Floats = -logsumexp(logits, axis=1)
-    return free
+    return -log_sum_exp(logits)
 
 
 def one_minus_max_softmax(logits: Floats) -> Floats:

@@ -17,6 +17,7 @@ from volta.report.page import page
 from volta.report.payload import group_payload
 from volta.report.run import Group, Run, load_run
 from volta.report.sections import group_section, own_statistics
+from volta.report.sheet import sheet_part
 from volta.stats import Statistics, compute_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
@@ -49,7 +50,9 @@ def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
         own = own_statistics(group, stats)
         payload, pdfs = _group(run, group, own, draw)
         printed, room = _offer(pdfs, room)
-        sections.append(group_section(group, own, printed, charts_of(payload)))
+        stored = run.store.sheet_path(group.task)
+        sheet = sheet_part(group, stored, run.store.root / FIGURES, _prefix(run, group)) if draw else ""
+        sections.append(group_section(group, own, printed, charts_of(payload), sheet))
         payloads.append(payload)
     across = across_part(run, run.store.root / FIGURES if draw else None)
     return page(run, sections, {"groups": payloads}, across)
@@ -92,9 +95,13 @@ def _group(run: Run, group: Group, own: Statistics, draw: bool) -> tuple[dict[st
     payload = group_payload(group, curves, own.ablation)
     if not draw:
         return payload, {}
-    prefix = f"{_file_name(group.key)}-" if len(run.groups) > 1 else ""
-    pdfs = draw_group(group, curves, own.ablation, run.store.root / FIGURES, prefix)
+    pdfs = draw_group(group, curves, own.ablation, run.store.root / FIGURES, _prefix(run, group))
     return payload, pdfs
+
+
+def _prefix(run: Run, group: Group) -> str:
+    """Return what the names of a group's figures begin with, where a run has several groups."""
+    return f"{_file_name(group.key)}-" if len(run.groups) > 1 else ""
 
 
 def _offer(pdfs: dict[str, Path], room: int) -> tuple[dict[str, PrintFigure], int]:

@@ -20,8 +20,13 @@ from volta.stats.claims import FAILS, HOLDS
 VERDICTS = {HOLDS: "holds", FAILS: "fails"}
 
 
-def group_section(group: Group, own: Statistics, printed: Mapping[str, PrintFigure], charts: Sequence[str]) -> str:
-    """Return everything the page says of one group; ``own`` holds the statistics of that group alone."""
+def group_section(
+    group: Group, own: Statistics, printed: Mapping[str, PrintFigure], charts: Sequence[str], sheet: str = ""
+) -> str:
+    """Return everything the page says of one group; ``own`` holds the statistics of that group alone.
+
+    ``sheet`` is the markup of the corruptions' contact sheet.
+    """
     parts = [element("p", text(group.context.line), class_="lead"), warnings_part(group)]
     if group.table is None:
         parts.append(element("p", "No cell of this task and protocol has finished, so there is nothing to show yet."))
@@ -37,7 +42,7 @@ def group_section(group: Group, own: Statistics, printed: Mapping[str, PrintFigu
         if own.ablation:
             parts.append(_part("ablation", "Ablation", table_markup(ablation_table(group, own.ablation))))
         if group.sets("shift"):
-            parts.append(_part("shifts", "Under shift", table_markup(shifts_table(group))))
+            parts.append(_part("shifts", "Under shift", table_markup(shifts_table(group)) + sheet))
         if own.paper:
             parts.append(_part("paper", "Beside the paper", table_markup(paper_table(group, own.paper))))
     parts.append(_part("missing", "What to know about this run", remarks_part(group)))

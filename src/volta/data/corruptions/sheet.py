@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import cycle
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,11 +37,22 @@ def contact_sheet(images: Array, *, seed: int = 0) -> NDArray[np.uint8]:
     check_images(images)
     if len(images) == 0:
         raise InputError("images is empty; pass at least one image")
-    height, width = images.shape[1] + GAP, images.shape[2] + GAP
-    sheet = np.full((len(CORRUPTIONS) * height - GAP, len(SEVERITIES) * width - GAP, 3), GAP_LEVEL, dtype=np.uint8)
-    for row, name in enumerate(CORRUPTIONS):
-        shown = row % len(images)
-        for col, severity in enumerate(SEVERITIES):
-            cell = corrupt(images[shown : shown + 1], name, severity, seed=seed, first_index=shown)[0]
-            sheet[row * height : row * height + len(cell), col * width : col * width + cell.shape[1]] = cell
+    return lay_out(
+        [
+            [
+                corrupt(images[shown : shown + 1], name, severity, seed=seed, first_index=shown)[0]
+                for severity in SEVERITIES
+            ]
+            for name, shown in zip(CORRUPTIONS, cycle(range(len(images))), strict=False)
+        ]
+    )
+
+
+def lay_out(rows: Sequence[Sequence[Array]]) -> NDArray[np.uint8]:
+    """Return tiles (h, w, 3) of one size as one image, row by row, with 1-pixel white gaps."""
+    height, width = rows[0][0].shape[0] + GAP, rows[0][0].shape[1] + GAP
+    sheet = np.full((len(rows) * height - GAP, len(rows[0]) * width - GAP, 3), GAP_LEVEL, dtype=np.uint8)
+    for row, tiles in enumerate(rows):
+        for column, tile in enumerate(tiles):
+            sheet[row * height :, column * width :][: len(tile), : tile.shape[1]] = tile
     return sheet
