@@ -1,6 +1,6 @@
 """``python -m volta``."""
 
-from volta.cli import main
+from volta.cli.process import run
 
 if __name__ == "__main__":
-    main()
+    run()
