@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.data.splits import stratified_take
 from volta.methods import METHODS, find_method
+from volta.methods.exporting import export_onnx
 from volta.methods.saving import load_method, save_method
 from volta.networks.protocols import Protocol
 from volta.networks.recipe import Budget
@@ -142,6 +144,19 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             extra["classes_"] = [str(label) for label in extra["classes_"]]
         registered = self.method if self.method in METHODS else "volta"
         save_method(self.method_, registered, Path(path), {"parameters": self.get_params(), "learned": extra})
+
+    def to_onnx(self, path: Path | str) -> None:
+        """Write an ONNX graph from float32 ``inputs`` (n, d) to ``probs`` (n, K) and ``uncertainty`` (n,).
+
+        For methods that are one pass of one network: volta, softmax, temperature and energy. The model's metadata holds
+        ``classes``, the labels in the order of the columns, and ``abstain_above``, the uncertainty that nine tenths of
+        the calibration rows stay below, both as JSON.
+        """
+        notes = {
+            "classes": json.dumps(self.classes_.tolist(), default=str),
+            "abstain_above": json.dumps(float(np.quantile(self.uncertainties_, 0.9))),
+        }
+        export_onnx(self.method_, Path(path), notes)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

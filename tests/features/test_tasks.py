@@ -64,6 +64,16 @@ def test_without_images_or_features_the_data_error_stands(tmp_path):
         load_task("cifar10", "features", LoadOptions(tmp_path), Extraction())
 
 
+def test_a_dry_run_extracts_nothing(places, monkeypatch, tmp_path):
+    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(tmp_path / "cache"))
+    arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data", "--methods", "softmax")
+    told = volta("bench", *arguments, "--dry-run", "--out", tmp_path / "run")
+    assert told.returncode == 0, told.stderr
+    assert "3 cells, all missing: the images of colours have no features yet" in told.stdout
+    assert not list((tmp_path / "cache").rglob("features.npy"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
     arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data")

@@ -18,7 +18,7 @@ from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_png
 from volta.data import CORRUPTION_NAMES, corruption_sheet
-from volta.features.extract import MapShards
+from volta.features.extract import MapShards, only_stored
 
 WAIT_SECONDS = 1.0
 
@@ -42,8 +42,11 @@ class Plan:
 
 
 def make_plan(config: RunConfig, store: RunStore) -> Plan:
-    """Return the plan without touching the folder; refuse a folder that is not a run or has another budget."""
-    cells = _cells(config, store, TaskShelf(config))
+    """Return the plan without touching the folder; refuse a folder that is not a run or has another budget.
+
+    Raises ``NotExtractedError`` where the plan depends on features that are still to be extracted.
+    """
+    cells = _cells(config, store, TaskShelf(config, map_shards=only_stored))
     missing = [cell for cell in cells if not store.is_done(cell)]
     return Plan(cells, missing, _estimate(store, cells, missing))
 

@@ -178,8 +178,17 @@ def _shard_map(executor: str, address: str | None) -> MapShards:
 def _print_plan(config: RunConfig, store: RunStore) -> None:
     from volta.bench.progress import format_seconds
     from volta.bench.runner import make_plan
+    from volta.features.extract import NotExtractedError
 
-    plan = make_plan(config, store)
+    try:
+        plan = make_plan(config, store)
+    except NotExtractedError:
+        n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
+        typer.echo(
+            f"{n_cells} cells, all missing: the images of {', '.join(config.tasks)} have no features yet; the run "
+            "extracts them first, or: volta extract"
+        )
+        return
     missing = set(plan.missing)
     states = {cell: "failed, to retry" if store.failure(cell) else "missing" for cell in missing}
     print_table(

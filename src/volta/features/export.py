@@ -62,7 +62,7 @@ def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
     pixels = torch.zeros((2, 3, height, width), dtype=torch.uint8)
     n, h, w = (torch.export.Dim(name) for name in ("n", "h", "w"))
     try:
-        with _quiet(), torch.no_grad():
+        with quiet_exporter(), torch.no_grad():
             program = torch.onnx.export(
                 module,
                 (pixels, rows, columns),
@@ -103,7 +103,7 @@ def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> Non
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_exporter() -> Iterator[None]:
     """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal."""
     log = logging.getLogger(_EXPORTER_LOG)
     level = log.level

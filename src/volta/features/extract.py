@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaError
 from volta.core.types import Array
 from volta.data.options import cache_folder
 from volta.features.backbones import Backbone, load_backbone
@@ -43,6 +43,17 @@ class Shard:
 
 MapShards = Callable[[Callable[[ShardJob], Shard], Iterable[ShardJob]], Iterable[Shard]]
 """Like the built-in ``map``: applies the function to every job, here or elsewhere; gives the shards in any order."""
+
+
+class NotExtractedError(VoltaError):
+    """Features are not there yet, and this was no call to extract them."""
+
+
+def only_stored(work: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterable[Shard]:
+    """A ``map_shards`` that extracts nothing: raise where features would have to be extracted."""
+    for _ in jobs:
+        raise NotExtractedError("the images have no features yet; extract them with: volta extract TASK")
+    return []
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Volta(Method):
         spec = NetworkSpec(self._encoder(encoder), head, data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe, self._objective())
         self.seed_ = trainer.seed
-        self.beta_ = 1.0 / self._learned_temperature()
+        self.beta_ = 1.0 / self.learned_temperature
         if self.refit_temperature:
             logits = trainer.outputs(self.network_, data.val.inputs).logits
             self.beta_ = fit_temperature(self._similarities(logits), data.val.labels, start=self.beta_).beta
@@ -97,7 +97,9 @@ class Volta(Method):
         return CrossEntropy() if losses == VoltaLosses() else losses
 
     def _similarities(self, logits: Floats) -> Floats:
-        return logits * self._learned_temperature()
+        return logits * self.learned_temperature
 
-    def _learned_temperature(self) -> float:
+    @property
+    def learned_temperature(self) -> float:
+        """τ as training left it."""
         return cast(PrototypeHead, self.network_.classifier.head).temperature
