@@ -37,6 +37,6 @@ class Linear(Method):
         self.beta_ = fit_temperature(self.network_.outputs(data.val.inputs).logits, data.val.labels).beta
 
     def _predict(self, inputs: Array) -> Prediction:
-        probs = softmax(self.beta_ * self.network_.outputs(inputs).logits)
+        probs = softmax(self.network_.outputs(inputs).logits, self.beta_)
         uncertainty = entropy(probs)
         return Prediction(probs, uncertainty, ood_score=uncertainty)

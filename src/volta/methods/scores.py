@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 
 Floats = NDArray[np.float64]
+_PIECE_VALUES = 1 << 16
 
 
-def softmax(logits: Floats) -> Floats:
-    """Return exp(l_k) / Σ_j exp(l_j) for each row."""
-    shifted: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shifted /= shifted.sum(axis=1, keepdims=True)
-    return shifted
+def softmax(logits: Floats, scale: float = 1.0) -> Floats:
+    """Return exp(c l_k) / Σ_j exp(c l_j) for each row, c = ``scale``."""
+    probs: Floats = np.empty(logits.shape)
+    for rows in _pieces(logits):
+        part = np.multiply(logits[rows], scale, out=probs[rows])
+        part -= part.max(axis=1, keepdims=True)
+        np.exp(part, out=part)
+        part /= part.sum(axis=1, keepdims=True)
+    return probs
 
 
 def mean_softmax(many_logits: Iterable[Floats]) -> Floats:
@@ -34,15 +39,19 @@ def mean_softmax(many_logits: Iterable[Floats]) -> Floats:
 
 def entropy(probs: Floats) -> Floats:
     """Return −Σ_k p_k log p_k of each row, with 0 log 0 = 0."""
-    logs = np.log(np.maximum(probs, np.finfo(np.float64).tiny))
-    summed: Floats = -np.einsum("ij,ij->i", probs, logs)
+    summed: Floats = np.empty(len(probs))
+    for rows in _pieces(probs):
+        logs = np.log(np.maximum(probs[rows], np.finfo(np.float64).tiny))
+        summed[rows] = -np.einsum("ij,ij->i", probs[rows], logs)
     return np.maximum(summed, 0.0)
 
 
 def log_sum_exp(logits: Floats) -> Floats:
     """Return log Σ_k exp(l_k) of each row, where each row has a finite value."""
-    largest = logits.max(axis=1)
-    summed: Floats = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1))
+    summed: Floats = np.empty(len(logits))
+    for rows in _pieces(logits):
+        largest = logits[rows].max(axis=1)
+        summed[rows] = largest + np.log(np.exp(logits[rows] - largest[:, None]).sum(axis=1))
     return summed
 
 
@@ -51,10 +60,21 @@ def energy(logits: Floats) -> Floats:
     return -log_sum_exp(logits)
 
 
-def one_minus_max_softmax(logits: Floats) -> Floats:
-    """Return 1 − max_k softmax(l)_k without cancellation: the sum of the other classes' shares."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    top = shifted.argmax(axis=1)
-    shifted[np.arange(len(shifted)), top] = 0.0
-    others: Floats = shifted.sum(axis=1)
-    return others / (1.0 + others)
+def one_minus_max_softmax(logits: Floats, scale: float = 1.0) -> Floats:
+    """Return 1 − max_k softmax(c l)_k, c = ``scale``, without cancellation: the sum of the other classes' shares."""
+    doubt: Floats = np.empty(len(logits))
+    for rows in _pieces(logits):
+        shifted = logits[rows] * scale
+        shifted -= shifted.max(axis=1, keepdims=True)
+        np.exp(shifted, out=shifted)
+        shifted[np.arange(len(shifted)), shifted.argmax(axis=1)] = 0.0
+        others = shifted.sum(axis=1)
+        doubt[rows] = others / (1.0 + others)
+    return doubt
+
+
+def _pieces(values: Floats) -> Iterator[slice]:
+    """Walk rows in pieces that stay in the processor's cache: temporary arrays of full size cost far more."""
+    n_rows = max(1, _PIECE_VALUES // max(1, values.shape[1]))
+    for start in range(0, len(values), n_rows):
+        yield slice(start, start + n_rows)

@@ -28,6 +28,6 @@ class Temperature(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the scaled softmax and its entropy."""
-        probs = softmax(self.beta_ * outputs.logits)
+        probs = softmax(outputs.logits, self.beta_)
         uncertainty = entropy(probs)
         return Prediction(probs, uncertainty, ood_score=uncertainty)

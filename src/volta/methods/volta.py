@@ -74,9 +74,9 @@ class Volta(Method):
 
     def _predict(self, inputs: Array) -> Prediction:
         if self.n_passes == 0:
-            similarities = self._similarities(self.network_.outputs(inputs).logits)
-            uncertainty = one_minus_max_softmax(similarities / self.uncertainty_temperature)
-            return Prediction(softmax(self.beta_ * similarities), uncertainty, ood_score=uncertainty)
+            logits, learned = self.network_.outputs(inputs).logits, self.learned_temperature
+            uncertainty = one_minus_max_softmax(logits, learned / self.uncertainty_temperature)
+            return Prediction(softmax(logits, self.beta_ * learned), uncertainty, ood_score=uncertainty)
         passes = [
             self._similarities(self.network_.sample_logits(inputs, rng(self.seed_, "volta", index)))
             for index in range(self.n_passes)
