@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from volta.core.checks import check_features, check_fraction
 from volta.core.errors import InputError, NotFittedError
+from volta.core.files import canonical_json
 from volta.core.quantile import conformal_quantile
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array, FitData, Prediction, Split
@@ -139,24 +139,30 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier to one safetensors file; nothing is pickled."""
         extra = {name: getattr(self, name) for name in _LEARNED}
         if extra["classes_"].dtype.kind not in "iufb":
-            if not all(isinstance(label, str) for label in extra["classes_"]):
-                raise InputError("labels are neither all numbers nor all strings; make them so before fit to save them")
-            extra["classes_"] = [str(label) for label in extra["classes_"]]
+            extra["classes_"] = self._plain_classes()
         registered = self.method if self.method in METHODS else "volta"
         save_method(self.method_, registered, Path(path), {"parameters": self.get_params(), "learned": extra})
 
     def to_onnx(self, path: Path | str) -> None:
         """Write an ONNX graph from float32 ``inputs`` (n, d) to ``probs`` (n, K) and ``uncertainty`` (n,).
 
-        For methods that are one pass of one network: volta, softmax, temperature and energy. The model's metadata holds
-        ``classes``, the labels in the order of the columns, and ``abstain_above``, the uncertainty that nine tenths of
-        the calibration rows stay below, both as JSON.
+        For methods that are one pass of one network: volta, softmax, temperature, energy and linear. The model's
+        metadata holds ``classes``, the labels in the order of the columns, and ``abstain_above``, the uncertainty that
+        nine tenths of the calibration rows stay below, both as JSON.
         """
         notes = {
-            "classes": json.dumps(self.classes_.tolist(), default=str),
-            "abstain_above": json.dumps(float(np.quantile(self.uncertainties_, 0.9))),
+            "classes": canonical_json(list(self._plain_classes())),
+            "abstain_above": canonical_json(float(np.quantile(self.uncertainties_, 0.9))),
         }
         export_onnx(self.method_, Path(path), notes)
+
+    def _plain_classes(self) -> list[Any]:
+        """Return the labels as plain numbers or strings, or say that they are neither."""
+        if self.classes_.dtype.kind in "iufb":
+            return list(self.classes_.tolist())
+        if not all(isinstance(label, str) for label in self.classes_):
+            raise InputError("labels are neither all numbers nor all strings; make them so before fit to save them")
+        return [str(label) for label in self.classes_]
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

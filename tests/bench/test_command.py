@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -229,3 +232,21 @@ def test_unusable_folders_are_refused_untouched(tmp_path):
         refused = volta(command, tmp_path)
         assert refused.returncode == 2
         assert "is not a run folder" in refused.stderr
+
+
+def test_output_that_nobody_takes_is_no_failure(tmp_path):
+    command = [sys.executable, "-m", "volta", "methods"]
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], capture_output=True, text=True, check=False)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    full = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", *command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in full.stderr
+
+
+def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "older")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    del manifest["config"]["shifts"]
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    refused = volta("bench", "digits", *QUICK, "--methods", "softmax", "--out", folder)
+    assert refused.returncode == 2
+    assert "holds a run with shifts None, now asked with shifts auto" in refused.stderr

@@ -315,6 +315,24 @@ def test_corruptions_of_own_images_on_request(root: Path, tmp_path: Path) -> Non
     assert brighter.inputs.mean() > task.test.inputs.mean()
 
 
+def test_generated_corruptions_do_not_replace_own_shifts(root: Path, tmp_path: Path) -> None:
+    images = image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16)
+    import_task(images, "pets", root=root, shifts={"fog-2": images})
+    with pytest.raises(InputError, match="'fog-2' of its own, which --corruptions would make too"):
+        find_task("pets", root).load("pixels", LoadOptions(root, severities=(2,), shifts="generated"))
+    assert len(find_task("pets", root).load("pixels", LoadOptions(root, shifts="generated")).shifts) == 20
+
+
+def test_a_replaced_task_loses_the_features_of_its_old_images(root: Path, tmp_path: Path) -> None:
+    import_task(image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16), "pets", root=root)
+    sets = pixel_sets("pets", LoadOptions(root)).inputs()
+    store_features("pets", {key: np.zeros((len(sets[key]), 4), np.float32) for key in sets}, LoadOptions(root))
+    assert find_task("pets", root).load("features", LoadOptions(root)).fit.input_shape == (4,)
+    import_task(image_folder(tmp_path / "others", {"cat": 30, "dog": 30}, side=16), "pets", root=root, replace=True)
+    with pytest.raises(MissingDataError):
+        find_task("pets", root).load("features", LoadOptions(root))
+
+
 def test_pickles_are_never_opened(root: Path, tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[object, tuple[str]]:

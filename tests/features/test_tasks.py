@@ -8,8 +8,8 @@ from PIL import Image
 
 from tests.bench.running import ENVIRONMENT, volta
 from volta.bench.store import RunStore
-from volta.core.errors import MissingDataError
-from volta.data import LoadOptions
+from volta.core.errors import InputError, MissingDataError, VoltaError
+from volta.data import LoadOptions, pixel_sets, store_features
 from volta.data.importing import import_task
 from volta.features.tasks import Extraction, load_task
 
@@ -64,13 +64,30 @@ def test_without_images_or_features_the_data_error_stands(tmp_path):
         load_task("cifar10", "features", LoadOptions(tmp_path), Extraction())
 
 
+def test_corruptions_need_images(places):
+    with pytest.raises(InputError, match="needs the images of digits"):
+        load_task("digits", "features", LoadOptions(shifts="generated"), Extraction())
+    options = LoadOptions(places / "data")
+    sets = pixel_sets("colours", options).inputs()
+    files = store_features("colours", {key: np.zeros((len(sets[key]), 4), np.float32) for key in sets}, options)
+    try:
+        assert load_task("colours", "features", options, Extraction()).fit.input_shape == (4,)
+        # The feature file lacks the corruptions, so they are to be extracted, by a backbone that has no weights here.
+        with pytest.raises(VoltaError, match="resnet18"):
+            load_task("colours", "features", LoadOptions(places / "data", shifts="generated"), Extraction())
+    finally:
+        for file in files:
+            file.unlink()
+
+
 def test_a_dry_run_extracts_nothing(places, monkeypatch, tmp_path):
     monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(tmp_path / "cache"))
     arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data", "--methods", "softmax")
     told = volta("bench", *arguments, "--dry-run", "--out", tmp_path / "run")
     assert told.returncode == 0, told.stderr
-    assert "3 cells, all missing: the images of colours have no features yet" in told.stdout
-    assert not list((tmp_path / "cache").rglob("features.npy"))
+    assert "3 cells; images of colours lack features" in told.stdout
+    assert "volta extract colours --backbone efficientnet-lite0" in told.stdout
+    assert not list((tmp_path / "cache").rglob("*.*"))
     assert not (tmp_path / "run").exists()
 
 
@@ -97,6 +114,8 @@ def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     (record,) = RunStore(tmp_path / "run").records()
     assert record["features"] == "efficientnet-lite0"
     assert record["metrics"]["test"]["accuracy"] == 1.0
+    (tmp_path / "colours").mkdir()
+    assert volta("extract", *arguments, cwd=tmp_path).returncode == 0
     refused = volta("extract", places / "photos")
     assert refused.returncode == 2
     assert "volta data import" in refused.stderr
@@ -115,6 +134,13 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
     with Image.open(run / "corruptions" / "colours.png") as sheet:
         assert sheet.size == (5 * 33 - 1, 19 * 33 - 1)
     assert (run / "figures" / "corruption_sheet.pdf").is_file()
+    (run / "corruptions" / "colours.png").write_bytes(b"no picture")
+    assert volta("report", run).returncode == 0
+    assert "colours.png cannot be read" in (run / "report.html").read_text(encoding="utf-8")
+    extended = volta(
+        "bench", *arguments[:-1], 2, "--corruptions", "--severities", "2,5", "--max-epochs", 1, "--out", run
+    )
+    assert extended.returncode == 0, extended.stderr
     assert "Contact sheet: 19 corruptions" in (run / "report.html").read_text(encoding="utf-8")
     refused = volta("bench", *arguments, "--corruptions", "--shifts", "none", "--out", tmp_path / "other")
     assert refused.returncode == 2

@@ -19,7 +19,7 @@ def run(path, inputs):
     return session, dict(zip(("probs", "uncertainty"), session.run(None, {"inputs": inputs}), strict=True))
 
 
-@pytest.mark.parametrize("name", ["volta", "softmax", "temperature", "energy", "volta-full-no-mc"])
+@pytest.mark.parametrize("name", ["volta", "softmax", "temperature", "energy", "linear", "volta-full-no-mc"])
 def test_the_graph_gives_what_the_method_gives(digits, tmp_path, name):
     method = find_method(name).method.fit(digits.fit, Trainer(seed=1, budget=Budget(max_epochs=8)))
     export_onnx(method, tmp_path / "method.onnx")
@@ -36,7 +36,7 @@ def test_sampling_and_other_methods_are_refused(digits, tmp_path):
     sampling = find_method("volta-full").method.fit(digits.fit, trainer)
     with pytest.raises(InputError, match="samples 10 passes"):
         export_onnx(sampling, tmp_path / "method.onnx")
-    with pytest.raises(InputError, match="Mahalanobis cannot be exported to ONNX; these can: VOLTA, Softmax"):
+    with pytest.raises(InputError, match="Mahalanobis cannot be exported to ONNX; these methods can: volta, softmax"):
         export_onnx(find_method("mahalanobis").method.fit(digits.fit, trainer), tmp_path / "method.onnx")
     assert not (tmp_path / "method.onnx").exists()
 

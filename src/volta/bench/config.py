@@ -84,7 +84,7 @@ class RunConfig:
 class TaskShelf:
     """Tasks loaded once per kind of input, within the budget's number of training rows."""
 
-    def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards = map) -> None:
+    def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards | None = map) -> None:
         self._config = config
         self._on_set = on_set
         self._map_shards = map_shards

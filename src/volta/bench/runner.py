@@ -15,10 +15,10 @@ from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.progress import Listener
 from volta.bench.store import MANIFEST, RunStore
-from volta.core.errors import StoreError
+from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
 from volta.data import CORRUPTION_NAMES, corruption_sheet
-from volta.features.extract import MapShards, only_stored
+from volta.features.extract import MapShards
 
 WAIT_SECONDS = 1.0
 
@@ -46,7 +46,7 @@ def make_plan(config: RunConfig, store: RunStore) -> Plan:
 
     Raises ``NotExtractedError`` where the plan depends on features that are still to be extracted.
     """
-    cells = _cells(config, store, TaskShelf(config, map_shards=only_stored))
+    cells = _cells(config, store, TaskShelf(config, map_shards=None))
     missing = [cell for cell in cells if not store.is_done(cell)]
     return Plan(cells, missing, _estimate(store, cells, missing))
 
@@ -72,8 +72,9 @@ def run(
         damaged = store.set_aside_damaged(cells)
     for cell in damaged:
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
-    _keep_sheets(cells, config, store, shelf)
     missing = [cell for cell in cells if not store.is_done(cell)]
+    if missing:
+        _keep_sheets(missing, config, store, shelf, listener)
     listener.start(cells, missing)
     n_run = n_failed = 0
     while missing:
@@ -101,15 +102,20 @@ def _cells(config: RunConfig, store: RunStore, shelf: TaskShelf) -> list[Cell]:
     return plan_cells(config, shelf)
 
 
-def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, shelf: TaskShelf) -> None:
-    """Keep a contact sheet for each task that is tested under CIFAR-10-C's corruptions and does not have one yet."""
+def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, shelf: TaskShelf, listener: Listener) -> None:
+    """Keep a contact sheet of each task that is tested under CIFAR-10-C's corruptions; a run can do without."""
     for task, cell in {cell.task: cell for cell in cells}.items():
         shifts = shelf.task_for(task, cell.protocol, cell.method).shifts
-        corrupted = any(name.rpartition("-")[0] in CORRUPTION_NAMES for name in shifts)
+        if not {name.rpartition("-")[0] for name in shifts}.issuperset(CORRUPTION_NAMES):
+            continue
         path = store.sheet_path(task)
-        if corrupted and not path.exists() and (sheet := corruption_sheet(task, config.options)) is not None:
-            path.parent.mkdir(exist_ok=True)
-            write_png(path, sheet)
+        try:
+            sheet = corruption_sheet(task, config.options)
+            if sheet is not None:
+                path.parent.mkdir(exist_ok=True)
+                write_png(path, sheet)
+        except (VoltaError, OSError) as error:
+            listener.message(f"no contact sheet of {task}'s corruptions: {error}")
 
 
 def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> list[Cell]:
@@ -140,9 +146,13 @@ def _check_same(known: dict[str, Any], config: RunConfig) -> None:
         before = known["config"].get(name)
         if before != value:
             raise StoreError(
-                f"--out holds a run with {name} {before}, now asked with {value}; "
+                f"--out holds a run with {_words(name, before)}, now asked with {_words(name, value)}; "
                 "results of both would mix: name another --out"
             )
+
+
+def _words(name: str, value: Any) -> str:
+    return f"{name} {value}" + (" (--corruptions)" if (name, value) == ("shifts", "generated") else "")
 
 
 def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float | None:

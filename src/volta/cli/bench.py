@@ -184,9 +184,10 @@ def _print_plan(config: RunConfig, store: RunStore) -> None:
         plan = make_plan(config, store)
     except NotExtractedError:
         n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
+        backbone = f" --backbone {config.extraction.backbone}" if config.extraction.backbone else ""
         typer.echo(
-            f"{n_cells} cells, all missing: the images of {', '.join(config.tasks)} have no features yet; the run "
-            "extracts them first, or: volta extract"
+            f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "
+            f"the run extracts them first, or: volta extract {config.tasks[0]}{backbone}"
         )
         return
     missing = set(plan.missing)

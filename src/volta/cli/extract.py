@@ -32,10 +32,10 @@ def extract(
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
     from volta.bench.config import parse_numbers
     from volta.bench.progress import ExtractionLines
-    from volta.data import LoadOptions, store_features
+    from volta.data import LoadOptions, all_tasks, store_features
     from volta.features.tasks import Extraction, extract_task
 
-    if Path(task).exists():
+    if task not in all_tasks(data) and Path(task).exists():
         raise InputError(f"SRC is the path {task}; make it a task first: volta data import {task} --name NAME")
     options = LoadOptions(data, parse_numbers(severities, "--severities"), shift_origin(shifts, corruptions))
     with stoppable():

@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
 
 from volta.cli.main import main
 
@@ -28,6 +29,8 @@ def run() -> None:
             raise
         code = leaving.code or 0
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                stream.flush()
     os._exit(code)

@@ -166,7 +166,8 @@ def _needed(task: str, options: LoadOptions) -> list[str]:
 def _shifts(
     task: str, options: LoadOptions, test: Split, cache: Path
 ) -> tuple[LazyMapping[Split], CorruptionOrigin, str]:
-    if task != "cifar10" or options.shifts == "none" or not options.severities:
+    unasked = task != "cifar10" and options.shifts != "generated"
+    if unasked or options.shifts == "none" or not options.severities:
         return LazyMapping({}), "none", ""
     archive = ARCHIVES["cifar-10-c"]
     folder = archive.place(options.folder)

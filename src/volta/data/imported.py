@@ -89,6 +89,11 @@ def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
     shifts: dict[str, Callable[[], Split]] = {key: partial(_split, folder, part) for key, part in described.items()}
     if options.shifts == "generated" and record["kind"] == "pixels":
         generated = generated_shifts(parts["test"], options.severities, cache_folder())
+        if both := sorted(set(generated) & set(shifts)):
+            raise InputError(
+                f"{name} has a shift {both[0]!r} of its own, which --corruptions would make too; leave its severity "
+                "out of --severities or import the set under another name"
+            )
         shifts |= {key: partial(generated.__getitem__, key) for key in generated}
         origin = "generated"
     ood = {key: OodSet(_open(folder, part["inputs"]), near=part["near"]) for key, part in record["ood"].items()}

@@ -20,6 +20,7 @@ from volta.core.types import Array, InputKind, Modality
 from volta.data.array_store import ArrayWriter
 from volta.data.catalog import TASK_ARCHIVES
 from volta.data.download import Progress
+from volta.data.feature_files import features_path
 from volta.data.image_folder import label_image_folder, read_image_folder, read_unlabelled_images
 from volta.data.images import Size
 from volta.data.imported import ARRAYS, SCHEMA, TASK_FILE, task_folder
@@ -94,7 +95,8 @@ def import_task(
     and needs labels, of sources with several splits the test split counts. ``near`` names the near foreign sets.
     ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
     undecodable images and rows that hold NaN or infinities; otherwise they are an error. ``progress`` is called as
-    images are decoded. An existing task stays unless ``replace``. Nothing appears before all of it is written.
+    images are decoded. An existing task stays unless ``replace``, which also removes its feature files. Nothing
+    appears before all of it is written.
     """
     folder = data_root(root)
     target = task_folder(folder, name)
@@ -112,6 +114,9 @@ def import_task(
         write_json(temporary / TASK_FILE, record)
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
+        # Features of the images that stood under this name before are no features of these.
+        for what in ("", "ood", "shifts"):
+            features_path(folder, name, what).unlink(missing_ok=True)
         _move(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

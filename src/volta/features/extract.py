@@ -49,13 +49,6 @@ class NotExtractedError(VoltaError):
     """Features are not there yet, and this was no call to extract them."""
 
 
-def only_stored(work: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterable[Shard]:
-    """A ``map_shards`` that extracts nothing: raise where features would have to be extracted."""
-    for _ in jobs:
-        raise NotExtractedError("the images have no features yet; extract them with: volta extract TASK")
-    return []
-
-
 @dataclass(frozen=True)
 class Progress:
     """How far an extraction is: ``n_resumed`` of the ``n_done`` rows were there before it began."""
@@ -89,7 +82,7 @@ def extract(
     threads: int | None = None,
     batch_size: int = BATCH_ROWS,
     shard_rows: int = SHARD_ROWS,
-    map_shards: MapShards = map,
+    map_shards: MapShards | None = map,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> FeatureSet:
     """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
@@ -110,7 +103,8 @@ def extract(
     shard_rows
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
-        The built-in ``map``, or one like it over a pool or cluster.
+        The built-in ``map``, or one like it over a pool or cluster; None extracts nothing and raises
+        ``NotExtractedError`` where features are not in the store.
     on_progress
         Called at the start and after each shard.
     """
@@ -131,6 +125,8 @@ def extract(
     store = FeatureStore(folder / "features")
     if (found := store.get(key)) is not None:
         return found
+    if map_shards is None:
+        raise NotExtractedError("these images have no features yet; pass map_shards to extract them")
     with store.lock(key):
         if (found := store.get(key)) is not None:
             return found
@@ -158,7 +154,7 @@ def extract_sets(
     runtime: Runtime = "auto",
     device: torch.device | None = None,
     threads: int | None = None,
-    map_shards: MapShards = map,
+    map_shards: MapShards | None = map,
 ) -> dict[str, FeatureSet]:
     """Return the features of several image sets by name; the backbone is loaded once.
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from volta.core.errors import MissingDataError
+from volta.core.errors import InputError, MissingDataError
 from volta.core.types import InputKind, Task
-from volta.data import LoadOptions, find_task, pixel_sets, task_of_features
+from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
 from volta.features.extract import MapShards, Progress, extract_sets
 from volta.features.store import FeatureSet
 
@@ -31,23 +31,27 @@ def load_task(
     extraction: Extraction,
     *,
     on_set: OnSet | None = None,
-    map_shards: MapShards = map,
+    map_shards: MapShards | None = map,
 ) -> Task:
     """Return a task as pixels or features; features that are nowhere yet are extracted from its images."""
     source = find_task(name, options.root)
     if kind == "pixels" or "pixels" not in _image_kinds(name, options):
-        return source.load(kind, options)
+        return _corrupted(source.load(kind, options), options)
     if extraction.backbone is None and extraction.weights is None:
         try:
-            return source.load("features", options)
+            task = source.load("features", options)
         except MissingDataError as missing:
             if not _has_images(name, options):
                 raise missing from None
+        else:
+            if _has_corruptions(task, options) or not _has_images(name, options):
+                return _corrupted(task, options)
     features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
     made_by = f"features by {extraction.backbone or DEFAULT_BACKBONE}"
     if extraction.weights is not None:
         made_by += f" with weights {extraction.weights.name}"
-    return task_of_features(name, {key: found.array for key, found in features.items()}, options, source=made_by)
+    arrays = {key: found.array for key, found in features.items()}
+    return _corrupted(task_of_features(name, arrays, options, source=made_by), options)
 
 
 def extract_task(
@@ -56,7 +60,7 @@ def extract_task(
     extraction: Extraction,
     *,
     on_set: OnSet | None = None,
-    map_shards: MapShards = map,
+    map_shards: MapShards | None = map,
 ) -> dict[str, FeatureSet]:
     """Return the features of every image set of a task, from the feature store or extracted now."""
     return extract_sets(
@@ -65,6 +69,22 @@ def extract_task(
         weights=extraction.weights,
         on_set=on_set,
         map_shards=map_shards,
+    )
+
+
+def _corrupted(task: Task, options: LoadOptions) -> Task:
+    """Return the task, or say that it cannot have the corruptions that were asked for."""
+    if not _has_corruptions(task, options):
+        raise InputError(
+            f"--corruptions (shifts generated) needs the images of {task.name}, which are not there; leave it out"
+        )
+    return task
+
+
+def _has_corruptions(task: Task, options: LoadOptions) -> bool:
+    """Whether the task has every corruption at every severity, where they are to be generated."""
+    return options.shifts != "generated" or all(
+        f"{name}-{severity}" in task.shifts for name in CORRUPTION_NAMES for severity in options.severities
     )
 
 

@@ -6,7 +6,7 @@ from volta.figures.accuracy_ece_density import accuracy_ece_density
 from volta.figures.calibration_bars import calibration_bars
 from volta.figures.canvas import save_figure
 from volta.figures.corruption_heatmap import corruption_heatmap
-from volta.figures.corruption_sheet import corruption_sheet
+from volta.figures.corruption_sheet import N_SEVERITIES, corruption_sheet
 from volta.figures.critical_difference import critical_difference
 from volta.figures.data import Context, MethodBins, MethodCurve, MethodValues, ScoreHistogram
 from volta.figures.efficiency import efficiency
@@ -19,6 +19,7 @@ from volta.figures.style import MethodStyle, style_of
 from volta.figures.summary_heatmap import summary_heatmap
 
 __all__ = [
+    "N_SEVERITIES",
     "Context",
     "MethodBins",
     "MethodCurve",

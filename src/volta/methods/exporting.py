@@ -15,6 +15,7 @@ from volta.core.files import atomic_path
 from volta.features.export import ExportError, quiet_exporter
 from volta.methods.base import Method
 from volta.methods.energy import Energy
+from volta.methods.linear import Linear
 from volta.methods.softmax import Softmax
 from volta.methods.temperature import Temperature
 from volta.methods.volta import Volta
@@ -43,7 +44,7 @@ def _volta(method: Volta) -> _Graph:
     return _Graph(method.network_, method.beta_ * learned, lambda logits: _doubt(sharp * logits))
 
 
-def _temperature(method: Temperature) -> _Graph:
+def _temperature(method: Temperature | Linear) -> _Graph:
     def entropy(logits: Tensor) -> Tensor:
         logs = torch.log_softmax(method.beta_ * logits, dim=1)
         return -(logs.exp() * logs).sum(dim=1)
@@ -62,6 +63,7 @@ GRAPHS: dict[type[Method], Callable[[Any], _Graph]] = {
     Volta: _volta,
     Softmax: lambda method: _Graph(method.network_, 1.0, _doubt),
     Temperature: _temperature,
+    Linear: _temperature,
     Energy: lambda method: _Graph(method.network_, 1.0, lambda logits: -torch.logsumexp(logits, dim=1)),
 }
 """The methods that are one deterministic pass of one network, and how each becomes a graph."""
@@ -75,8 +77,8 @@ def export_onnx(method: Method, path: Path, notes: Mapping[str, str] | None = No
     """
     build = GRAPHS.get(type(method))
     if build is None:
-        possible = ", ".join(kind.title for kind in GRAPHS)
-        raise InputError(f"{method.title} cannot be exported to ONNX; these can: {possible}")
+        possible = ", ".join(kind.__module__.rpartition(".")[2] for kind in GRAPHS)
+        raise InputError(f"{method.title} cannot be exported to ONNX; these methods can: {possible}")
     rows = torch.zeros((2, *method.input_shape_))
     try:
         with quiet_exporter(), torch.no_grad():

@@ -69,10 +69,10 @@ def spread_points(features: Array, n_points: int, random: np.random.Generator) -
 def fit_mixture(features: Array, start: Array, *, max_iter: int, tol: float, ridge: float) -> tuple[Mixture, float]:
     """Fit a mixture by expectation-maximisation and return it with the mean log density it last saw.
 
-    Rows first belong wholly to the nearest of the ``start`` points. Then each row keeps, between full passes, only the
-    components that had a share of at least e⁻³⁰ of it at the last full one; every fifth pass, and the one that ends the
-    fit, is full. With well-separated components this saves most of the work and, as every pass raises the same bound,
-    converges like the ordinary algorithm.
+    Rows first belong wholly to the nearest of the ``start`` points. A component whose share of a row falls below e⁻³⁰
+    is left out for that row until the next full pass; every fifth pass is full, and only such a pass can end the fit.
+    With well-separated components this saves most of the work and, as every pass raises the same bound, converges like
+    the ordinary algorithm.
 
     Parameters
     ----------

@@ -21,8 +21,14 @@ def sheet_part(group: Group, stored: Path, folder: Path, prefix: str) -> str:
         return ""
     from PIL import Image
 
-    with Image.open(stored) as image:
-        sheet = np.asarray(image.convert("RGB"))
+    try:
+        with Image.open(stored) as image:
+            sheet = np.asarray(image.convert("RGB"))
+    except OSError as error:
+        return element("p", text(f"The contact sheet {stored.name} cannot be read ({error})."), class_="legend")
+    if (sheet.shape[0] + 1) % len(CORRUPTION_NAMES) or (sheet.shape[1] + 1) % figures.N_SEVERITIES:
+        words = f"The contact sheet {stored.name} is not one: it has {sheet.shape[1]} × {sheet.shape[0]} pixels."
+        return element("p", text(words), class_="legend")
     drawn = figures.corruption_sheet(group.context, sheet, CORRUPTION_NAMES)
     png, _ = figures.save_figure(drawn, folder, f"{prefix}corruption_sheet")
     picture = element(

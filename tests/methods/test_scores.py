@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+from scipy import special
+
+from volta.methods.scores import energy, entropy, log_sum_exp, one_minus_max_softmax, softmax
+
+SHAPES = [(70_000, 3), (2, 70_000), (3, 1), (0, 4)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_scores_are_scipys_over_every_piece(shape, scale):
+    logits = 5.0 * np.random.default_rng(0).normal(size=shape)
+    probs = special.softmax(scale * logits, axis=1)
+    np.testing.assert_allclose(softmax(logits, scale), probs, rtol=1e-12)
+    np.testing.assert_allclose(entropy(probs), special.entr(probs).sum(axis=1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one_minus_max_softmax(logits, scale), 1.0 - probs.max(axis=1, initial=0.0), atol=1e-12)
+    expected = special.logsumexp(logits, axis=1) if len(logits) else np.empty(0)
+    np.testing.assert_allclose(log_sum_exp(logits), expected, rtol=1e-12)
+    np.testing.assert_array_equal(energy(logits), -log_sum_exp(logits))
+
+
+def test_other_layouts_and_precisions():
+    logits = np.random.default_rng(0).normal(size=(5, 30_000)).astype(np.float32).T
+    np.testing.assert_allclose(softmax(logits), special.softmax(logits.astype(np.float64), axis=1), rtol=1e-12)
+    np.testing.assert_allclose(one_minus_max_softmax(logits), 1.0 - softmax(logits).max(axis=1), rtol=1e-6)
+
+
+def test_a_certain_row_keeps_a_small_doubt():
+    np.testing.assert_allclose(one_minus_max_softmax(np.array([[60.0, 0.0]])), [np.exp(-60.0)], rtol=1e-12)
+    np.testing.assert_array_equal(entropy(np.array([[1.0, 0.0]])), [0.0])
