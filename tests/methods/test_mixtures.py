@@ -84,11 +84,15 @@ def test_spread_points_are_distinct_rows_one_in_each_far_group() -> None:
     assert groups == {4}
 
 
-def test_spread_points_follow_squared_distances() -> None:
-    features = np.array([[0.0], [1.0], [3.0]])
-    second = [spread_points(features, 2, np.random.default_rng(seed)).ravel() for seed in range(4000)]
-    after_first = [pair[1] for pair in second if pair[0] == 0.0]
-    assert np.mean(np.array(after_first) == 3.0) == pytest.approx(0.9, abs=0.03)
+def test_spread_points_are_as_far_apart_as_scikit_learns() -> None:
+    features = blobs(2.0)
+
+    def potential(points: np.ndarray) -> float:
+        return float(((features[:, None] - points) ** 2).sum(axis=2).min(axis=1).mean())
+
+    ours = [potential(spread_points(features, 8, np.random.default_rng(seed))) for seed in range(30)]
+    theirs = [potential(kmeans_plusplus(features, 8, random_state=seed)[0]) for seed in range(30)]
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.05)
 
 
 def test_spread_points_of_equal_rows() -> None:

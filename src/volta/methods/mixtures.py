@@ -41,7 +41,10 @@ class Mixture:
 
 
 def spread_points(features: Array, n_points: int, random: np.random.Generator) -> Floats:
-    """Return rows far from one another (k-means++): each drawn with odds of its squared distance to the nearest so far.
+    """Return rows far from one another (greedy k-means++).
+
+    Each is, of 2 + ⌊log n_points⌋ rows drawn with odds of their squared distance to the nearest point so far, the one
+    that leaves the least sum of such distances (Arthur & Vassilvitskii 2007, as scikit-learn has it).
 
     Parameters
     ----------
@@ -53,17 +56,26 @@ def spread_points(features: Array, n_points: int, random: np.random.Generator) -
         Where the draws come from.
     """
     squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
-    distances = np.full(len(features), np.inf)
+    n_trials = 2 + int(np.log(n_points))
     chosen = [int(random.integers(len(features)))]
+    distances = _squared_distances(features, squares, chosen)[0]
     while len(chosen) < n_points:
-        last = chosen[-1]
-        to_last = squares - 2.0 * (features @ features[last]).astype(np.float64) + squares[last]
-        distances = np.minimum(distances, np.maximum(to_last, 0.0))
-        distances[last] = 0.0
         odds = np.cumsum(distances)
+        drawn = np.searchsorted(odds, random.random(n_trials) * odds[-1], side="right")
         # Where fewer rows differ than points are wanted, the first row of all serves again.
-        chosen.append(int(np.searchsorted(odds, random.random() * odds[-1], side="right")) % len(features))
+        candidates = [int(row) % len(features) for row in drawn]
+        nearer = np.minimum(distances, _squared_distances(features, squares, candidates))
+        best = int(nearer.sum(axis=1).argmin())
+        chosen.append(candidates[best])
+        distances = nearer[best]
     return np.asarray(features[chosen], dtype=np.float64)
+
+
+def _squared_distances(features: Array, squares: Floats, rows: list[int]) -> Floats:
+    """Return |x_i − x_r|² for each of ``rows`` and every row, shape (rows, n)."""
+    squared = squares - 2.0 * (features[rows] @ features.T).astype(np.float64) + squares[rows, None]
+    squared[np.arange(len(rows)), rows] = 0.0
+    return np.asarray(np.maximum(squared, 0.0))
 
 
 def fit_mixture(features: Array, start: Array, *, max_iter: int, tol: float, ridge: float) -> tuple[Mixture, float]:

@@ -1,0 +1,46 @@
+"""The tables of docs/results.md are those of the committed CSV files."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+SPEC = importlib.util.spec_from_file_location("result_tables", DOCS / "results" / "tables.py")
+TABLES = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(TABLES)
+RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/summary.csv"))
+
+
+def page() -> str:
+    return (DOCS / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_pages_tables_are_the_csv_files() -> None:
+    assert TABLES.fill(page()) == page()
+
+
+def test_a_changed_number_is_noticed() -> None:
+    changed = page().replace(" ± 0.", " ± 1.", 1)
+    assert changed != page()
+    assert TABLES.fill(changed) == page()
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_run_has_its_tables_and_its_command(run: str) -> None:
+    assert f"<!-- results {run} -->" in page()
+    assert f"--out runs/{run}" in page()
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_files_are_small_and_whole(run: str) -> None:
+    folder = DOCS / "results" / run
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 5_000_000
+    with (folder / "summary.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    accuracy = {row["method"]: int(row["n"]) for row in rows if (row["set"], row["metric"]) == ("test", "accuracy")}
+    assert "volta" in accuracy
+    assert set(accuracy.values()) == {3}
