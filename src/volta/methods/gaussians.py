@@ -35,10 +35,10 @@ class Gaussians:
         return np.asarray(np.maximum(squared, 0.0))
 
 
-def row_slices(features: Array) -> Iterator[slice]:
-    """Walk rows in pieces, so that float64 copies of large arrays stay small."""
-    for start in range(0, len(features), CHUNK_ROWS):
-        yield slice(start, start + CHUNK_ROWS)
+def row_slices(features: Array, n_rows: int = CHUNK_ROWS) -> Iterator[slice]:
+    """Walk rows in pieces of ``n_rows``, so that float64 copies of large arrays stay small."""
+    for start in range(0, len(features), n_rows):
+        yield slice(start, start + n_rows)
 
 
 def second_moment(features: Array, centre: Floats) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Array
+from volta.methods.gaussians import row_slices
 from volta.methods.scores import Floats, log_sum_exp
 
 CHUNK_ROWS = 4096
@@ -32,10 +33,7 @@ class Mixture:
 
     def log_density(self, features: Array) -> Floats:
         """Return log Σ_m π_m N(f; μ_m, Σ_m) for each row."""
-        pieces = [
-            log_sum_exp(self.joint_logs(features[start : start + CHUNK_ROWS]))
-            for start in range(0, len(features), CHUNK_ROWS)
-        ]
+        pieces = [log_sum_exp(self.joint_logs(features[piece])) for piece in row_slices(features, CHUNK_ROWS)]
         density: Floats = np.concatenate(pieces) if pieces else np.empty(0)
         return density
 
@@ -153,8 +151,8 @@ class _Sums:
 
 def _hard_start(features: Array, start: Floats, ridge: float) -> Mixture:
     sums = _Sums(start)
-    for first in range(0, len(features), CHUNK_ROWS):
-        rows = np.asarray(features[first : first + CHUNK_ROWS], dtype=np.float64)
+    for piece in row_slices(features, CHUNK_ROWS):
+        rows = np.asarray(features[piece], dtype=np.float64)
         nearest = ((start**2).sum(axis=1) - 2.0 * rows @ start.T).argmin(axis=1)
         for index in np.unique(nearest):
             chosen = rows[nearest == index]
@@ -166,9 +164,9 @@ def _pass(mixture: Mixture, features: Array, active: NDArray[np.bool_], ridge: f
     """Make one pass over the rows; narrows ``active`` to what still matters. Return the next mixture and the bound."""
     sums = _Sums(mixture.means)
     total = 0.0
-    for first in range(0, len(features), CHUNK_ROWS):
-        rows = np.asarray(features[first : first + CHUNK_ROWS], dtype=np.float64)
-        kept = active[first : first + CHUNK_ROWS]
+    for piece in row_slices(features, CHUNK_ROWS):
+        rows = np.asarray(features[piece], dtype=np.float64)
+        kept = active[piece]
         logs = _joint_logs(mixture, rows, kept)
         densities = log_sum_exp(logs)
         total += densities.sum()
