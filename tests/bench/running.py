@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 from volta.bench.cells import TIMING_METRICS
@@ -27,6 +28,24 @@ def volta(*arguments, script=None, **options):
         check=False,
         **options,
     )
+
+
+def command_with(methods, tmp_path):
+    """Return a script that is the volta command plus methods registered from ``methods``, in workers too."""
+    script = tmp_path / "command.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os, signal
+            from dataclasses import dataclass
+            from volta.methods import METHODS
+            from volta.methods.softmax import Softmax
+            """
+        )
+        + textwrap.dedent(methods)
+        + "\nif __name__ == '__main__':\n    from volta.cli import main\n    main()\n"
+    )
+    return script
 
 
 def results(folder):

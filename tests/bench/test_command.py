@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.bench.running import QUICK, results, volta
+from tests.bench.running import QUICK, command_with, results, volta
 from volta.bench.store import RunStore
 
 METHODS = "volta,softmax,temperature,conformal"
@@ -250,3 +250,30 @@ def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path)
     refused = volta("bench", "digits", *QUICK, "--methods", "softmax", "--out", folder)
     assert refused.returncode == 2
     assert "holds a run with shifts None, now asked with shifts auto" in refused.stderr
+
+
+@pytest.mark.parametrize("executor", ["local", "processes"])
+def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
+    script = command_with(
+        """
+        @dataclass
+        class Probe(Softmax):
+            title = "Probe"
+            def fit_outputs(self, outputs):
+                import scipy.linalg
+                import torch
+                from threadpoolctl import threadpool_info
+                wide = [pool["filepath"] for pool in threadpool_info() if pool["num_threads"] > 1]
+                if wide or torch.get_num_threads() > 1:
+                    raise RuntimeError(f"more than one thread in {wide}")
+        METHODS["probe"] = Probe
+        """,
+        tmp_path,
+    )
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "own.npz", x=random.normal(size=(300, 4)).astype(np.float32), y=np.arange(300) % 3)
+    folder = ("--data", tmp_path / "data")
+    assert volta("data", "import", tmp_path / "own.npz", "--name", "own", *folder).returncode == 0
+    options = ("--threads", "1", "--executor", executor, "--out", tmp_path / "run")
+    done = volta("bench", "own", "--no-report", "--methods", "probe", *QUICK, *folder, *options, script=script)
+    assert done.returncode == 0, done.stdout

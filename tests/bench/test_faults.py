@@ -9,13 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import numpy as np
 import pytest
 
-from tests.bench.running import ENVIRONMENT, QUICK, results, volta
+from tests.bench.running import ENVIRONMENT, QUICK, command_with, results, volta
 from volta.bench.store import PREDICTIONS, RunStore
 
 METHODS = "volta,softmax,temperature,energy,knn"
@@ -28,24 +27,6 @@ def undisturbed(tmp_path_factory):
     done = volta(*ARGUMENTS, "--executor", "local", "--out", folder)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def command_with(methods, tmp_path):
-    """Return a script that is the volta command plus methods registered from ``methods``, in workers too."""
-    script = tmp_path / "command.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import os, signal
-            from dataclasses import dataclass
-            from volta.methods import METHODS
-            from volta.methods.softmax import Softmax
-            """
-        )
-        + textwrap.dedent(methods)
-        + "\nif __name__ == '__main__':\n    from volta.cli import main\n    main()\n"
-    )
-    return script
 
 
 def events(log):

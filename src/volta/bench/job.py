@@ -50,6 +50,9 @@ class CellRunner:
 
     def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the cell's record and its predictions."""
+        # A thread limit binds the libraries that are loaded: SciPy brings linear algebra of its own.
+        import scipy.linalg  # noqa: F401
+
         started = time.perf_counter()
         torch.set_num_threads(self._config.threads)
         entry = find_method(cell.method)
