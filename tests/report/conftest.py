@@ -20,7 +20,7 @@ SMALL = Plan(
         ("mahalanobis", "Mahalanobis", "paper"),
         *((name, title, "ablation") for name, title in ABLATION[:3]),
     ),
-    budget={"batch_size": None, "limit_train": None, "max_epochs": 5},
+    budget={"batch_size": None, "limit_test": None, "limit_train": None, "max_epochs": 5},
     notes=(f"a note {NASTY}",),
     floored={"test": 2},
     failed=frozenset({("mahalanobis", 456)}),

@@ -54,7 +54,7 @@ ABLATION = (
     ("volta-plus-diversity", "VOLTA + diversity"),
     ("volta-plus-contrastive", "VOLTA + contrastive"),
 )
-NO_BUDGET = {"batch_size": None, "limit_train": None, "max_epochs": None}
+NO_BUDGET = {"batch_size": None, "limit_test": None, "limit_train": None, "max_epochs": None}
 SHIFTS = tuple(f"{name}-{severity}" for name in ("noise", "blur", "contrast") for severity in range(1, 6))
 
 

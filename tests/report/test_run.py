@@ -49,6 +49,7 @@ def test_ablation_rows_are_not_compared_methods(small):
 def test_budget_in_words():
     assert budget_words({"max_epochs": None}) == "full budget"
     assert budget_words({"max_epochs": 5, "limit_train": 200}) == "reduced: at most 5 epochs, 200 training rows"
+    assert budget_words({"limit_test": 9}) == "reduced: at most 9 rows of each evaluated set"
     assert budget_words({"something_new": 3}) == "reduced: something_new 3"
 
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from volta.bench.cells import Cell, in_order, make_cell
 from volta.bench.code import code_of
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.types import InputKind, Task
+from volta.core.types import InputKind, OodSet, Split, Task
 from volta.data import LoadOptions, TaskSource, find_task
 from volta.data.splits import stratified_take
 from volta.features.extract import MapShards
@@ -82,7 +84,7 @@ class RunConfig:
 
 
 class TaskShelf:
-    """Tasks loaded once per kind of input, within the budget's number of training rows."""
+    """Tasks loaded once per kind of input, within the budget's numbers of rows."""
 
     def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards | None = map) -> None:
         self._config = config
@@ -98,7 +100,7 @@ class TaskShelf:
             whole = load_task(
                 task, kind, config.options, config.extraction, on_set=self._on_set, map_shards=self._map_shards
             )
-            self._loaded[task, kind] = limit_train(whole, config.budget.limit_train)
+            self._loaded[task, kind] = limit_rows(whole, config.budget)
         return self._loaded[task, kind]
 
 
@@ -128,12 +130,34 @@ def default_threads(source: TaskSource, protocol: str, methods: Sequence[str]) -
     return n_cores()
 
 
-def limit_train(task: Task, n_rows: int | None) -> Task:
-    """Return the task with at most ``n_rows`` training rows, drawn with the classes' shares."""
-    if n_rows is None or n_rows >= len(task.fit.train):
+def limit_rows(task: Task, budget: Budget) -> Task:
+    """Return the task with at most as many rows as the budget allows, labelled ones drawn with the classes' shares."""
+    if budget.limit_train is None and budget.limit_test is None:
         return task
-    rows, _ = stratified_take(task.fit.train.labels, n_rows, rng(SPLIT_SEED, task.name, "limit_train"))
-    return replace(task, fit=replace(task.fit, train=task.fit.train.take(rows)))
+    return replace(
+        task,
+        fit=replace(task.fit, train=_limited(task.fit.train, budget.limit_train, task.name, "limit_train")),
+        test=_limited(task.test, budget.limit_test, task.name, "limit_test"),
+        ood={name: _limited_ood(foreign, budget.limit_test, task.name, name) for name, foreign in task.ood.items()},
+        shifts={
+            name: _limited(shifted, budget.limit_test, task.name, "limit_test") for name, shifted in task.shifts.items()
+        },
+    )
+
+
+def _limited(split: Split, n_rows: int | None, *purpose: str) -> Split:
+    """Return at most ``n_rows`` rows; of sets with equal labels, as shifted tests have, the same ones."""
+    if n_rows is None or n_rows >= len(split):
+        return split
+    rows, _ = stratified_take(split.labels, n_rows, rng(SPLIT_SEED, *purpose))
+    return split.take(rows)
+
+
+def _limited_ood(foreign: OodSet, n_rows: int | None, *purpose: str) -> OodSet:
+    if n_rows is None or n_rows >= len(foreign.inputs):
+        return foreign
+    rows = np.sort(rng(SPLIT_SEED, "limit_test", *purpose).permutation(len(foreign.inputs))[:n_rows])
+    return replace(foreign, inputs=foreign.inputs[rows])
 
 
 def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:

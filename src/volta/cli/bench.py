@@ -36,6 +36,9 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/TASK unless given.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Train at most this many epochs (a reduced run).")] = None,
     limit_train: Annotated[int | None, typer.Option(help="Train on this many rows (a reduced run).")] = None,
+    limit_test: Annotated[
+        int | None, typer.Option(help="Evaluate on at most this many rows of each set (a reduced run).")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Batch size in place of the recipes' own.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     executor: Annotated[str, typer.Option(help="auto, local, processes or ray.")] = "auto",
@@ -97,7 +100,7 @@ def bench(
         methods=names,
         protocols=(protocol,),
         seeds=parse_numbers(seeds, "--seeds"),
-        budget=Budget(max_epochs, limit_train, batch_size),
+        budget=Budget(max_epochs, limit_train, batch_size, limit_test),
         device=pick_device(device).type,
         threads=threads,
         options=options,

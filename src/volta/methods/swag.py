@@ -18,9 +18,9 @@ from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
 from volta.networks.rows import Rows
 from volta.networks.trainer import Trainer
-from volta.networks.training import EVAL_BATCH
 
 Weights = NDArray[np.float32]
+BATCH_NORM_ROWS = 512
 
 
 @dataclass
@@ -115,6 +115,6 @@ def _refresh_batch_norm(network: Network, data: FitData) -> None:
         layer.reset_running_stats()
         layer.momentum = None
         layer.train()
-    for batch in Rows(data.train.inputs, network.device).batches(EVAL_BATCH // 8):
+    for batch in Rows(data.train.inputs, network.device).batches(BATCH_NORM_ROWS):
         network.classifier.body(batch)
     network.classifier.eval()

@@ -29,11 +29,16 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits a user puts on training; None leaves the recipe's own value. A run with any limit is a reduced run."""
+    """Limits a user puts on training and evaluation; a run with any is a reduced run.
+
+    None leaves the recipe's own epochs and batch size, or all rows. ``limit_test`` holds for each set that is
+    predicted: test, foreign and shifted.
+    """
 
     max_epochs: int | None = None
     limit_train: int | None = None
     batch_size: int | None = None
+    limit_test: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

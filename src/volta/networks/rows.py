@@ -56,6 +56,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self._inputs)
 
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return self._inputs.shape[1:]
+
     def walk(self, order: NDArray[np.int64], batch_size: int) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
         """Give (index, rows) batch by batch in ``order``."""
         if not self._mapped:

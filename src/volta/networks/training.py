@@ -22,6 +22,8 @@ from volta.networks.rows import Rows, epoch_order
 from volta.networks.spec import Classifier
 
 EVAL_BATCH = 4096
+EVAL_IMAGES = 64
+"""A batch of images is smaller: their activations should stay in the cache."""
 
 
 class TrainingError(VoltaError):
@@ -114,13 +116,18 @@ def train(
     return TrainingLog(epoch, best.epoch, best.val_loss, time.perf_counter() - started)
 
 
+def eval_batch(row_shape: tuple[int, ...]) -> int:
+    """Return how many rows of a shape to evaluate at a time."""
+    return EVAL_BATCH if len(row_shape) == 1 else EVAL_IMAGES
+
+
 @torch.no_grad()
 def validation_loss(classifier: Classifier, inputs: Rows, labels: Tensor) -> float:
     """Return the mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
     classifier.eval()
     total = 0.0
     start = 0
-    for batch in inputs.batches(EVAL_BATCH):
+    for batch in inputs.batches(eval_batch(inputs.row_shape)):
         logits = classifier(batch)
         stop = start + len(logits)
         total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))

@@ -15,6 +15,7 @@ BUDGET_WORDS = {
     "max_epochs": "at most {} epochs",
     "limit_train": "{} training rows",
     "batch_size": "batch size {}",
+    "limit_test": "at most {} rows of each evaluated set",
 }
 
 
