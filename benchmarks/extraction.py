@@ -36,6 +36,7 @@ EAGER_BATCHES = (8, 32, 128)
 ENGINE_BATCH = 16
 TARGET = 2.0
 Run = Callable[[np.ndarray], np.ndarray]
+Rates = tuple[float, float, float]
 
 
 def main() -> None:
@@ -112,9 +113,12 @@ def _eager(backbone: TorchBackbone) -> Run:
     return run
 
 
-def _measure(ways: dict[str, tuple[Run, int]], images: np.ndarray, repeats: int) -> dict[str, tuple[float, float]]:
-    """Return images a second by wall time and by processor time, for the fastest of ``repeats`` rounds of each way."""
-    best = dict.fromkeys(ways, (np.inf, np.inf))
+def _measure(ways: dict[str, tuple[Run, int]], images: np.ndarray, repeats: int) -> dict[str, Rates]:
+    """Return images a second by wall time and by processor time, for the fastest of ``repeats`` rounds of each way.
+
+    The third value is the spread: the slowest round's wall time over the fastest's.
+    """
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for run, batch in ways.values():
         run(images[:batch])
     for _ in range(repeats):
@@ -122,21 +126,24 @@ def _measure(ways: dict[str, tuple[Run, int]], images: np.ndarray, repeats: int)
             wall, processor = time.perf_counter(), time.process_time()
             for start in range(0, len(images), batch):
                 run(images[start : start + batch])
-            spent = time.perf_counter() - wall, time.process_time() - processor
-            best[name] = min(best[name][0], spent[0]), min(best[name][1], spent[1])
-    return {name: (len(images) / wall, len(images) / processor) for name, (wall, processor) in best.items()}
+            spent[name].append((time.perf_counter() - wall, time.process_time() - processor))
+    rates = {}
+    for name, rounds in spent.items():
+        walls, processors = zip(*rounds, strict=True)
+        rates[name] = len(images) / min(walls), len(images) / min(processors), max(walls) / min(walls)
+    return rates
 
 
-def _print(rates: dict[str, tuple[float, float]], arguments: argparse.Namespace, difference: float) -> None:
+def _print(rates: dict[str, Rates], arguments: argparse.Namespace, difference: float) -> None:
     print(
         f"{arguments.images} images 32×32 → 224×224, {arguments.threads} threads, fastest of {arguments.repeats} "
         f"rounds, {platform.machine()}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}"
     )
     eager = [rate for name, rate in rates.items() if name.startswith("eager")]
-    reference = max(wall for wall, _ in eager), max(processor for _, processor in eager)
-    for name, (wall, processor) in rates.items():
+    reference = max(rate[0] for rate in eager), max(rate[1] for rate in eager)
+    for name, (wall, processor, spread) in rates.items():
         print(
-            f"  {name:36s} {wall:7.1f} images/s ({wall / reference[0]:.2f}×)   "
+            f"  {name:36s} {wall:7.1f} images/s ({wall / reference[0]:.2f}×, spread {spread:.2f})   "
             f"{processor:7.1f} images/s of processor time ({processor / reference[1]:.2f}×)"
         )
     engine = rates["ONNX Runtime, as extraction uses it"]

@@ -3,8 +3,9 @@
     python benchmarks/metrics.py [--quick] [--repeats N]
 
 A time is the best of the repeats, peers and VOLTA taking turns; a ratio is fastest peer / VOLTA, more than 1
-meaning that VOLTA is faster. Memory is the peak that NumPy allocates (tracemalloc), as a multiple of the size
-of `probs`. VOLTA checks that every row is a probability vector; the peers' accuracy does not.
+meaning that VOLTA is faster; the spread is VOLTA's slowest repeat over its fastest. Memory is the peak that NumPy
+allocates (tracemalloc), as a multiple of the size of `probs`. VOLTA checks that every row is a probability
+vector; the peers' accuracy does not.
 """
 
 import argparse
@@ -95,14 +96,15 @@ def peer_calls(case: dict[str, np.ndarray]) -> dict[str, dict[str, Call]]:
     }
 
 
-def best_times(calls: dict[str, Call], repeats: int) -> dict[str, float]:
-    best = dict.fromkeys(calls, float("inf"))
+def best_times(calls: dict[str, Call], repeats: int) -> tuple[dict[str, float], float]:
+    """Return the best time of each call, and the spread of VOLTA's."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             start = time.perf_counter()
             call()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
+            times[name].append(time.perf_counter() - start)
+    return {name: min(spent) for name, spent in times.items()}, max(times["volta"]) / min(times["volta"])
 
 
 def peak_bytes(call: Call) -> int:
@@ -113,11 +115,12 @@ def peak_bytes(call: Call) -> int:
     return peak
 
 
-def print_row(name: str, times: dict[str, float], extra: float) -> None:
+def print_row(name: str, times: dict[str, float], spread: float, extra: float) -> None:
     peers = {peer: seconds for peer, seconds in times.items() if peer != "volta"}
     cells = [f"{peers[peer] * 1e3:11.1f}" if peer in peers else f"{'-':>11}" for peer in ("sklearn", "torchmetrics")]
     ratio = f"{min(peers.values()) / times['volta']:7.1f}x" if peers else f"{'-':>8}"
-    print(f"{name:20}{times['volta'] * 1e3:10.1f}{cells[0]}{cells[1]:>14}{ratio:>10}{extra:10.2f}x", flush=True)
+    shown = f"{name:20}{times['volta'] * 1e3:10.1f}{cells[0]}{cells[1]:>14}{ratio:>10}{spread:10.2f}{extra:10.2f}x"
+    print(shown, flush=True)
 
 
 def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
@@ -125,7 +128,7 @@ def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
     size = case["probs"].nbytes
     peers = peer_calls(case)
     print(f"\n{n_samples:,} x {n_classes} float32 ({size / 1e6:.0f} MB), {n_samples:,} OOD rows")
-    print(f"{'ms':20}{'volta':>10}{'sklearn':>11}{'torchmetrics':>14}{'fastest':>10}{'memory':>11}")
+    print(f"{'ms':20}{'volta':>10}{'sklearn':>11}{'torchmetrics':>14}{'fastest':>10}{'spread':>10}{'memory':>11}")
     fastest_sum = 0.0
     for name, metric in metrics.METRICS.items():
         if metric.function is None:
@@ -135,17 +138,18 @@ def run_size(n_samples: int, n_classes: int, repeats: int) -> None:
         def call(function: Callable[..., float] = metric.function, arguments: list[np.ndarray] = arguments) -> float:
             return function(*arguments)
 
-        times = best_times({"volta": call, **peers.get(name, {})}, repeats)
+        times, spread = best_times({"volta": call, **peers.get(name, {})}, repeats)
         fastest_sum += min((seconds for peer, seconds in times.items() if peer != "volta"), default=0.0)
-        print_row(name, times, peak_bytes(call) / size)
+        print_row(name, times, spread, peak_bytes(call) / size)
 
     def full_report() -> object:
         return metrics.report(
             case["probs"], case["labels"], case["uncertainty"], {"ood": case["ood_scores"]}, sets=case["sets"]
         )
 
-    seconds = best_times({"volta": full_report}, repeats)["volta"]
-    print_row("report", {"volta": seconds}, peak_bytes(full_report) / size)
+    times, spread = best_times({"volta": full_report}, repeats)
+    seconds = times["volta"]
+    print_row("report", times, spread, peak_bytes(full_report) / size)
     print(
         f"report: {seconds * 1e3:.0f} ms for {len(metrics.METRICS) - 5} metrics; the fastest peer for each "
         f"of the {len(peers)} that have one: {fastest_sum * 1e3:.0f} ms; ratio {fastest_sum / seconds:.1f}x"

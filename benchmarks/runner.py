@@ -1,6 +1,6 @@
 """What the runner itself costs: wall time over the cells' own times, and two workers over one, on ``digits``.
 
-Run with: python benchmarks/runner.py [--methods all] [--seeds 42,123,456]
+Run with: python benchmarks/runner.py [--methods all] [--seeds 42,123,456] [--repeats N]
 Every run is the real command in a process of its own, start-up included, into a temporary folder.
 """
 
@@ -40,15 +40,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", default="all")
     parser.add_argument("--seeds", default="42,123,456")
+    parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
-    idle = start_up()
-    with tempfile.TemporaryDirectory() as place:
-        one, own, n_cells = timed_run(Path(place) / "one", options.methods, options.seeds, 1)
-        two, _, _ = timed_run(Path(place) / "two", options.methods, options.seeds, 2)
-    print(f"{n_cells} cells of digits; start-up and plan {idle:.1f} s")
-    print(f"one worker: wall {one:.1f} s = {one / own:.2f}× the cells' own {own:.1f} s")
-    print(f"without start-up: {(one - idle) / own:.2f}×")
-    print(f"two workers: wall {two:.1f} s, {one / two:.2f}× faster than one")
+    for _ in range(options.repeats):
+        idle = start_up()
+        with tempfile.TemporaryDirectory() as place:
+            one, own, n_cells = timed_run(Path(place) / "one", options.methods, options.seeds, 1)
+            two, _, _ = timed_run(Path(place) / "two", options.methods, options.seeds, 2)
+        print(f"{n_cells} cells of digits; start-up and plan {idle:.1f} s")
+        print(f"  one worker: wall {one:.1f} s = {one / own:.2f}× the cells' own {own:.1f} s", end="; ")
+        print(f"without start-up {(one - idle) / own:.2f}×")
+        print(f"  two workers: wall {two:.1f} s, {one / two:.2f}× faster than one", flush=True)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ _ROWS = (
     Metric("size_mb", "efficiency", None, False, _MODEL, "parameters × 4 bytes / 10⁶", "as if float32",
            "none known"),
     Metric("peak_mb", "efficiency", None, False, _MODEL, "peak memory in MB",
-           "of the process or device", "none known"),
+           "how far the process grows at most in those predictions", "none known"),
     Metric("train_s", "efficiency", None, False, _MODEL, "training wall time in seconds", "fit, data loaded",
            "none known"),
 )  # fmt: skip
