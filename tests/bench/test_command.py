@@ -182,6 +182,17 @@ def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
     assert told.returncode == 0, told.stderr
 
 
+def test_a_manifest_that_knows_fewer_limits_is_the_same_budget(finished, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0], folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["config"]["budget"]["limit_test"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--no-report", "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert "all 8 cells are done already: nothing to run" in again.stdout
+
+
 def test_another_budget_does_not_mix_in(finished):
     before = (finished[0] / "results.csv").read_bytes()
     refused = volta("bench", "digits", "--methods", METHODS, "--max-epochs", 4, "--out", finished[0])

@@ -144,11 +144,16 @@ def _known(store: RunStore) -> dict[str, Any] | None:
 def _check_same(known: dict[str, Any], config: RunConfig) -> None:
     for name, value in config.fixed.items():
         before = known["config"].get(name)
-        if before != value:
+        if _given(before) != _given(value):
             raise StoreError(
                 f"--out holds a run with {_words(name, before)}, now asked with {_words(name, value)}; "
                 "results of both would mix: name another --out"
             )
+
+
+def _given(value: Any) -> Any:
+    """Return a budget without the limits that are not set, so that one of a version with fewer kinds compares equal."""
+    return {name: limit for name, limit in value.items() if limit is not None} if isinstance(value, dict) else value
 
 
 def _words(name: str, value: Any) -> str:

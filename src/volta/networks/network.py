@@ -46,7 +46,7 @@ class Network:
         logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
         penultimate = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
         start = 0
-        for batch in Rows(inputs, self.device).batches(eval_batch(inputs.shape[1:])):
+        for batch in Rows(inputs, self.device).batches(eval_batch(inputs.shape[1:], self.device)):
             encoded = self.classifier.body(batch)
             stop = start + len(batch)
             penultimate[start:stop] = encoded.cpu().numpy()

@@ -23,7 +23,7 @@ from volta.networks.spec import Classifier
 
 EVAL_BATCH = 4096
 EVAL_IMAGES = 64
-"""A batch of images is smaller: their activations should stay in the cache."""
+"""On a processor a batch of images is smaller: their activations should stay in its cache."""
 
 
 class TrainingError(VoltaError):
@@ -116,9 +116,9 @@ def train(
     return TrainingLog(epoch, best.epoch, best.val_loss, time.perf_counter() - started)
 
 
-def eval_batch(row_shape: tuple[int, ...]) -> int:
+def eval_batch(row_shape: tuple[int, ...], device: torch.device) -> int:
     """Return how many rows of a shape to evaluate at a time."""
-    return EVAL_BATCH if len(row_shape) == 1 else EVAL_IMAGES
+    return EVAL_IMAGES if len(row_shape) > 1 and device.type == "cpu" else EVAL_BATCH
 
 
 @torch.no_grad()
@@ -127,7 +127,7 @@ def validation_loss(classifier: Classifier, inputs: Rows, labels: Tensor) -> flo
     classifier.eval()
     total = 0.0
     start = 0
-    for batch in inputs.batches(eval_batch(inputs.row_shape)):
+    for batch in inputs.batches(eval_batch(inputs.row_shape, labels.device)):
         logits = classifier(batch)
         stop = start + len(logits)
         total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))

@@ -11,7 +11,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError, StoreError
 from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
-from volta.report.run import Group, Run, load_run
+from volta.report.run import Group, Run, budget_words, load_run
 from volta.report.table import show_p
 from volta.stats import Bootstrap, RowScores, holm, paired_bootstrap, row_scores, rows_to_csv, welch
 
@@ -191,7 +191,10 @@ def _scores(store: RunStore, group: Group, method: str, sets: tuple[str, ...], l
 
 
 def _remarks(a: Run, b: Run) -> Iterable[str]:
-    for name, words in (("budget", "budgets"), ("device", "devices"), ("threads", "numbers of threads")):
+    left, right = (budget_words(run.manifest.get("config", {}).get("budget", {})) for run in (a, b))
+    if left != right:
+        yield f"budgets differ: {left} in A, {right} in B"
+    for name, words in (("device", "devices"), ("threads", "numbers of threads")):
         left, right = (run.manifest.get("config", {}).get(name) for run in (a, b))
         if left != right:
             yield f"{words} differ: {left} in A, {right} in B"
