@@ -28,7 +28,7 @@ def confidence(task: Task) -> None:
     method, network = find_method("temperature").method.fit(task.fit, trainer), trainer.network(task.fit)
     known, foreign = (network.outputs(rows).logits for rows in (task.test.inputs, task.ood["cifar100"].inputs))
     right = known.argmax(axis=1) == task.test.labels
-    cool = 1.0 / method.temperature_
+    cool = method.beta_
     scores: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
         "1 - max softmax": one_minus_max_softmax,
         "1 - max softmax, tempered": lambda logits: one_minus_max_softmax(logits, cool),
