@@ -14,7 +14,7 @@ from tests.conftest import blobs
 from volta.core.quantile import conformal_quantile
 from volta.core.seeding import rng
 from volta.methods import find_method
-from volta.methods.aps import mass_down_to
+from volta.methods.aps import mass_above
 from volta.methods.gaussians import fit_gaussians
 from volta.methods.scores import entropy, softmax
 from volta.methods.swag import Moments
@@ -192,15 +192,30 @@ def test_conformal_coverage_is_what_it_promises():
 
 
 def test_adaptive_sets(setting):
-    _, prediction, outputs = fit("aps", setting)
-    assert mass_down_to(np.array([[0.5, 0.2, 0.3]])).tolist() == [[0.5, 1.0, 0.8]]
-    assert mass_down_to(np.array([[0.25, 0.5, 0.25]])).tolist() == [[1.0, 0.5, 1.0]]
+    assert mass_above(np.array([[0.5, 0.2, 0.3]])).tolist() == [[0.0, 0.8, 0.5]]
+    assert mass_above(np.array([[0.25, 0.5, 0.25]])).tolist() == [[0.5, 0.0, 0.5]]
     method, prediction, outputs = fit("aps", setting)
     probs = softmax(outputs.logits)
     for row, members in zip(probs, prediction.sets, strict=True):
-        expected = {k for k in range(4) if row[row >= row[k]].sum() <= method.quantile_ + 1e-12} | {int(row.argmax())}
+        expected = {k for k in range(4) if row[row > row[k]].sum() <= method.quantile_ + 1e-12}
         assert set(np.flatnonzero(members)) == expected
     assert prediction.sets.any(axis=1).all()
+
+
+def test_adaptive_sets_cover_as_often_as_asked():
+    random = np.random.default_rng(0)
+    n_cal, n_test, covered, size = 100, 500, 0, 0
+    for _ in range(200):
+        logits = random.normal(size=(n_cal + n_test, 4))
+        labels = np.array([random.choice(4, p=row) for row in softmax(logits)])
+        above = mass_above(softmax(3 * logits))  # overconfident, as networks are
+        scores = above[np.arange(len(labels)), labels]
+        sets = above[n_cal:] <= conformal_quantile(scores[:n_cal], 0.1)
+        covered += int(sets[np.arange(n_test), labels[n_cal:]].sum())
+        size += int(sets.sum())
+    spread = 4 * np.sqrt(0.9 * 0.1 * (1 / n_cal + 1 / n_test) / 200)
+    assert covered / (200 * n_test) == pytest.approx(91 / 101, abs=spread)
+    assert size / (200 * n_test) < 3.5
 
 
 def test_knn_distance_is_scikit_learns(setting):

@@ -15,10 +15,11 @@ from volta.networks.network import Outputs
 
 @dataclass
 class Aps(PostHoc):
-    """C(x) = {k : s_k ≤ q} ∪ {argmax p}, s_k = Σ_{j: p_j ≥ p_k} p_j; q as in split conformal prediction.
+    """C(x) = {k : s_k ≤ q}, s_k = Σ_{j: p_j > p_k} p_j, the mass above class k; q as in split conformal prediction.
 
-    u = |C(x)| + 1 − max p. Deterministic: without the randomised last class of the original, so coverage is at least
-    1 − α, never empty and somewhat larger.
+    u = |C(x)| + 1 − max p. Deterministic: classes are taken in falling order until they hold more than q, without the
+    original's randomised last class. The likeliest class has s = 0, so no set is empty and none needs mending
+    afterwards, which would raise the coverage above 1 − α.
     Reference: Romano et al. (2020), Classification with Valid and Adaptive Coverage.
     """
 
@@ -30,26 +31,26 @@ class Aps(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""
         labels = outputs.data.cal.labels
-        gathered = mass_down_to(softmax(outputs.of("cal").logits))
-        self.quantile_ = conformal_quantile(gathered[np.arange(len(labels)), labels], self.alpha)
+        above = mass_above(softmax(outputs.of("cal").logits))
+        self.quantile_ = conformal_quantile(above[np.arange(len(labels)), labels], self.alpha)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
         probs = softmax(outputs.logits)
-        sets = mass_down_to(probs) <= self.quantile_
-        sets[np.arange(len(probs)), probs.argmax(axis=1)] = True
+        sets = mass_above(probs) <= self.quantile_
         uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
         return Prediction(probs, uncertainty, ood_score=uncertainty, sets=sets)
 
 
-def mass_down_to(probs: Floats) -> Floats:
-    """Return Σ_{j: p_j ≥ p_k} p_j for each row and class k; equal probabilities share the larger sum."""
+def mass_above(probs: Floats) -> Floats:
+    """Return Σ_{j: p_j > p_k} p_j for each row and class k; equal probabilities share the sum."""
     order = np.argsort(-probs, axis=1, kind="stable")
     falling = np.take_along_axis(probs, order, axis=1)
-    sums = np.cumsum(falling, axis=1)
-    for column in range(probs.shape[1] - 2, -1, -1):
-        tied = falling[:, column] == falling[:, column + 1]
-        sums[tied, column] = sums[tied, column + 1]
-    gathered = np.empty_like(probs)
-    np.put_along_axis(gathered, order, sums, axis=1)
-    return gathered
+    sums = np.cumsum(falling, axis=1) - falling
+    sums[:, 0] = 0.0
+    for column in range(1, probs.shape[1]):
+        tied = falling[:, column] == falling[:, column - 1]
+        sums[tied, column] = sums[tied, column - 1]
+    above = np.empty_like(probs)
+    np.put_along_axis(above, order, sums, axis=1)
+    return above
