@@ -1,14 +1,18 @@
 """Fill the tables of docs/results.md from the CSV files beside this script.
 
-Run with: python docs/results/tables.py
+Run with: python docs/results/tables.py [RUN_FOLDER ...]
 A table stands between «<!-- KIND RUN -->» and «<!-- end -->»; RUN is a folder here that holds a run's own summary.csv,
-tests.csv, ablation.csv and claims.csv, as ``volta bench`` wrote them.
+tests.csv, ablation.csv, claims.csv and paper.csv, as ``volta bench`` wrote them, and the environment of its manifest.
+Folders given are taken in first: their tables, their environment and the figures that the page shows.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import re
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +21,9 @@ PAGE = FOLDER.parent / "results.md"
 HEADLINE = ("accuracy", "ece", "nll", "brier", "aurc")
 DECIMALS = {"ece": 4, "aurc": 4}
 NAMES = {"accuracy": "accuracy ↑", "ece": "ECE ↓", "nll": "NLL ↓", "brier": "Brier ↓", "aurc": "AURC ↓"}
+FILES = ("summary", "tests", "ablation", "claims", "paper")
 ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near"))
+LETTERS = {"volta-full": (" f", " F"), "volta": (" v", " V")}
 BLOCK = re.compile(r"(<!-- (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Rows = list[dict[str, str]]
@@ -84,10 +90,12 @@ def ablation(run: str) -> str:
     summary = {(row["method"], row["metric"], row["set"]): row for row in read(run, "summary")}
     near = near_set(run)
     keys = [(metric, near if name == "near" else name) for metric, name in ABLATION_KEYS]
-    differs = {
-        (row["row"], row["metric"], row["set"], row["reference"])
+    letters = {
+        (row["row"], row["metric"], row["set"], row["reference"]): LETTERS[row["reference"]][
+            row["significant_holm"] == "true"
+        ]
         for row in rows
-        if row["significant"] == "true" and row["reference"] in ("volta", "volta-full")
+        if row["significant"] == "true" and row["reference"] in LETTERS
     }
     head = ["row"] + [NAMES.get(metric) or "AUROC near ↑" for metric, _ in keys]
     names = dict.fromkeys(["volta-full", *(row["row"] for row in rows), "volta"])
@@ -96,9 +104,8 @@ def ablation(run: str) -> str:
         line = [name]
         for metric, where in keys:
             found = summary[name, metric, where]
-            from_full = " f" if (name, metric, where, "volta-full") in differs else ""
-            from_volta = " v" if (name, metric, where, "volta") in differs else ""
-            line.append(show(metric, found["mean"], found["std"]) + from_full + from_volta)
+            differs = "".join(letters.get((name, metric, where, reference), "") for reference in LETTERS)
+            line.append(show(metric, found["mean"], found["std"]) + differs)
         lines.append(line)
     return table(head, lines)
 
@@ -123,7 +130,50 @@ def costs(run: str) -> str:
     return table(["method", *wanted], [[name, *(values.get((name, key), "–") for key in wanted)] for name in methods])
 
 
-KINDS: dict[str, Callable[[str], str]] = {"results": results, "ablation": ablation, "claims": claims, "costs": costs}
+def paper(run: str) -> str:
+    """The paper's printed means beside ours, for what both have."""
+    rows = {(row["method"], row["metric"], row["set"]): row for row in read(run, "paper")}
+    keys = [("accuracy", "test"), ("ece", "test"), ("auroc", near_set(run))]
+    lines = []
+    for method in dict.fromkeys(name for name, _, _ in rows):
+        line = [method]
+        for metric, name in keys:
+            found = rows.get((method, metric, name))
+            line += [show(metric, found["paper_mean"]), show(metric, found["mean"])] if found else ["–", "–"]
+        lines.append(line)
+    head = [f"{word} {who}" for word in ("accuracy", "ECE", "near AUROC") for who in ("paper", "here")]
+    return table(["method", *head], lines)
+
+
+def made(run: str) -> str:
+    """What a run was made with."""
+    about = json.loads((FOLDER / run / "environment.json").read_text(encoding="utf-8"))
+    packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
+    return f"Made with commit {about['commit'][:7]}, Python {about['python']}, {packages}; {about['cores']} cores.\n"
+
+
+def take(folder: Path) -> None:
+    """Copy what the page needs of a run folder."""
+    target = FOLDER / folder.name
+    target.mkdir(exist_ok=True)
+    for name in FILES:
+        if (folder / f"{name}.csv").is_file():
+            shutil.copyfile(folder / f"{name}.csv", target / f"{name}.csv")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    text = json.dumps(manifest["environment"], indent=2, sort_keys=True)
+    (target / "environment.json").write_text(text + "\n", encoding="utf-8")
+    for figure in re.findall(rf"results/{folder.name}/(\w+\.png)", PAGE.read_text(encoding="utf-8")):
+        shutil.copyfile(folder / "figures" / figure, target / figure)
+
+
+KINDS: dict[str, Callable[[str], str]] = {
+    "results": results,
+    "ablation": ablation,
+    "claims": claims,
+    "costs": costs,
+    "paper": paper,
+    "made": made,
+}
 
 
 def fill(page: str) -> str:
@@ -132,4 +182,6 @@ def fill(page: str) -> str:
 
 
 if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        take(Path(given))
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
