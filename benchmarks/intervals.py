@@ -9,6 +9,8 @@ model with gap 0.16 and one with gap 0; each beside the percentile interval.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -16,9 +18,12 @@ from volta import metrics
 from volta.stats.bootstrap import paired_bootstrap
 from volta.stats.rowscores import row_scores
 
+ROWS = 5_000
 GAPS = (0.12, 0.04, 0.008)
+WIDE_GAP = 0.16
 SIZES = (400, 2_000, 10_000)
 TAILS = [0.025, 0.975]
+Interval = tuple[float, float]
 
 
 def simulated(n_rows: int, gap: float, random: np.random.Generator, labels: np.ndarray) -> np.ndarray:
@@ -32,46 +37,38 @@ def simulated(n_rows: int, gap: float, random: np.random.Generator, labels: np.n
     return probs
 
 
-def resampled_ece(probs: np.ndarray, labels: np.ndarray, n_resamples: int, random: np.random.Generator) -> np.ndarray:
-    """Return the ECE of rows drawn with replacement."""
-    draws = (random.integers(len(labels), size=len(labels)) for _ in range(n_resamples))
-    return np.array([metrics.ece(probs[rows], labels[rows]) for rows in draws])
+def shares_that_hold(truth: float, n_sets: int, intervals: Callable[[int], tuple[Interval, Interval]]) -> str:
+    """Return how many of the sets' basic and percentile intervals hold the truth."""
+    pairs = [intervals(index) for index in range(n_sets)]
+    basic, percentile = (np.mean([low <= truth <= high for low, high in kind]) for kind in zip(*pairs, strict=True))
+    return f"basic {basic:.0%}, percentile {percentile:.0%}"
 
 
-def one_model(n_sets: int, n_resamples: int, n_rows: int = 5_000) -> None:
-    print(f"ece_interval, {n_rows:,} rows, {n_sets} sets, {n_resamples} resamples")
-    for gap in GAPS:
-        basic = percentile = 0
-        for index in range(n_sets):
-            random = np.random.default_rng((index, 1))
-            labels = random.integers(2, size=n_rows)
-            probs = simulated(n_rows, gap, random, labels)
-            interval = metrics.ece_interval(probs, labels, n_resamples=n_resamples, seed=index)
-            low, high = np.quantile(resampled_ece(probs, labels, n_resamples, random), TAILS)
-            basic += interval.low <= gap <= interval.high
-            percentile += low <= gap <= high
-        print(f"  true ECE {gap}: basic {basic / n_sets:.0%}, percentile {percentile / n_sets:.0%}", flush=True)
+def one_model(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[Interval, Interval]:
+    """Return the basic interval of one model's ECE by ``ece_interval``, and a percentile interval."""
+    random = np.random.default_rng((index, 1))
+    labels = random.integers(2, size=n_rows)
+    probs = simulated(n_rows, gap, random, labels)
+    interval = metrics.ece_interval(probs, labels, n_resamples=n_resamples, seed=index)
+    draws = paired_bootstrap({"one": [row_scores(probs, labels)]}, n_resamples, seed=index).resampled["ece", "test"]
+    low, high = np.quantile(draws["one"], TAILS)
+    return (interval.low, interval.high), (low, high)
 
 
-def two_models(n_sets: int, n_resamples: int) -> None:
-    print(f"difference of ECE between gaps of 0.16 and 0, {n_sets} sets, {n_resamples} resamples")
-    for n_rows in SIZES:
-        basic = percentile = 0
-        for index in range(n_sets):
-            random = np.random.default_rng((index, 2))
-            labels = random.integers(2, size=n_rows)
-            models = {
-                name: [row_scores(simulated(n_rows, gap, random, labels), labels, None, {})]
-                for name, gap in (("off", 0.16), ("good", 0.0))
-            }
-            found = paired_bootstrap(models, n_resamples, seed=index)
-            interval = found.difference("ece", "test", "off", "good")
-            assert interval is not None
-            draws = found.resampled["ece", "test"]
-            low, high = np.quantile(draws["off"] - draws["good"], TAILS)
-            basic += interval[0] <= 0.16 <= interval[1]
-            percentile += low <= 0.16 <= high
-        print(f"  {n_rows:>6,} rows: basic {basic / n_sets:.0%}, percentile {percentile / n_sets:.0%}", flush=True)
+def two_models(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[Interval, Interval]:
+    """Return the basic and the percentile interval of the difference between a model with ``gap`` and one without."""
+    random = np.random.default_rng((index, 2))
+    labels = random.integers(2, size=n_rows)
+    models = {
+        name: [row_scores(simulated(n_rows, own, random, labels), labels)]
+        for name, own in (("off", gap), ("good", 0.0))
+    }
+    found = paired_bootstrap(models, n_resamples, seed=index)
+    interval = found.difference("ece", "test", "off", "good")
+    assert interval is not None
+    draws = found.resampled["ece", "test"]
+    low, high = np.quantile(draws["off"] - draws["good"], TAILS)
+    return interval, (low, high)
 
 
 def main() -> None:
@@ -79,8 +76,15 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=300)
     parser.add_argument("--resamples", type=int, default=512)
     options = parser.parse_args()
-    one_model(options.sets, options.resamples)
-    two_models(options.sets, options.resamples)
+    words = f"{options.sets} sets, {options.resamples} resamples"
+    print(f"ece_interval, {ROWS:,} rows, {words}")
+    for gap in GAPS:
+        held = shares_that_hold(gap, options.sets, partial(one_model, gap, ROWS, options.resamples))
+        print(f"  true ECE {gap}: {held}", flush=True)
+    print(f"difference of ECE between gaps of {WIDE_GAP} and 0, {words}")
+    for n_rows in SIZES:
+        held = shares_that_hold(WIDE_GAP, options.sets, partial(two_models, WIDE_GAP, n_rows, options.resamples))
+        print(f"  {n_rows:>6,} rows: {held}", flush=True)
 
 
 if __name__ == "__main__":
