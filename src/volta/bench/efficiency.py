@@ -50,8 +50,8 @@ def _reset_peak() -> float:
 
     Memory that was freed but is still held goes back to the system first: drawing on it would not show as growth.
     """
-    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
-        ctypes.CDLL(None).malloc_trim(0)
+    if sys.platform == "linux" and hasattr(own := ctypes.CDLL(None), "malloc_trim"):
+        own.malloc_trim(0)
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:

@@ -47,7 +47,6 @@ def mass_above(probs: Floats) -> Floats:
     order = np.argsort(-probs, axis=1, kind="stable")
     falling = np.take_along_axis(probs, order, axis=1)
     sums = np.cumsum(falling, axis=1) - falling
-    sums[:, 0] = 0.0
     for column in range(1, probs.shape[1]):
         tied = falling[:, column] == falling[:, column - 1]
         sums[tied, column] = sums[tied, column - 1]

@@ -8,11 +8,11 @@ import numpy as np
 
 from volta.core.types import Array, Prediction
 from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.gaussians import row_slices
 from volta.methods.scores import Floats, entropy, softmax
 from volta.networks.network import Outputs
 
 PRIOR_PRECISIONS = tuple(float(value) for value in np.logspace(-4, 4, 33))
-_CHUNK_ROWS = 8192
 
 
 @dataclass
@@ -35,8 +35,7 @@ class Laplace(PostHoc):
         n_classes = train.logits.shape[1]
         features = np.zeros((width, width))
         curvature = np.zeros((n_classes, n_classes))
-        for start in range(0, len(train.logits), _CHUNK_ROWS):
-            rows = slice(start, start + _CHUNK_ROWS)
+        for rows in row_slices(train.logits):
             extended = _with_one(train.penultimate[rows])
             probs = softmax(train.logits[rows])
             features += extended.T @ extended

@@ -13,7 +13,7 @@ from volta.core.types import Array
 from volta.networks.layers import Dropout, seed_layers
 from volta.networks.rows import Rows
 from volta.networks.spec import Classifier, NetworkSpec
-from volta.networks.training import TrainingLog, eval_batch
+from volta.networks.training import TrainingLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Network:
         logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
         penultimate = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
         start = 0
-        for batch in Rows(inputs, self.device).batches(eval_batch(inputs.shape[1:], self.device)):
+        for batch in Rows(inputs, self.device).eval_batches():
             encoded = self.classifier.body(batch)
             stop = start + len(batch)
             penultimate[start:stop] = encoded.cpu().numpy()

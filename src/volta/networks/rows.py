@@ -19,6 +19,8 @@ IN_MEMORY_VALUES = 1 << 28
 
 BLOCK_ROWS = 16
 WINDOW_BATCHES = 64
+EVAL_ROWS = 4096
+EVAL_IMAGES = 64
 
 
 def epoch_order(n_rows: int, n_values: int, batch_size: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -56,11 +58,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self._inputs)
 
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """Shape of one row."""
-        return self._inputs.shape[1:]
-
     def walk(self, order: NDArray[np.int64], batch_size: int) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
         """Give (index, rows) batch by batch in ``order``."""
         if not self._mapped:
@@ -77,6 +74,14 @@ class Rows:
                 index = wanted[start : start + batch_size]
                 rows = held[np.searchsorted(ranked, index)]
                 yield index, _to_float(torch.from_numpy(rows)).to(self._device)
+
+    def eval_batches(self) -> Iterator[Tensor]:
+        """Walk all rows in file order, as many at a time as a network is best evaluated on.
+
+        Images go through a processor in smaller batches, so that their activations stay in its cache.
+        """
+        in_cache = self._inputs.ndim > 2 and self._device.type == "cpu"
+        return self.batches(EVAL_IMAGES if in_cache else EVAL_ROWS)
 
     def batches(self, batch_size: int) -> Iterator[Tensor]:
         """Walk all rows in file order."""

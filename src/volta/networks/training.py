@@ -21,10 +21,6 @@ from volta.networks.recipe import Recipe
 from volta.networks.rows import Rows, epoch_order
 from volta.networks.spec import Classifier
 
-EVAL_BATCH = 4096
-EVAL_IMAGES = 64
-"""On a processor a batch of images is smaller: their activations should stay in its cache."""
-
 
 class TrainingError(VoltaError):
     """Training diverged."""
@@ -116,18 +112,13 @@ def train(
     return TrainingLog(epoch, best.epoch, best.val_loss, time.perf_counter() - started)
 
 
-def eval_batch(row_shape: tuple[int, ...], device: torch.device) -> int:
-    """Return how many rows of a shape to evaluate at a time."""
-    return EVAL_IMAGES if len(row_shape) > 1 and device.type == "cpu" else EVAL_BATCH
-
-
 @torch.no_grad()
 def validation_loss(classifier: Classifier, inputs: Rows, labels: Tensor) -> float:
     """Return the mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
     classifier.eval()
     total = 0.0
     start = 0
-    for batch in inputs.batches(eval_batch(inputs.row_shape, labels.device)):
+    for batch in inputs.eval_batches():
         logits = classifier(batch)
         stop = start + len(logits)
         total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))
