@@ -17,16 +17,16 @@ import numpy as np
 import torch
 
 from volta import metrics
-from volta.core.types import FitData, Modality, Split
+from volta.core.types import EncoderKind, FitData, Split
 from volta.methods.volta import Volta
 from volta.networks.bodies import Encoder
 from volta.networks.heads import Prototypes
+from volta.networks.loop import train
 from volta.networks.objectives import CrossEntropy
 from volta.networks.protocols import VISION_RECIPE
 from volta.networks.recipe import Budget
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
-from volta.networks.training import train
 
 CLASS_ROWS = 10_000
 STEPS = ("epoch", "predict", "metrics")
@@ -38,7 +38,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def random_data(n_rows: int, n_features: int, n_classes: int, modality: Modality) -> FitData:
+def random_data(n_rows: int, n_features: int, n_classes: int, encoder: EncoderKind) -> FitData:
     random = np.random.default_rng(0)
 
     def split(size: int) -> Split:
@@ -46,7 +46,7 @@ def random_data(n_rows: int, n_features: int, n_classes: int, modality: Modality
             random.standard_normal((size, n_features), dtype=np.float32), random.integers(n_classes, size=size)
         )
 
-    return FitData(split(n_rows), split(1000), split(1000), n_classes=n_classes, modality=modality)
+    return FitData(split(n_rows), split(1000), split(1000), n_classes=n_classes, encoder=encoder)
 
 
 def epoch_seconds(data: FitData) -> float:

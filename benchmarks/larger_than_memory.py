@@ -103,7 +103,7 @@ def _child(folder: Path, threads: int) -> None:
         inputs = np.load(folder / f"{name}-inputs.npy", mmap_mode="r")
         return Split(inputs, np.load(folder / f"{name}-labels.npy"))
 
-    data = FitData(split("train"), split("val"), split("cal"), n_classes=N_CLASSES, modality="vision")
+    data = FitData(split("train"), split("val"), split("cal"), n_classes=N_CLASSES, encoder="vision")
     memory = _Memory()
     started = time.perf_counter()
     method = Volta().fit(data, Trainer(seed=42, budget=Budget(max_epochs=1)))

@@ -55,7 +55,7 @@ def main() -> None:
     labels = random.integers(options.classes, size=len(rows))
     torch.set_num_threads(1)
     with threadpool_limits(1), tempfile.TemporaryDirectory() as place:
-        classifier = VoltaClassifier(modality="vision", max_epochs=1).fit(rows, labels)
+        classifier = VoltaClassifier(encoder="vision", max_epochs=1).fit(rows, labels)
         peer = LogisticRegression(max_iter=5, tol=1.0).fit(rows, labels)
         calls = {
             "ONNX Runtime": session_of(classifier, Path(place)),

@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from volta.core.types import FitData, Split
 from volta.networks.bodies import Cnn
 from volta.networks.heads import Linear, Prototypes
+from volta.networks.loop import EpochReport, train
 from volta.networks.objectives import CrossEntropy
 from volta.networks.protocols import PAPER_RECIPE, VISION_ENCODER, VISION_RECIPE
 from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
-from volta.networks.training import EpochReport, train
 
 CPU = torch.device("cpu")
 N_CLASSES = 10
@@ -47,7 +47,7 @@ def features_data(n_rows: int) -> FitData:
     def split(size: int) -> Split:
         return Split(random.normal(size=(size, 512)).astype(np.float32), random.integers(N_CLASSES, size=size))
 
-    return FitData(split(n_rows), split(16), split(16), n_classes=N_CLASSES, modality="vision")
+    return FitData(split(n_rows), split(16), split(16), n_classes=N_CLASSES, encoder="vision")
 
 
 def own_epochs(spec: NetworkSpec, data: FitData, recipe: Recipe, repeats: int) -> tuple[float, float]:
@@ -132,7 +132,7 @@ def cnn_steps(n_steps: int, repeats: int) -> tuple[float, float]:
     images = random.integers(0, 256, size=(n_steps * size, 3, 32, 32), dtype=np.uint8)
     labels = random.integers(N_CLASSES, size=n_steps * size)
     split, few = Split(images, labels), Split(images[:16], labels[:16])
-    data = FitData(split, few, few, N_CLASSES, modality="vision", kind="pixels", augment=True)
+    data = FitData(split, few, few, N_CLASSES, encoder="vision", kind="pixels", augment=True)
     return own_epochs(NetworkSpec(Cnn(), Linear(), (3, 32, 32), N_CLASSES), data, PAPER_RECIPE, repeats)
 
 

@@ -9,8 +9,8 @@ import textwrap
 from pathlib import Path
 
 from volta.bench.cells import TIMING_METRICS
+from volta.bench.results_csv import result_rows
 from volta.bench.store import RunStore
-from volta.bench.tables import result_rows
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")

@@ -37,7 +37,7 @@ def codes(source):
     [
         ("methods/energy.py", True, False),
         ("methods/scores.py", True, True),
-        ("networks/training.py", True, True),
+        ("networks/loop.py", True, True),
         ("metrics/calibration.py", True, True),
         ("bench/efficiency.py", True, True),
         ("report/run.py", False, False),

@@ -38,11 +38,11 @@ def test_evaluated_rows_are_limited_in_every_set_alike(digits):
     rows = [whole[row.tobytes()] for row in limited.test.inputs]
     for name, shifted in limited.shifts.items():
         np.testing.assert_array_equal(shifted.inputs, digits.shifts[name].inputs[rows])
-    for name, foreign in limited.ood.items():
+    for name, ood_set in limited.ood.items():
         known = {row.tobytes() for row in digits.ood[name].inputs}
-        assert len(foreign.inputs) == 40
-        assert len({row.tobytes() for row in foreign.inputs} & known) == 40
-        assert foreign.near == digits.ood[name].near
+        assert len(ood_set.inputs) == 40
+        assert len({row.tobytes() for row in ood_set.inputs} & known) == 40
+        assert ood_set.near == digits.ood[name].near
 
 
 def test_a_run_on_fewer_rows_is_named_reduced(tmp_path):

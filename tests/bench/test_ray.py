@@ -11,11 +11,11 @@ from tests.bench.running import results
 from volta.bench.config import RunConfig
 from volta.bench.executors.local import LocalExecutor
 from volta.bench.job import CellRunner
-from volta.bench.networks import DiskStore
+from volta.bench.network_store import DiskNetworkStore
 from volta.bench.progress import Listener
+from volta.bench.results_csv import write_results
 from volta.bench.runner import run
 from volta.bench.store import RunStore
-from volta.bench.tables import write_results
 from volta.networks.recipe import Budget
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'volta-uq[ray]'")
@@ -56,7 +56,7 @@ def test_a_lost_node_costs_nothing(tmp_path):
         local,
         Listener(),
         "",
-        lambda shelf, n: LocalExecutor(CellRunner(CONFIG, DiskStore(local.networks_folder), shelf), local),
+        lambda tasks, n: LocalExecutor(CellRunner(CONFIG, DiskNetworkStore(local.networks_folder), tasks), local),
     )
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     doomed = cluster.add_node(num_cpus=1)
@@ -71,7 +71,7 @@ def test_a_lost_node_costs_nothing(tmp_path):
 
         killer = threading.Thread(target=lose_a_node)
         killer.start()
-        summary = run(CONFIG, remote, count, "", lambda shelf, n: RayExecutor(CONFIG, remote, shelf, cluster.address))
+        summary = run(CONFIG, remote, count, "", lambda tasks, n: RayExecutor(CONFIG, remote, tasks, cluster.address))
         killer.join()
         assert count.failed == []
         assert summary.n_run == len(count.done) == 10

@@ -29,7 +29,7 @@ def test_every_row_is_used_once(digits):
     assert len(rows) == len(known)
 
 
-def test_foreign_sets(digits):
+def test_ood_sets(digits):
     images, labels = load_digits(return_X_y=True)
     assert [name for name, part in digits.ood.items() if part.near] == ["digits_8_9"]
     assert (digits.ood["digits_8_9"].inputs == images[labels >= 8]).all()

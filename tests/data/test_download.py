@@ -65,7 +65,7 @@ def test_a_whole_part_file_needs_no_request(server: FileServer, root: Path) -> N
     assert server.requests == []
 
 
-def test_foreign_bytes_in_the_part_file_cost_one_whole_transfer(server: FileServer, root: Path) -> None:
+def test_alien_bytes_in_the_part_file_cost_one_whole_transfer(server: FileServer, root: Path) -> None:
     (root / "file.part").write_bytes(b"x" * 5000)
     assert bring(root / "file", server.add("/good", BODY)).read_bytes() == BODY
     assert server.ranges_asked("/good") == ["bytes=5000-", None]

@@ -75,7 +75,7 @@ def test_cifar10_from_the_archives(served: FileServer, root: Path) -> None:
     assert [len(part.inputs) for part in task.ood.values()] == [100, 30, 10_000]
     assert len(task.shifts) == 38
     assert task.class_names[3] == "cat"
-    assert (task.fit.modality, task.fit.kind, task.fit.augment, task.fit.paper_epochs) == ("vision", "pixels", True, 80)
+    assert (task.fit.encoder, task.fit.kind, task.fit.augment, task.fit.paper_epochs) == ("vision", "pixels", True, 80)
     assert task.fit.normalise == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     assert task.fit.input_shape == (3, 32, 32)
     assert "official archive (cifar-10-binary.tar.gz)" in task.source
@@ -127,13 +127,13 @@ def test_tinyimagenet_reads_the_zip_in_place_or_unpacked(served: FileServer, roo
     assert np.array_equal(test.inputs[:, 0, 5, 5], test.labels)
     assert np.array_equal(train.inputs[:, 0, 5, 5], train.labels)
     assert np.bincount(test.labels).tolist() == [2] * 100
-    foreign = raw.ood[tiny_imagenet.FOREIGN].inputs[:, 0, 5, 5]
-    assert sorted(foreign.tolist()) == sorted(list(range(100, 200)) * 2)
+    ood_rows = raw.ood[tiny_imagenet.OOD_CLASSES].inputs[:, 0, 5, 5]
+    assert sorted(ood_rows.tolist()) == sorted(list(range(100, 200)) * 2)
     store_features("tinyimagenet", {name: rows[:, 0, 0, :4] for name, rows in raw.inputs().items()}, LoadOptions(root))
     task = find_task("tinyimagenet").load("features", LoadOptions(root))
     assert [len(part) for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)] == [400, 50, 50, 200]
     assert np.array_equal(task.fit.cal.inputs[:, 0], task.fit.cal.labels)
-    assert task.ood[tiny_imagenet.FOREIGN].near
+    assert task.ood[tiny_imagenet.OOD_CLASSES].near
     with pytest.raises(InputError, match="this task comes as features"):
         find_task("tinyimagenet").load("pixels", LoadOptions(root))
 

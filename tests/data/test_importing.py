@@ -34,7 +34,7 @@ def test_one_set_of_features_is_split_60_20_20(root: Path, tmp_path: Path) -> No
     assert dict(report.rows) == {"train": 120, "val": 20, "cal": 20, "test": 40}
     assert report.class_names == ("ant", "bee", "cow", "doe")
     task = find_task("my-task", root).load("features", LoadOptions(root))
-    assert (task.fit.kind, task.fit.modality, task.fit.n_classes) == ("features", "tabular", 4)
+    assert (task.fit.kind, task.fit.encoder, task.fit.n_classes) == ("features", "tabular", 4)
     assert isinstance(task.fit.train.inputs, np.memmap)
     assert task.fit.train.inputs.dtype == np.float32
     parts = (task.fit.train, task.fit.val, task.fit.cal, task.test)
@@ -86,7 +86,7 @@ def test_an_existing_task_stays_unless_replaced(root: Path, tmp_path: Path) -> N
     assert [path.name for path in (root / "imported").iterdir()] == ["a"]
 
 
-def test_foreign_sets_and_shifts_come_along(root: Path, tmp_path: Path) -> None:
+def test_ood_sets_and_shifts_come_along(root: Path, tmp_path: Path) -> None:
     x, y = blobs(60)
     np.save(tmp_path / "far.npy", x[:7] + 50)
     report = import_task(
@@ -145,7 +145,7 @@ def test_image_folders_and_archives_of_them(root: Path, tmp_path: Path, kind: st
     report = import_task(source, "pets", root=root, ood={"noise": image_folder(tmp_path / "noise", {"": 4}, seed=9)})
     assert dict(report.rows) == {"train": 16, "val": 2, "cal": 2, "test": 6, "ood:noise": 4}
     task = find_task("pets", root).load("pixels", LoadOptions(root))
-    assert (task.fit.kind, task.fit.modality, task.fit.augment) == ("pixels", "vision", False)
+    assert (task.fit.kind, task.fit.encoder, task.fit.augment) == ("pixels", "vision", False)
     assert task.class_names == ("cat", "dog")
     assert task.fit.input_shape == (3, 12, 12)
     from PIL import Image
@@ -297,7 +297,7 @@ def test_extracted_features_of_an_imported_image_task(root: Path, tmp_path: Path
     store_features("pets", {name: rows.reshape(len(rows), -1)[:, :6] / 255 for name, rows in sets.items()}, options)
     task = find_task("pets", root).load("features", options)
     pixels = find_task("pets", root).load("pixels", options)
-    assert (task.fit.kind, task.fit.modality) == ("features", "vision")
+    assert (task.fit.kind, task.fit.encoder) == ("features", "vision")
     assert task.class_names == ("cat", "dog")
     assert np.array_equal(task.fit.cal.labels, pixels.fit.cal.labels)
     assert np.allclose(task.fit.cal.inputs, pixels.fit.cal.inputs.reshape(len(pixels.fit.cal), -1)[:, :6] / 255)

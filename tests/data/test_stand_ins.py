@@ -82,14 +82,14 @@ def rows(n: int, width: int = 6) -> np.ndarray:
     return np.random.default_rng(n).normal(size=(n, width)).astype(np.float16)
 
 
-def test_cifar10_features_with_foreign_sets_and_shifts(root: Path) -> None:
+def test_cifar10_features_with_ood_sets_and_shifts(root: Path) -> None:
     labels = np.arange(50) % 10
     write(root, "cifar10.npz", train_x=rows(50), train_y=labels, test_x=rows(20), test_y=labels[:20])
     write(root, "cifar10-ood.npz", cifar100_x=rows(7), noise_x=rows(5))
     write(root, "cifar10-shifts.npz", **{"fog-1_x": rows(20), "fog-2_x": rows(20)})
     task = find_task("cifar10").load("features", LoadOptions(root))
     assert [len(part) for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)] == [40, 5, 5, 20]
-    assert (task.fit.modality, task.fit.kind, task.fit.paper_epochs, task.fit.augment) == (
+    assert (task.fit.encoder, task.fit.kind, task.fit.paper_epochs, task.fit.augment) == (
         "vision",
         "features",
         80,
@@ -111,7 +111,7 @@ def test_tinyimagenet_features_with_the_official_validation_set(root: Path) -> N
     write(root, "tinyimagenet.npz", train_x=rows(500), train_y=train, val_x=rows(400), val_y=val)
     task = find_task("tinyimagenet").load("features", LoadOptions(root))
     assert [len(part) for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)] == [400, 50, 50, 200]
-    assert (task.fit.n_classes, task.fit.modality, task.fit.paper_epochs) == (100, "tabular", 100)
+    assert (task.fit.n_classes, task.fit.encoder, task.fit.paper_epochs) == (100, "tabular", 100)
     assert np.array_equal(task.ood["classes_100_199"].inputs, rows(400)[val >= 100].astype(np.float32))
     assert task.test.labels.max() == 99
 

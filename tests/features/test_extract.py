@@ -16,9 +16,9 @@ import pytest
 from tests.features.conftest import tiny_network
 from volta.core.errors import InputError
 from volta.features import (
+    ExtractionProgress,
     PixelArray,
     Preprocessing,
-    Progress,
     Shard,
     ShardJob,
     TorchBackbone,
@@ -42,7 +42,7 @@ def test_features_are_the_engines_rows_in_order(tiny: TorchBackbone, pixels: np.
 
 def test_a_second_call_computes_nothing(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
     first = extract(pixels, tiny, cache=tmp_path, runtime="torch")
-    calls: list[Progress] = []
+    calls: list[ExtractionProgress] = []
     # A memory map of the same pixels is the same data.
     np.save(tmp_path / "pixels.npy", pixels)
     mapped = np.load(tmp_path / "pixels.npy", mmap_mode="r")
@@ -72,7 +72,7 @@ def test_whatever_decides_the_features_changes_the_key(pixels: np.ndarray, tmp_p
 
 
 def test_progress_counts_every_image(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
-    calls: list[Progress] = []
+    calls: list[ExtractionProgress] = []
     extract(pixels, tiny, cache=tmp_path, runtime="torch", shard_rows=20, on_progress=calls.append)
     assert [call.n_done for call in calls] == [0, 20, 40, 50]
     assert {call.n_rows for call in calls} == {50}

@@ -377,7 +377,7 @@ def test_volta_plus_weighs_the_residual_by_what_held_out_classes_show():
 def test_weight_averaging_keeps_the_average():
     import copy
 
-    from volta.networks.training import _Average
+    from volta.networks.loop import _Average
 
     data, _ = blobs()
     network = Trainer(seed=5, budget=Budget(max_epochs=1)).network(data)

@@ -12,15 +12,15 @@ from volta.core.errors import InputError
 from volta.report import export
 from volta.report.latex import latex_table
 from volta.report.markdown import markdown_table
-from volta.report.table import Column, Entry, Row, Table
+from volta.report.table import Column, Row, Table, TableCell
 
 TABLE = Table(
     "results-x_y",
     "Results & more",
     (Column("method", "Method", numeric=False), Column("ece", "ECE", "↓", where="a_set")),
     (
-        Row("volta", (Entry("VOLTA"), Entry("0.010", 0.01, 0.001, "0.001", best=True))),
-        Row("b", (Entry("50 % | {b}_c"), Entry("0.020", 0.02, 0.002, "0.002", mark="‡"))),
+        Row("volta", (TableCell("VOLTA"), TableCell("0.010", 0.01, 0.001, "0.001", best=True))),
+        Row("b", (TableCell("50 % | {b}_c"), TableCell("0.020", 0.02, 0.002, "0.002", mark="‡"))),
     ),
     "† p < 0.05",
 )

@@ -8,7 +8,7 @@ import pytest
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.run import load_run
 from volta.report.sections import own_statistics
-from volta.report.table import Entry, decimals_for, mark_best, show, show_number, show_p
+from volta.report.table import TableCell, decimals_for, mark_best, show, show_number, show_p
 from volta.report.tables import ablation_table, results_table, shifts_table
 from volta.stats import compute_statistics
 
@@ -27,7 +27,7 @@ def column(table, key):
 
 
 def test_best_follows_the_direction_and_ties_share_it():
-    cells = [Entry("0.10", 0.1), Entry("0.20", 0.2), Entry("0.20", 0.2000001)]
+    cells = [TableCell("0.10", 0.1), TableCell("0.20", 0.2), TableCell("0.20", 0.2000001)]
     assert [cell.best for cell in mark_best(cells, True, [True] * 3)] == [False, True, True]
     assert [cell.best for cell in mark_best(cells, False, [True] * 3)] == [True, False, False]
     assert not any(cell.best for cell in mark_best(cells, None, [True] * 3))

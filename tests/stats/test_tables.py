@@ -18,8 +18,8 @@ from volta.stats import (
     summarise,
     summarise_corruptions,
 )
+from volta.stats.csv_rows import columns_of
 from volta.stats.summary import split_shift
-from volta.stats.table import columns_of
 
 from .builders import five, record, table
 

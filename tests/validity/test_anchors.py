@@ -33,12 +33,12 @@ pytestmark = [
 def measure(name: str, task: Task, trainer: Trainer) -> dict[str, float]:
     """Return the numbers of a method trained for at most 15 epochs."""
     method = find_method(name).method.fit(task.fit, trainer)
-    known, foreign = method.predict(task.test.inputs), method.predict(task.ood[NEAR].inputs)
+    known, ood_set = method.predict(task.test.inputs), method.predict(task.ood[NEAR].inputs)
     found = report(
         known.probs,
         task.test.labels,
         known.uncertainty,
-        ood={NEAR: foreign.ood_score},
+        ood={NEAR: ood_set.ood_score},
         id_ood_score=known.ood_score,
     )
     values = {**found["test"], **found[f"ood:{NEAR}"]}

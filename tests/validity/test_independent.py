@@ -139,18 +139,18 @@ def test_scores_and_metrics_agree(setting: Setting, name: str) -> None:
     for key, (probs, scores) in theirs.items():
         np.testing.assert_allclose(ours[key].probs, probs, atol=TOLERANCE)
         np.testing.assert_allclose(ours[key].ood_score, scores, rtol=TOLERANCE, atol=TOLERANCE * spread)
-    foreign = {key: prediction.ood_score for key, prediction in ours.items() if key != "test"}
+    ood_scores = {key: prediction.ood_score for key, prediction in ours.items() if key != "test"}
     printed = report(
         ours["test"].probs,
         task.test.labels,
         ours["test"].uncertainty,
-        ood=foreign,
+        ood=ood_scores,
         id_ood_score=ours["test"].ood_score,
     )
     probs, known = theirs["test"]
     classes = np.arange(probs.shape[1])
     assert printed["test"]["nll"] == pytest.approx(log_loss(task.test.labels, probs, labels=classes), abs=TOLERANCE)
-    for key in foreign:
+    for key in ood_scores:
         scores = np.concatenate([known, theirs[key][1]])
-        is_foreign = np.repeat([0, 1], [len(known), len(theirs[key][1])])
-        assert printed[f"ood:{key}"]["auroc"] == pytest.approx(roc_auc_score(is_foreign, scores), abs=TOLERANCE)
+        is_ood = np.repeat([0, 1], [len(known), len(theirs[key][1])])
+        assert printed[f"ood:{key}"]["auroc"] == pytest.approx(roc_auc_score(is_ood, scores), abs=TOLERANCE)

@@ -74,7 +74,7 @@ def test_offline_backbone_and_volta_tell_real_images_apart(tmp_path: Path) -> No
     }.items():
         pixels, labels = read_images(split, np.arange(start, 50_000 if split == "train" else 10_000, step))
         splits[name] = Split(extract(pixels, "efficientnet-lite0", cache=tmp_path).array, labels)
-    data = FitData(splits["train"], splits["val"], splits["cal"], n_classes=10, modality="vision")
+    data = FitData(splits["train"], splits["val"], splits["cal"], n_classes=10, encoder="vision")
     method = Volta().fit(data, Trainer(seed=42, budget=Budget(max_epochs=30)))
     prediction = method.predict(splits["test"].inputs)
     accuracy = np.mean(prediction.labels == splits["test"].labels)

@@ -14,7 +14,7 @@ from volta.bench.job import CellRunner, OnEpoch
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.types import Array
-from volta.networks.training import EpochReport
+from volta.networks.loop import EpochReport
 
 NOTE_SECONDS = 0.3
 DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})

@@ -29,7 +29,7 @@ class Cell:
         return f"{self.task}--{self.protocol}--{self.method}--{self.seed}--{self.key[:12]}"
 
     @property
-    def lane(self) -> tuple[str, str, int]:
+    def block(self) -> tuple[str, str, int]:
         """What cells that share a network have in common."""
         return (self.task, self.protocol, self.seed)
 
@@ -75,4 +75,4 @@ def make_cell(
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
     """Return cells seed by seed within a task, so that methods sharing a network follow each other."""
-    return sorted(cells, key=lambda cell: cell.lane)
+    return sorted(cells, key=lambda cell: cell.block)

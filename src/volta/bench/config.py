@@ -83,7 +83,7 @@ class RunConfig:
         }
 
 
-class TaskShelf:
+class TaskLoader:
     """Tasks loaded once per kind of input, within the budget's numbers of rows."""
 
     def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards | None = map) -> None:
@@ -105,7 +105,7 @@ class TaskShelf:
 
 
 @dataclass(frozen=True, eq=False)
-class GivenShelf:
+class LoadedTask:
     """One task that was loaded, and limited, elsewhere."""
 
     task: Task
@@ -138,7 +138,7 @@ def limit_rows(task: Task, budget: Budget) -> Task:
         task,
         fit=replace(task.fit, train=_limited(task.fit.train, budget.limit_train, task.name, "limit_train")),
         test=_limited(task.test, budget.limit_test, task.name, "limit_test"),
-        ood={name: _limited_ood(foreign, budget.limit_test, task.name, name) for name, foreign in task.ood.items()},
+        ood={name: _limited_ood(ood_set, budget.limit_test, task.name, name) for name, ood_set in task.ood.items()},
         shifts={
             name: _limited(shifted, budget.limit_test, task.name, "limit_test") for name, shifted in task.shifts.items()
         },
@@ -153,14 +153,14 @@ def _limited(split: Split, n_rows: int | None, *purpose: str) -> Split:
     return split.take(rows)
 
 
-def _limited_ood(foreign: OodSet, n_rows: int | None, *purpose: str) -> OodSet:
-    if n_rows is None or n_rows >= len(foreign.inputs):
-        return foreign
-    rows = np.sort(rng(SPLIT_SEED, "limit_test", *purpose).permutation(len(foreign.inputs))[:n_rows])
-    return replace(foreign, inputs=foreign.inputs[rows])
+def _limited_ood(ood_set: OodSet, n_rows: int | None, *purpose: str) -> OodSet:
+    if n_rows is None or n_rows >= len(ood_set.inputs):
+        return ood_set
+    rows = np.sort(rng(SPLIT_SEED, "limit_test", *purpose).permutation(len(ood_set.inputs))[:n_rows])
+    return replace(ood_set, inputs=ood_set.inputs[rows])
 
 
-def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
+def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
     cells = [
         make_cell(
@@ -168,7 +168,7 @@ def plan_cells(config: RunConfig, shelf: TaskShelf) -> list[Cell]:
             protocol,
             method,
             seed,
-            data_hash=shelf.task_for(task, protocol, method).fingerprint,
+            data_hash=tasks.task_for(task, protocol, method).fingerprint,
             parameters=parameters_of(find_method(method).method),
             code=code_of(find_method(method).method),
             budget=asdict(config.budget),

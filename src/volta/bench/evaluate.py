@@ -14,8 +14,8 @@ from volta.networks.trainer import Trainer
 def predict_sets(method: Method, task: Task, trainer: Trainer) -> dict[str, Array]:
     """Return what is stored of a cell: predictions on the test rows, OOD scores, predictions on shifted rows."""
     arrays = _labelled_arrays("test", _predict(method, task.test.inputs, trainer), task.test.labels)
-    for name, foreign in task.ood.items():
-        arrays[f"ood:{name}/ood_score"] = _predict(method, foreign.inputs, trainer).ood_score
+    for name, ood_set in task.ood.items():
+        arrays[f"ood:{name}/ood_score"] = _predict(method, ood_set.inputs, trainer).ood_score
     for name, shifted in task.shifts.items():
         arrays |= _labelled_arrays(f"shift:{name}", _predict(method, shifted.inputs, trainer), shifted.labels)
     return arrays

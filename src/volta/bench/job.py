@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from volta.bench.cells import SCHEMA, Cell
-from volta.bench.config import GivenShelf, RunConfig, TaskShelf
+from volta.bench.config import LoadedTask, RunConfig, TaskLoader
 from volta.bench.efficiency import measure_efficiency
 from volta.bench.environment import environment
 from volta.bench.evaluate import predict_sets
@@ -20,9 +20,9 @@ from volta.bench.scoring import metrics_of
 from volta.core.types import Array
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
-from volta.networks.protocols import Protocol
+from volta.networks.loop import EpochReport
+from volta.networks.protocols import ProtocolName
 from volta.networks.trainer import NetworkStore, OutputCache, Trainer, pick_device
-from volta.networks.training import EpochReport
 
 OnEpoch = Callable[[EpochReport], None]
 
@@ -30,17 +30,17 @@ OnEpoch = Callable[[EpochReport], None]
 class CellRunner:
     """Runs cells of one configuration in one process; tasks, networks and outputs are shared between them."""
 
-    def __init__(self, config: RunConfig, networks: NetworkStore, shelf: TaskShelf | GivenShelf) -> None:
+    def __init__(self, config: RunConfig, networks: NetworkStore, tasks: TaskLoader | LoadedTask) -> None:
         self._config = config
         self._networks = networks
         self._outputs = OutputCache()
-        self._shelf = shelf
+        self._tasks = tasks
 
     def trainer(self, protocol: str, seed: int, on_epoch: OnEpoch | None = None) -> Trainer:
         """Return what methods of this configuration train with."""
         return Trainer(
             seed=seed,
-            protocol=cast(Protocol, protocol),
+            protocol=cast(ProtocolName, protocol),
             budget=self._config.budget,
             device=pick_device(self._config.device),
             store=self._networks,
@@ -57,7 +57,7 @@ class CellRunner:
         torch.set_num_threads(self._config.threads)
         entry = find_method(cell.method)
         method = entry.method
-        task = self._shelf.task_for(cell.task, cell.protocol, cell.method)
+        task = self._tasks.task_for(cell.task, cell.protocol, cell.method)
         trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
         with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -81,7 +81,7 @@ class CellRunner:
             "features": self._config.extraction.backbone,
             "rows": {"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
             | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-            "near_ood": [name for name, foreign in task.ood.items() if foreign.near],
+            "near_ood": [name for name, ood_set in task.ood.items() if ood_set.near],
             "metrics": metrics,
             "floored_rows": floored,
             "notes": sorted({str(warning.message) for warning in caught}),

@@ -10,8 +10,8 @@ from typing import IO, Any
 
 from volta.bench.cells import Cell
 from volta.bench.progress import Listener
-from volta.features.extract import Progress as Extracted
-from volta.networks.training import EpochReport
+from volta.features.extract import ExtractionProgress
+from volta.networks.loop import EpochReport
 
 
 class JsonLog(Listener):
@@ -85,7 +85,7 @@ class Both(Listener):
         for listener in self._listeners:
             listener.cell_failed(cell, reason, path)
 
-    def extracting(self, name: str) -> Callable[[Extracted], None] | None:
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None] | None:
         """Let the first listener hear."""
         return self._listeners[0].extracting(name)
 

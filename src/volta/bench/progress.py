@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from volta.bench.cells import Cell
-from volta.features.extract import Progress as Extracted
-from volta.networks.training import EpochReport
+from volta.features.extract import ExtractionProgress
+from volta.networks.loop import EpochReport
 
 EXTRACTION_SECONDS = 30.0
 
@@ -38,7 +38,7 @@ class Listener:
     def message(self, text: str) -> None:
         """Hear something else a person should know."""
 
-    def extracting(self, name: str) -> Callable[[Extracted], None] | None:
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None] | None:
         """Hear that features of an image set are being extracted; return what hears how far that is."""
         return None
 
@@ -70,7 +70,7 @@ class Lines(Listener):
         self._pace.advance()
         self.message(f"{self._pace.count} {failure_sentence(cell, reason, path)}")
 
-    def extracting(self, name: str) -> Callable[[Extracted], None]:
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None]:
         """Say which set is extracted and, every half minute, how far it is."""
         return ExtractionLines(name, self.message)
 
@@ -124,7 +124,7 @@ class Bar(Listener):
         self.message(failure_sentence(cell, reason, path))
         self._advance(cell)
 
-    def extracting(self, name: str) -> Callable[[Extracted], None]:
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None]:
         """Say which set is extracted and, every half minute, how far it is."""
         return ExtractionLines(name, self.message)
 
@@ -169,7 +169,7 @@ class ExtractionLines:
         self._say = say
         self._said = -EXTRACTION_SECONDS
 
-    def __call__(self, progress: Extracted) -> None:
+    def __call__(self, progress: ExtractionProgress) -> None:
         """Hear of another shard."""
         now = time.monotonic()
         if now - self._said < EXTRACTION_SECONDS and progress.n_done < progress.n_rows:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from volta.bench.cells import SCHEMA, Cell
-from volta.bench.config import RunConfig, TaskShelf, plan_cells
+from volta.bench.config import RunConfig, TaskLoader, plan_cells
 from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.progress import Listener
@@ -46,7 +46,7 @@ def make_plan(config: RunConfig, store: RunStore) -> Plan:
 
     Raises ``NotExtractedError`` where the plan depends on features that are still to be extracted.
     """
-    cells = _cells(config, store, TaskShelf(config, map_shards=None))
+    cells = _cells(config, store, TaskLoader(config, map_shards=None))
     missing = [cell for cell in cells if not store.is_done(cell)]
     return Plan(cells, missing, _estimate(store, cells, missing))
 
@@ -56,7 +56,7 @@ def run(
     store: RunStore,
     listener: Listener,
     command: str,
-    make_executor: Callable[[TaskShelf, int], Executor],
+    make_executor: Callable[[TaskLoader, int], Executor],
     map_shards: MapShards = map,
 ) -> RunSummary:
     """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
@@ -64,8 +64,8 @@ def run(
     ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
     features, where images have to be turned into them first.
     """
-    shelf = TaskShelf(config, listener.extracting, map_shards)
-    cells = _cells(config, store, shelf)
+    tasks = TaskLoader(config, listener.extracting, map_shards)
+    cells = _cells(config, store, tasks)
     store.create()
     with store.manifest_lock():
         store.write_manifest(_merge(_known(store), config, cells, command))
@@ -74,12 +74,12 @@ def run(
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
     missing = [cell for cell in cells if not store.is_done(cell)]
     if missing:
-        _keep_sheets(missing, config, store, shelf, listener)
+        _keep_sheets(missing, config, store, tasks, listener)
     listener.start(cells, missing)
     n_run = n_failed = 0
     while missing:
         elsewhere = []
-        for outcome in make_executor(shelf, len(missing)).run(missing, listener):
+        for outcome in make_executor(tasks, len(missing)).run(missing, listener):
             if outcome.status == "elsewhere":
                 elsewhere.append(outcome.cell)
             elif outcome.record is not None:
@@ -94,18 +94,18 @@ def run(
     return RunSummary(len(cells), n_run, n_failed)
 
 
-def _cells(config: RunConfig, store: RunStore, shelf: TaskShelf) -> list[Cell]:
+def _cells(config: RunConfig, store: RunStore, tasks: TaskLoader) -> list[Cell]:
     store.check_usable()
     known = _known(store)
     if known is not None:
         _check_same(known, config)
-    return plan_cells(config, shelf)
+    return plan_cells(config, tasks)
 
 
-def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, shelf: TaskShelf, listener: Listener) -> None:
+def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, tasks: TaskLoader, listener: Listener) -> None:
     """Keep a contact sheet of each task that is tested under CIFAR-10-C's corruptions; a run can do without."""
     for task, cell in {cell.task: cell for cell in cells}.items():
-        shifts = shelf.task_for(task, cell.protocol, cell.method).shifts
+        shifts = tasks.task_for(task, cell.protocol, cell.method).shifts
         if not {name.rpartition("-")[0] for name in shifts}.issuperset(CORRUPTION_NAMES):
             continue
         path = store.sheet_path(task)
@@ -185,8 +185,8 @@ def _merge(known: dict[str, Any] | None, config: RunConfig, cells: list[Cell], c
         name: [*known["config"][name], *(item for item in wanted[name] if item not in known["config"][name])]
         for name in ("tasks", "methods", "protocols", "seeds")
     }
-    asked = {(cell.lane, cell.method) for cell in cells}
-    kept = [cell for cell in (Cell(**value) for value in known["cells"]) if (cell.lane, cell.method) not in asked]
+    asked = {(cell.block, cell.method) for cell in cells}
+    kept = [cell for cell in (Cell(**value) for value in known["cells"]) if (cell.block, cell.method) not in asked]
     commands = [*known["commands"], command] if command not in known["commands"] else known["commands"]
     return {
         **known,

@@ -19,7 +19,7 @@ def metrics_of(arrays: dict[str, Array]) -> tuple[Metrics, dict[str, int]]:
     """Return metrics by set name, and how many rows of each set had their true-class probability floored in NLL."""
     metrics: Metrics = {}
     floored: dict[str, int] = {}
-    foreign = {
+    ood_scores = {
         key.removeprefix("ood:").removesuffix("/ood_score"): scores
         for key, scores in arrays.items()
         if key.startswith("ood:")
@@ -33,7 +33,7 @@ def metrics_of(arrays: dict[str, Array]) -> tuple[Metrics, dict[str, int]]:
                 part["probs"],
                 labels,
                 part["uncertainty"],
-                ood=foreign if name == "test" else {},
+                ood=ood_scores if name == "test" else {},
                 id_ood_score=part.get("ood_score"),
                 sets=part.get("sets"),
             )

@@ -12,12 +12,12 @@ import typer
 
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
-from volta.cli.table import print_table
+from volta.cli.text_table import print_table
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
 
 if TYPE_CHECKING:
-    from volta.bench.config import RunConfig, TaskShelf
+    from volta.bench.config import RunConfig, TaskLoader
     from volta.bench.executors import Executor
     from volta.bench.progress import Listener
     from volta.bench.store import RunStore
@@ -117,7 +117,7 @@ def bench(
             store,
             listener,
             shlex.join(["volta", *sys.argv[1:]]),
-            lambda shelf, n_cells: _executor(executor, config, store, shelf, min(n_workers, n_cells), address),
+            lambda tasks, n_cells: _executor(executor, config, store, tasks, min(n_workers, n_cells), address),
             _shard_map(executor, address),
         )
     if summary.n_failed:
@@ -151,23 +151,23 @@ def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
 
 
 def _executor(
-    name: str, config: RunConfig, store: RunStore, shelf: TaskShelf, n_workers: int, address: str | None
+    name: str, config: RunConfig, store: RunStore, tasks: TaskLoader, n_workers: int, address: str | None
 ) -> Executor:
     if name == "auto":
         n_workers = max(1, min(n_workers, n_cores() // config.threads)) if config.device == "cpu" else 1
     if name == "ray":
         from volta.bench.executors.cluster import RayExecutor
 
-        return RayExecutor(config, store, shelf, address)
+        return RayExecutor(config, store, tasks, address)
     if name == "processes" or (name == "auto" and n_workers > 1):
         from volta.bench.executors.processes import ProcessExecutor
 
         return ProcessExecutor(config, store, n_workers)
     from volta.bench.executors.local import LocalExecutor
     from volta.bench.job import CellRunner
-    from volta.bench.networks import DiskStore
+    from volta.bench.network_store import DiskNetworkStore
 
-    return LocalExecutor(CellRunner(config, DiskStore(store.networks_folder), shelf), store)
+    return LocalExecutor(CellRunner(config, DiskNetworkStore(store.networks_folder), tasks), store)
 
 
 def _shard_map(executor: str, address: str | None) -> MapShards:

@@ -10,7 +10,7 @@ from typing import Annotated, cast
 import typer
 
 from volta.cli.stopping import stoppable
-from volta.cli.table import print_table
+from volta.cli.text_table import print_table
 from volta.core.errors import InputError
 
 EXIT_PROBLEMS = 1
@@ -71,11 +71,11 @@ def verify(
 def import_(
     source: Annotated[str, typer.Argument(help="Image folder, zip or tar of one, or .npz, .npy, .parquet features.")],
     name: Annotated[str, typer.Option("--name", help="What to call the task.")],
-    ood: Annotated[list[str] | None, typer.Option("--ood", help="Foreign set as NAME=SRC; may be repeated.")] = None,
+    ood: Annotated[list[str] | None, typer.Option("--ood", help="OOD set as NAME=SRC; may be repeated.")] = None,
     shift: Annotated[
         list[str] | None, typer.Option("--shift", help="Shifted test set as NAME-SEVERITY=SRC; may be repeated.")
     ] = None,
-    near: Annotated[list[str] | None, typer.Option("--near", help="A foreign set that is near; repeatable.")] = None,
+    near: Annotated[list[str] | None, typer.Option("--near", help="An OOD set that is near; repeatable.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
     image_size: Annotated[str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.table import print_table
+from volta.cli.text_table import print_table
 
 
 def tasks(

@@ -14,7 +14,7 @@ from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
 
 Array: TypeAlias = NDArray[Any]
-Modality: TypeAlias = Literal["tabular", "vision"]
+EncoderKind: TypeAlias = Literal["tabular", "vision"]
 InputKind: TypeAlias = Literal["features", "pixels"]
 
 
@@ -55,7 +55,7 @@ class FitData:
     val: Split
     cal: Split
     n_classes: int
-    modality: Modality = "tabular"
+    encoder: EncoderKind = "tabular"
     kind: InputKind = "features"
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     augment: bool = False
@@ -73,7 +73,7 @@ class FitData:
             name: [hash_array(split.inputs), hash_array(split.labels)]
             for name, split in (("train", self.train), ("val", self.val), ("cal", self.cal))
         }
-        settings = [self.n_classes, self.modality, self.kind, self.normalise, self.augment, self.paper_epochs]
+        settings = [self.n_classes, self.encoder, self.kind, self.normalise, self.augment, self.paper_epochs]
         return hash_text(canonical_json([parts, settings]))
 
 
@@ -119,7 +119,7 @@ class Prediction:
     """What a method says of n rows.
 
     ``probs`` (n, K) float64 with rows that sum to 1; ``uncertainty`` (n,) higher where less certain; ``ood_score`` (n,)
-    higher where more foreign, the uncertainty unless the method has a score of its own; ``sets`` (n, K) bool prediction
+    higher where more OOD, the uncertainty unless the method has a score of its own; ``sets`` (n, K) bool prediction
     sets where the method makes them.
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError
-from volta.core.types import Array, InputKind, Modality, OodSet, Split, Task
+from volta.core.types import Array, EncoderKind, InputKind, OodSet, Split, Task
 from volta.data import built_in, digits
 from volta.data.catalog import TASK_ARCHIVES
 from volta.data.cifar10c import CORRUPTION_NAMES, sheet_of
@@ -49,7 +49,7 @@ class TaskSource:
 
     title: str
     build: Callable[[InputKind, LoadOptions], Task]
-    modality: Modality
+    encoder: EncoderKind
     kinds: tuple[InputKind, ...]
     download: str
 
@@ -62,28 +62,28 @@ class TaskSource:
 
 TASKS: dict[str, TaskSource] = {
     "digits": TaskSource(
-        "scikit-learn digits, classes 0-7; foreign: 8-9, uniform noise, shuffled pixels",
+        "scikit-learn digits, classes 0-7; OOD: 8-9, uniform noise, shuffled pixels",
         lambda kind, options: digits.load(kind),
         "tabular",
         ("features",),
         "none: embedded",
     ),
     "cifar10": TaskSource(
-        "CIFAR-10; foreign: CIFAR-100 (near), SVHN, uniform noise; shifts: CIFAR-10-C",
+        "CIFAR-10; OOD: CIFAR-100 (near), SVHN, uniform noise; shifts: CIFAR-10-C",
         built_in.load_cifar10,
         "vision",
         ("features", "pixels"),
         "403 MB: volta data get cifar10",
     ),
     "cifar100": TaskSource(
-        "CIFAR-100; foreign: CIFAR-10 (near), SVHN, uniform noise",
+        "CIFAR-100; OOD: CIFAR-10 (near), SVHN, uniform noise",
         built_in.load_cifar100,
         "vision",
         ("features", "pixels"),
         "403 MB: volta data get cifar100",
     ),
     "tinyimagenet": TaskSource(
-        "Tiny ImageNet, classes 0-99; foreign: classes 100-199 (near)",
+        "Tiny ImageNet, classes 0-99; OOD: classes 100-199 (near)",
         built_in.load_tinyimagenet,
         "tabular",
         ("features",),
@@ -120,7 +120,7 @@ def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
 
 
 def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
-    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, foreign sets, shifts.
+    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, OOD sets, shifts.
 
     A set is read or made only when it is asked for.
     """
@@ -143,7 +143,7 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
     """Keep features extracted from :func:`pixel_sets` so that ``find_task(name).load("features")`` finds them.
 
     ``features`` has one (n, d) array for each set that ``pixel_sets(name, options).inputs()`` names, rows in its order;
-    shifts and foreign sets may be left out.
+    shifts and OOD sets may be left out.
     """
     options = options or LoadOptions()
     pixels = pixel_sets(name, options)
@@ -199,7 +199,7 @@ def _imported_source(task: ImportedTask, root: Path) -> TaskSource:
     return TaskSource(
         task.title,
         build,
-        task.modality,
+        task.encoder,
         kinds,
         "none: imported",
     )

@@ -21,23 +21,23 @@ from volta.data.noise import N_NOISE
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import PREPARATIONS, make_task
 from volta.data.rows import RawSets
-from volta.data.tiny_imagenet import FOLDER, FOREIGN, N_KNOWN, read_tiny_imagenet
+from volta.data.tiny_imagenet import FOLDER, N_KNOWN, OOD_CLASSES, read_tiny_imagenet
 
 _OOD_ROWS = {"cifar10": 10_000, "cifar100": 10_000, "svhn": 26_032, "noise": N_NOISE}
 
 
 def load_cifar10(kind: InputKind, options: LoadOptions) -> Task:
-    """Return ``cifar10``: 40,000 train, 5,000 val, 5,000 cal, 10,000 test; foreign CIFAR-100 (near), SVHN, noise."""
+    """Return ``cifar10``: 40,000 train, 5,000 val, 5,000 cal, 10,000 test; OOD: CIFAR-100 (near), SVHN, noise."""
     return _load("cifar10", kind, options)
 
 
 def load_cifar100(kind: InputKind, options: LoadOptions) -> Task:
-    """Return ``cifar100``: 45,000 train, 2,500 val, 2,500 cal, 10,000 test; foreign CIFAR-10 (near), SVHN, noise."""
+    """Return ``cifar100``: 45,000 train, 2,500 val, 2,500 cal, 10,000 test; OOD: CIFAR-10 (near), SVHN, noise."""
     return _load("cifar100", kind, options)
 
 
 def load_tinyimagenet(kind: InputKind, options: LoadOptions) -> Task:
-    """Return ``tinyimagenet``: classes 0-99, 40,000 train, 5,000 each of val, cal, test; foreign classes 100-199."""
+    """Return ``tinyimagenet``: classes 0-99, 40,000 train, 5,000 each of val, cal, test; OOD classes 100-199."""
     return _load("tinyimagenet", kind, options)
 
 
@@ -82,7 +82,7 @@ def _tiny_features(options: LoadOptions) -> RawSets:
     path = features_path(options.folder, "tinyimagenet")
     arrays = read_npz(path)
     if "val_x" not in arrays or "cal_x" in arrays:
-        return read_feature_sets("tinyimagenet", options, near=frozenset({FOREIGN}))
+        return read_feature_sets("tinyimagenet", options, near=frozenset({OOD_CLASSES}))
     missing = {"train_x", "train_y", "val_x", "val_y"} - set(arrays)
     if missing:
         raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds: {', '.join(arrays)}")
@@ -93,7 +93,7 @@ def _tiny_features(options: LoadOptions) -> RawSets:
     known = np.flatnonzero(val.labels < N_KNOWN)
     return RawSets(
         parts={"train": train.take(np.flatnonzero(train.labels < N_KNOWN)), "test": val.take(known)},
-        ood=options.pick_ood({FOREIGN: OodSet(val.inputs[val.labels >= N_KNOWN], near=True)}),
+        ood=options.pick_ood({OOD_CLASSES: OodSet(val.inputs[val.labels >= N_KNOWN], near=True)}),
         class_names=tuple(str(index) for index in range(N_KNOWN)),
         source=f"features from {path.name}",
     )

@@ -107,7 +107,7 @@ IMAGE_SETS: dict[str, ImageSet] = {
 
 @dataclass(frozen=True)
 class CifarTask:
-    """Which sets make up a task; the near foreign set first."""
+    """Which sets make up a task; the near OOD set first."""
 
     train: str
     test: str
@@ -130,7 +130,7 @@ def missing_sets(task: str, options: LoadOptions) -> list[str]:
 
 
 def read_cifar_sets(task: str, options: LoadOptions) -> RawSets:
-    """Return the pixels of ``cifar10`` or ``cifar100`` with foreign sets and, for ``cifar10``, corruptions."""
+    """Return the pixels of ``cifar10`` or ``cifar100`` with OOD sets and, for ``cifar10``, corruptions."""
     root, cache = options.folder, cache_folder()
     if missing := missing_sets(task, options):
         raise missing_pixels(task, root, missing)

@@ -1,4 +1,4 @@
-"""The embedded task: scikit-learn's 8×8 handwritten digits, classes 0-7 known, 8-9 foreign."""
+"""The embedded task: scikit-learn's 8×8 handwritten digits, classes 0-7 known, 8-9 OOD."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def load(kind: InputKind = "features") -> Task:
 
     The middle 20 are halved into ``val`` and ``cal``.
 
-    Foreign sets: digits 8 and 9 (near), uniform noise over the pixel range, and test digits with their pixels shuffled.
+    OOD sets: digits 8 and 9 (near), uniform noise over the pixel range, and test digits with their pixels shuffled.
     Shifts: additive noise, blur and lost contrast at severities 1-5, on the test rows.
     """
     features, labels = _read()

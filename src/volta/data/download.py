@@ -18,7 +18,7 @@ from typing import IO, Any, TypeAlias
 from volta.core.errors import MissingDataError, StoreError
 from volta.core.files import sync_folder
 
-Progress: TypeAlias = Callable[[str, int, int], None]
+OnProgress: TypeAlias = Callable[[str, int, int], None]
 """Called as ``progress(file_name, bytes_done, bytes_in_all)``."""
 
 _CHUNK_BYTES = 1 << 16
@@ -56,7 +56,7 @@ def download(
     *,
     size: int,
     checksum: Checksum,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     timeout: float = 30.0,
     attempts: int = 3,
     pause: float = 1.0,
@@ -109,7 +109,7 @@ def _fetch(
     part: Path,
     size: int,
     checksum: Checksum,
-    progress: Progress | None,
+    progress: OnProgress | None,
     timeout: float,
     attempts: int,
     pause: float,
@@ -143,7 +143,7 @@ def _fetch(
         resumed = False
 
 
-def _transfer(url: str, part: Path, size: int, progress: Progress | None, timeout: float) -> None:
+def _transfer(url: str, part: Path, size: int, progress: OnProgress | None, timeout: float) -> None:
     have = _length(part)
     if have > size:
         part.unlink()

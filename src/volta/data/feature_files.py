@@ -43,7 +43,7 @@ def read_feature_sets(
 ) -> RawSets:
     """Return a task's features as float32.
 
-    ``near`` names the near foreign sets; ``ood_rows`` the rows each foreign set has when whole, which the source note
+    ``near`` names the near OOD sets; ``ood_rows`` the rows each OOD set has when whole, which the source note
     compares with what was found. ``every_shift`` takes the shifts of all severities, not only those asked for.
     """
     root = options.folder

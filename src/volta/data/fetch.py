@@ -12,7 +12,7 @@ from volta.core.errors import InputError, MissingDataError, StoreError, VoltaErr
 from volta.core.files import hash_file
 from volta.data.catalog import ARCHIVES, Archive, archive_names
 from volta.data.cifar_sets import IMAGE_SETS
-from volta.data.download import Progress, download, mismatch
+from volta.data.download import OnProgress, download, mismatch
 from volta.data.feature_files import read_npz
 from volta.data.imported import imported_tasks, verify_imported
 from volta.data.options import data_root
@@ -47,7 +47,7 @@ def get_data(
     name: str,
     root: Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
     keep_archives: bool = False,
     again: bool = False,
 ) -> list[Path]:
@@ -97,7 +97,7 @@ def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Ver
     return [_verify(holding, folder) for holding in holdings if not names or holding.name in names]
 
 
-def _get(archive: Archive, root: Path, progress: Progress | None, keep: bool, again: bool) -> Path:
+def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, again: bool) -> Path:
     place, file = archive.place(root), root / archive.file
     if place.exists() and not again and not (place == file and mismatch(file, archive.size, archive.checksum)):
         return place

@@ -17,7 +17,7 @@ import numpy as np
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import hash_text
 from volta.core.types import Array
-from volta.data.download import Progress
+from volta.data.download import OnProgress
 from volta.data.images import EXTENSIONS, BadImageError, Pixels, Size, decode, pillow_warnings_off
 from volta.data.unpack import Limits, check_zip, member_file, open_tar, tar_files
 
@@ -94,7 +94,7 @@ def decode_all(
     size: Size | None = None,
     skip_bad: bool = False,
     into: Path | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> tuple[Array, list[int], dict[str, str]]:
     """Decode the named images to one (n, 3, h, w) uint8 array in the order of ``names``.
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from volta.core.errors import InputError
-from volta.data.download import Progress
+from volta.data.download import OnProgress
 from volta.data.image_files import ImageFiles, decode_all, list_images
 from volta.data.images import Size
 from volta.data.rows import SPLIT_NAMES, SourceRows
@@ -64,7 +64,7 @@ def read_image_folder(
     size: Size | None = None,
     skip_bad: bool = False,
     scratch: Path | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> tuple[dict[str, SourceRows], list[str]]:
     """Return the labelled rows of each split of an image folder, zip or tar, and notes on what was passed over.
 
@@ -93,7 +93,7 @@ def read_unlabelled_images(
     size: Size | None = None,
     skip_bad: bool = False,
     scratch: Path | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> tuple[SourceRows, list[str]]:
     """Return the images of a source without labels, whatever its folders: its ``test`` split if it has one, else all.
 

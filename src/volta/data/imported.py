@@ -14,7 +14,7 @@ import numpy as np
 
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import hash_file
-from volta.core.types import Array, InputKind, Modality, OodSet, Split, Task
+from volta.core.types import Array, EncoderKind, InputKind, OodSet, Split, Task
 from volta.data.cifar10c import generated_shifts
 from volta.data.feature_files import has_features, read_feature_sets
 from volta.data.missing import missing_features
@@ -34,7 +34,7 @@ class ImportedTask:
 
     name: str
     kind: InputKind
-    modality: Modality
+    encoder: EncoderKind
     title: str
 
 
@@ -54,7 +54,7 @@ def imported_tasks(root: Path) -> list[ImportedTask]:
         try:
             record = read_record(root, path.parent.name)
             title = f"{record['title']}, {len(record['class_names'])} classes"
-            tasks.append(ImportedTask(path.parent.name, record["kind"], record["modality"], title))
+            tasks.append(ImportedTask(path.parent.name, record["kind"], record["encoder"], title))
         except InputError as error:
             tasks.append(ImportedTask(path.parent.name, "features", "tabular", f"damaged: {error}"))
     return tasks
@@ -109,7 +109,7 @@ def read_imported_sets(name: str, options: LoadOptions) -> RawSets:
 
 def imported_preparation(name: str, options: LoadOptions) -> Preparation:
     """Return how an imported task is split and preprocessed."""
-    return Preparation(read_record(options.folder, name)["modality"], 0.2, HALF)
+    return Preparation(read_record(options.folder, name)["encoder"], 0.2, HALF)
 
 
 def load_imported(name: str, kind: InputKind, options: LoadOptions) -> Task:

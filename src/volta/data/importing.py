@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError, StoreError
 from volta.core.files import sync_folder, write_json
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.types import Array, InputKind, Modality
+from volta.core.types import Array, EncoderKind, InputKind
 from volta.data.array_store import ArrayWriter
 from volta.data.catalog import TASK_ARCHIVES
-from volta.data.download import Progress
+from volta.data.download import OnProgress
 from volta.data.feature_files import features_path
 from volta.data.image_folder import label_image_folder, read_image_folder, read_unlabelled_images
 from volta.data.images import Size
@@ -55,14 +55,14 @@ class _Reader:
     label: str | None
     image_size: Size | None
     skip_bad: bool
-    progress: Progress | None
+    progress: OnProgress | None
 
     def labelled(self, source: Path, scratch: Path) -> tuple[dict[str, SourceRows], list[str]]:
         if is_table(source):
             return read_table(source, self.label), []
         return read_image_folder(source, scratch=scratch, **self._settings)
 
-    def foreign(self, source: Path, scratch: Path) -> tuple[SourceRows, list[str]]:
+    def ood_set(self, source: Path, scratch: Path) -> tuple[SourceRows, list[str]]:
         if not is_table(source):
             return read_unlabelled_images(source, scratch=scratch, **self._settings)
         return _one_part(read_table(source, self.label, labelled=False), source), []
@@ -82,17 +82,17 @@ def import_task(
     near: Collection[str] = (),
     label: str | None = None,
     image_size: Size | None = None,
-    modality: Modality | None = None,
+    encoder: EncoderKind | None = None,
     skip_bad: bool = False,
     replace: bool = False,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> ImportReport:
     """Make a task called ``name`` from an image folder (or a zip or tar of one) or a feature table.
 
     Splits the source names are kept. What is missing is drawn from the training rows, stratified, from the split
     seed: a fifth of all rows as test, a fifth for val and cal, so that one split alone gives 60/20/20; a lone ``val``
     is halved into val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY
-    and needs labels, of sources with several splits the test split counts. ``near`` names the near foreign sets.
+    and needs labels, of sources with several splits the test split counts. ``near`` names the near OOD sets.
     ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
     undecodable images and rows that hold NaN or infinities; otherwise they are an error. ``progress`` is called as
     images are decoded. An existing task stays unless ``replace``, which also removes its feature files. Nothing
@@ -110,7 +110,7 @@ def import_task(
     temporary = _make_folder(target.parent)
     try:
         reader = _Reader(label, image_size, skip_bad, progress)
-        report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), modality)
+        report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
         write_json(temporary / TASK_FILE, record)
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
@@ -132,7 +132,7 @@ def _write(
     ood: Mapping[str, Path],
     shifts: Mapping[str, Path],
     near: frozenset[str],
-    modality: Modality | None,
+    encoder: EncoderKind | None,
 ) -> tuple[ImportReport, dict[str, Any]]:
     if not is_table(source):
         # Decoding can take long; what the paths alone give away is said first.
@@ -150,7 +150,7 @@ def _write(
         "title": f"imported from {source.name}",
         "source": f"imported from {source.name}",
         "kind": kind,
-        "modality": modality or ("vision" if kind == "pixels" else "tabular"),
+        "encoder": encoder or ("vision" if kind == "pixels" else "tabular"),
         "class_names": list(class_names),
         "parts": {part: writer.labelled(rows, labels, f"{source} {part}") for part, (rows, labels) in parts.items()},
         "ood": {},
@@ -158,7 +158,7 @@ def _write(
     }
     counts = {part: len(rows) for part, (rows, _) in parts.items()}
     for key, path in ood.items():
-        rows, more = reader.foreign(path, _scratch(temporary, f"ood-{key}"))
+        rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"))
         rows = writer.clean(rows, f"ood {key}")
         notes += more
         record["ood"][key] = {"inputs": writer.inputs(rows, f"ood {key}"), "near": key in near}

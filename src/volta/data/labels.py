@@ -32,7 +32,7 @@ def class_numbers(labels: Array, classes: Array, where: str) -> NDArray[np.int64
     if not known.all():
         row = int(np.argmin(known))
         raise InputError(
-            f"{where} row {row} has label {values[row]!s}, which no training row has; drop it or make it a foreign set"
+            f"{where} row {row} has label {values[row]!s}, which no training row has; drop it or make it an OOD set"
         )
     return position.astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Uniform noise as a foreign set."""
+"""Uniform noise as an OOD set."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class LoadOptions:
     ``root`` is the data folder, see :func:`data_root`. ``severities`` names the corruption severities of ``cifar10``.
     ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here,
     ``auto`` takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the
-    foreign sets to load; None is all.
+    OOD sets to load; None is all.
     """
 
     root: Path | None = None
@@ -44,11 +44,11 @@ class LoadOptions:
         return data_root(self.root)
 
     def wants_ood(self, name: str) -> bool:
-        """Whether the foreign set ``name`` is asked for."""
+        """Whether the OOD set ``name`` is asked for."""
         return self.ood is None or name in self.ood
 
     def pick_ood(self, sets: Mapping[str, Part]) -> dict[str, Part]:
-        """Return the foreign sets asked for, or say which one does not exist."""
+        """Return the OOD sets asked for, or say which one does not exist."""
         for name in self.ood or ():
             if name not in sets:
                 raise InputError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.types import FitData, InputKind, Modality, Split, Task
+from volta.core.types import EncoderKind, FitData, InputKind, Split, Task
 from volta.data.rows import RawSets
 from volta.data.splits import stratified_take
 
@@ -18,7 +18,7 @@ HALF: Normalise = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 class Preparation:
     """How a task is split and preprocessed: ``held_out`` is the share of the training rows kept for val and cal."""
 
-    modality: Modality
+    encoder: EncoderKind
     held_out: float
     normalise: Normalise | None = None
     augment: bool = False
@@ -48,7 +48,7 @@ def make_task(name: str, raw: RawSets, preparation: Preparation, kind: InputKind
             val,
             cal,
             n_classes=len(raw.class_names),
-            modality=preparation.modality,
+            encoder=preparation.encoder,
             kind=kind,
             normalise=preparation.normalise if pixels else None,
             augment=preparation.augment and pixels,

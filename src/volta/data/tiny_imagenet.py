@@ -1,4 +1,4 @@
-"""Tiny ImageNet: 200 wnids in sorted order; classes 0-99 known, 100-199 foreign; tested on the official validation set.
+"""Tiny ImageNet: 200 wnids in sorted order; classes 0-99 known, 100-199 OOD; tested on the official validation set.
 
 Read in place from ``tiny-imagenet-200.zip``, or from the unpacked folder.
 """
@@ -16,13 +16,13 @@ from volta.data.image_files import ImageFiles, list_images
 from volta.data.rows import RawSets
 
 N_KNOWN = 100
-FOREIGN = "classes_100_199"
+OOD_CLASSES = "classes_100_199"
 FOLDER = "tiny-imagenet-200"
 _ANNOTATIONS = f"{FOLDER}/val/val_annotations.txt"
 
 
 def read_tiny_imagenet(source: Path, cache: Path) -> RawSets:
-    """Return train (500 a known class), test (50 a known class) and the foreign classes' validation images, 64×64."""
+    """Return train (500 a known class), test (50 a known class) and the OOD classes' validation images, 64×64."""
     files = list_images(source)
     prefix = "" if source.is_dir() else f"{FOLDER}/"
     train = sorted(name for name in files.names if name.startswith(f"{prefix}train/"))
@@ -53,7 +53,7 @@ def read_tiny_imagenet(source: Path, cache: Path) -> RawSets:
             ),
             "test": Split(decoded(files, _where(val, is_known), cache), val_labels[is_known].astype(np.int64)),
         },
-        ood={FOREIGN: OodSet(decoded(files, _where(val, ~is_known), cache), near=True)},
+        ood={OOD_CLASSES: OodSet(decoded(files, _where(val, ~is_known), cache), near=True)},
         class_names=tuple(wnids[:N_KNOWN]),
         source=f"Tiny ImageNet, official archive ({source.name})",
     )

@@ -11,7 +11,7 @@ from volta.features.backbones import (
 )
 from volta.features.engines import Engine, EngineWarning, make_engine
 from volta.features.export import ExportError
-from volta.features.extract import Progress, Shard, ShardJob, extract, extract_sets, extract_shard
+from volta.features.extract import ExtractionProgress, Shard, ShardJob, extract, extract_sets, extract_shard
 from volta.features.images import Images, PixelArray
 from volta.features.preprocessing import Preprocessing
 from volta.features.store import FeatureSet, FeatureStore
@@ -22,6 +22,7 @@ __all__ = [
     "Engine",
     "EngineWarning",
     "ExportError",
+    "ExtractionProgress",
     "FeatureSet",
     "FeatureStore",
     "Images",
@@ -29,7 +30,6 @@ __all__ = [
     "OnnxBackbone",
     "PixelArray",
     "Preprocessing",
-    "Progress",
     "Shard",
     "ShardJob",
     "TorchBackbone",

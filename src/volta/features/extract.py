@@ -50,7 +50,7 @@ class NotExtractedError(VoltaError):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ExtractionProgress:
     """How far an extraction is: ``n_resumed`` of the ``n_done`` rows were there before it began."""
 
     n_done: int
@@ -83,7 +83,7 @@ def extract(
     batch_size: int = BATCH_ROWS,
     shard_rows: int = SHARD_ROWS,
     map_shards: MapShards | None = map,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[ExtractionProgress], None] | None = None,
 ) -> FeatureSet:
     """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
 
@@ -147,7 +147,7 @@ def extract_sets(
     sets: Mapping[str, Images | Array],
     backbone: str | Path | nn.Module | Backbone,
     *,
-    on_set: Callable[[str], Callable[[Progress], None] | None] | None = None,
+    on_set: Callable[[str], Callable[[ExtractionProgress], None] | None] | None = None,
     weights: Path | None = None,
     cache: Path | None = None,
     dtype: str = "float32",
@@ -198,7 +198,7 @@ def _write_missing(
     batch_size: int,
     shard_rows: int,
     map_shards: MapShards,
-    on_progress: Callable[[Progress], None] | None,
+    on_progress: Callable[[ExtractionProgress], None] | None,
 ) -> None:
     n_rows = len(source)
     todo = missing_ranges(writer.done(), n_rows, shard_rows)
@@ -211,7 +211,7 @@ def _write_missing(
 
     def tell() -> None:
         if on_progress is not None:
-            on_progress(Progress(n_done, n_rows, n_resumed, time.perf_counter() - started))
+            on_progress(ExtractionProgress(n_done, n_rows, n_resumed, time.perf_counter() - started))
 
     tell()
     for shard in map_shards(extract_shard, jobs()):

@@ -9,11 +9,11 @@ from pathlib import Path
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import InputKind, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
-from volta.features.extract import MapShards, Progress, extract_sets
+from volta.features.extract import ExtractionProgress, MapShards, extract_sets
 from volta.features.store import FeatureSet
 
 DEFAULT_BACKBONE = "resnet18"
-OnSet = Callable[[str], Callable[[Progress], None] | None]
+OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 
 
 @dataclass(frozen=True)

@@ -60,11 +60,11 @@ def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str, sou
     wanted = network.state_dict()
     given = {name: value for name, value in state.items() if not name.startswith(head)}
     missing = [name for name in wanted if name not in given and not name.endswith(_COUNTER)]
-    foreign = [name for name in given if name not in wanted]
-    if missing or foreign:
+    unknown = [name for name in given if name not in wanted]
+    if missing or unknown:
         raise InputError(
             f"{source} does not fit {type(network).__name__}: {len(missing)} names missing ({_first(missing)}), "
-            f"{len(foreign)} unknown ({_first(foreign)}); pass weights of that network"
+            f"{len(unknown)} unknown ({_first(unknown)}); pass weights of that network"
         )
     for name, value in given.items():
         if value.shape != wanted[name].shape:

@@ -1,4 +1,4 @@
-"""How well each method tells foreign rows from its own."""
+"""How well each method tells OOD rows from its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms of each method's OOD score on its own and on foreign rows."""
+"""Histograms of each method's OOD score on its own and on OOD rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def score_histograms(context: Context, methods: Sequence[ScoreHistogram], seed: 
     columns = min(COLUMNS, max(1, len(methods)))
     rows = max(1, math.ceil(len(methods) / columns))
     note = f"seed {seed}; height: square root of a bin's share of rows; grey: test rows; each panel has its own axis"
-    figure = new_figure("Scores of known and foreign rows", context, (1.6 + 1.9 * columns, 1.15 + 1.35 * rows), note)
+    figure = new_figure("Scores of known and OOD rows", context, (1.6 + 1.9 * columns, 1.15 + 1.35 * rows), note)
     all_axes = add_axes(figure, rows, columns)
     names = list(dict.fromkeys(name for m in methods for name in m.shares if name != "test"))
     for axes, method in zip(all_axes, methods, strict=False):

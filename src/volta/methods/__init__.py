@@ -31,7 +31,7 @@ from volta.methods.vim import Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
 
-__all__ = ["ABLATION", "METHODS", "Entry", "Method", "find_method"]
+__all__ = ["ABLATION", "METHODS", "Method", "RegisteredMethod", "find_method"]
 
 METHODS: dict[str, type[Method]] = {
     "volta": Volta,
@@ -60,7 +60,7 @@ METHODS: dict[str, type[Method]] = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegisteredMethod:
     """A method as the benchmark knows it: what to run, what to call it, where it comes from."""
 
     method: Method
@@ -68,12 +68,12 @@ class Entry:
     origin: Literal["volta", "paper", "extra", "ablation"]
 
 
-def find_method(name: str) -> Entry:
+def find_method(name: str) -> RegisteredMethod:
     """Return a new, unfitted method or ablation row by name, or say which names there are."""
     if name in METHODS:
         method = METHODS[name]()
-        return Entry(method, method.title, method.origin)
+        return RegisteredMethod(method, method.title, method.origin)
     if name in ABLATION:
         title, preset = ABLATION[name]
-        return Entry(replace(preset), title, "ablation")
+        return RegisteredMethod(replace(preset), title, "ablation")
     raise InputError(f"there is no method {name!r}; the methods are: {', '.join([*METHODS, *ABLATION])}")

@@ -12,7 +12,7 @@ from volta.networks.network import Outputs
 
 @dataclass
 class Energy(PostHoc):
-    """p = softmax(l); u = −log Σ_k exp(l_k), higher where more foreign.
+    """p = softmax(l); u = −log Σ_k exp(l_k), higher where more OOD.
 
     Reference: Liu et al. (2020), Energy-based Out-of-distribution Detection.
     """

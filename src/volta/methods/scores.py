@@ -56,7 +56,7 @@ def log_sum_exp(logits: Floats) -> Floats:
 
 
 def energy(logits: Floats) -> Floats:
-    """Return the free energy −log Σ_k exp(l_k) of each row; higher is more foreign."""
+    """Return the free energy −log Σ_k exp(l_k) of each row; higher is more OOD."""
     return -log_sum_exp(logits)
 
 

@@ -1,4 +1,4 @@
-"""VOLTA+: VOLTA with a better recipe and a better score for foreign rows, both chosen on validation rows alone."""
+"""VOLTA+: VOLTA with a better recipe and a better score for OOD rows, both chosen on validation rows alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class VoltaPlus(Method):
     an exponential moving average of the weights; e = −log Σ_k exp(β s_k) is the free energy; r = |Rᵀ(h − μ)| is the
     length of the features h outside the main half of the training features' principal directions. w is the weight, of
     a few tried, under which validation rows of a class are best told from the others once that class is taken out of
-    the prototypes and of the principal directions: no foreign row is ever seen. One forward pass, no sampling.
+    the prototypes and of the principal directions: no OOD row is ever seen. One forward pass, no sampling.
     """
 
     title = "VOLTA+"

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.checks import Floats, check_count
 from volta.metrics.binning import N_BINS, bin_edges, bin_index
 from volta.metrics.classbins import ClassBins, class_bins
-from volta.metrics.rows import Rows, scan_rows
+from volta.metrics.rows import RowStatistics, scan_rows
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def mce(probs: ArrayLike, labels: ArrayLike) -> float:
 def ece_equal_mass(probs: ArrayLike, labels: ArrayLike) -> float:
     """Compute the expected calibration error over 15 bins of equal mass (adaptive ECE).
 
-    Rows in order of confidence are cut at every n/15 rows, a row on a cut being split in proportion; rows of
+    RowStatistics in order of confidence are cut at every n/15 rows, a row on a cut being split in proportion; rows of
     equal confidence share the mean of their correctness, so their order does not matter.
     Σ_b |Σ_b correct − Σ_b confidence| / n. probs: (n_samples, n_classes); labels: (n_samples,).
     """
@@ -71,7 +71,7 @@ def ece_classwise(probs: ArrayLike, labels: ArrayLike) -> float:
     return classwise_of(class_bins(probs, labels))
 
 
-def bins_of(rows: Rows, n_bins: int) -> ReliabilityBins:
+def bins_of(rows: RowStatistics, n_bins: int) -> ReliabilityBins:
     """Return the non-empty reliability bins of scanned rows."""
     index = bin_index(rows.confidence, n_bins)
     confidence = np.bincount(index, rows.confidence, minlength=n_bins)

@@ -12,7 +12,7 @@ _FEW_CLASSES = 32
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowStatistics:
     """For each row `confidence` = max_k p_k, `correct` = [argmax_k p_k = y], `true_prob` = p_y.
 
     The predicted class is the lowest index among equal maxima. Floats keep the dtype of the input.
@@ -32,14 +32,14 @@ def paired(probs: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.intp
     return array, checked
 
 
-def empty_rows(array: Floats) -> Rows:
-    """Return an unfilled `Rows` for `array`."""
+def empty_rows(array: Floats) -> RowStatistics:
+    """Return an unfilled `RowStatistics` for `array`."""
     n_samples = len(array)
     dtype = np.float32 if array.dtype.itemsize < 8 else np.float64
-    return Rows(np.empty(n_samples, dtype), np.empty(n_samples, np.bool_), np.empty(n_samples, dtype))
+    return RowStatistics(np.empty(n_samples, dtype), np.empty(n_samples, np.bool_), np.empty(n_samples, dtype))
 
 
-def fill_rows(into: Rows, rows: slice, chunk: Floats, labels: NDArray[np.intp]) -> None:
+def fill_rows(into: RowStatistics, rows: slice, chunk: Floats, labels: NDArray[np.intp]) -> None:
     """Write the entries of `rows` from their probabilities `chunk` and their `labels`."""
     n_rows, n_classes = chunk.shape
     offsets = np.arange(0, n_rows * n_classes, n_classes)
@@ -62,7 +62,7 @@ def fill_rows(into: Rows, rows: slice, chunk: Floats, labels: NDArray[np.intp]) 
     into.correct[rows] = correct
 
 
-def scan_rows(probs: ArrayLike, labels: ArrayLike) -> Rows:
+def scan_rows(probs: ArrayLike, labels: ArrayLike) -> RowStatistics:
     """Return the per-row quantities of checked (probs, labels)."""
     array, checked = paired(probs, labels)
     result = empty_rows(array)

@@ -12,7 +12,7 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 class FlooredProbabilityWarning(UserWarning):
-    """Rows gave their true class a probability below the smallest float64 normal; their log was floored."""
+    """RowStatistics gave their true class a probability below the smallest float64 normal; their log was floored."""
 
 
 def accuracy(probs: ArrayLike, labels: ArrayLike) -> float:

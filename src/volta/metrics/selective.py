@@ -11,7 +11,7 @@ from volta.core.checks import check_correct, check_same_length, check_scores
 
 @dataclass(frozen=True)
 class RiskSteps:
-    """Rows in order of certainty, one entry per distinct score.
+    """RowStatistics in order of certainty, one entry per distinct score.
 
     `ends`: rows with at most this score; `errors`: wrong rows among them; both (n_distinct,). Between two
     ends the expected number of errors over random orders of the tied rows is linear.

@@ -12,7 +12,7 @@ from volta.metrics.binning import N_BINS
 from volta.metrics.brierscore import decompose
 from volta.metrics.classbins import ClassBinCounter, ClassBins
 from volta.metrics.detection import detection_of
-from volta.metrics.rows import Rows, empty_rows, fill_rows, paired
+from volta.metrics.rows import RowStatistics, empty_rows, fill_rows, paired
 from volta.metrics.scoring import nll_of
 
 
@@ -65,7 +65,7 @@ def report(
     return result
 
 
-def _scan(array: Floats, labels: NDArray[np.intp]) -> tuple[Rows, ClassBins]:
+def _scan(array: Floats, labels: NDArray[np.intp]) -> tuple[RowStatistics, ClassBins]:
     rows, counter = empty_rows(array), ClassBinCounter(array)
     for part, chunk in checked_row_chunks(array):
         fill_rows(rows, part, chunk, labels[part])
@@ -81,7 +81,7 @@ def _checked_sets(sets: ArrayLike, probs: Floats) -> NDArray[np.bool_]:
     return members
 
 
-def _probability_metrics(rows: Rows, classes: ClassBins) -> dict[str, float]:
+def _probability_metrics(rows: RowStatistics, classes: ClassBins) -> dict[str, float]:
     parts = decompose(classes)
     bins = calibration.bins_of(rows, N_BINS)
     confidence: NDArray[np.floating] = np.sort(rows.confidence)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from volta.core.types import Array
 from volta.networks.layers import Dropout, seed_layers
+from volta.networks.loop import TrainingLog
 from volta.networks.rows import Rows
 from volta.networks.spec import Classifier, NetworkSpec
-from volta.networks.training import TrainingLog
 
 
 @dataclass(frozen=True, eq=False)

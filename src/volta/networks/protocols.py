@@ -14,8 +14,8 @@ from volta.core.types import FitData
 from volta.networks.bodies import Backbone, Cnn, Encoder, Mlp
 from volta.networks.recipe import Recipe
 
-Protocol: TypeAlias = Literal["fair", "paper"]
-PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+ProtocolName: TypeAlias = Literal["fair", "paper"]
+PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 VISION_ENCODER = Encoder(hidden=(512, 256), dropout=0.1, residual=True)
 TABULAR_ENCODER = Encoder(hidden=(256, 128, 64), dropout=0.2, projection=128, residual=False)
@@ -28,12 +28,12 @@ def volta_setup(data: FitData) -> tuple[Encoder, Recipe]:
     """Return VOLTA's encoder and recipe; both protocols train it alike."""
     if data.kind != "features":
         raise InputError("VOLTA works on frozen features; extract features from the pixels first")
-    if data.modality == "vision":
+    if data.encoder == "vision":
         return VISION_ENCODER, VISION_RECIPE
     return TABULAR_ENCODER, TABULAR_RECIPE
 
 
-def baseline_setup(data: FitData, protocol: Protocol) -> tuple[Backbone, Recipe]:
+def baseline_setup(data: FitData, protocol: ProtocolName) -> tuple[Backbone, Recipe]:
     """Return the body and recipe that every baseline trains with under ``protocol``."""
     if protocol == "fair":
         return volta_setup(data)

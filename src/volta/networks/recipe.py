@@ -32,7 +32,7 @@ class Budget:
     """Limits a user puts on training and evaluation; a run with any is a reduced run.
 
     None leaves the recipe's own epochs and batch size, or all rows. ``limit_test`` holds for each set that is
-    predicted: test, foreign and shifted.
+    predicted: test, OOD and shifted.
     """
 
     max_epochs: int | None = None

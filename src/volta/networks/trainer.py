@@ -16,13 +16,12 @@ from volta.core.files import canonical_json, hash_text
 from volta.core.seeding import derive_seed
 from volta.core.types import Array, FitData
 from volta.networks.heads import Linear
+from volta.networks.loop import EpochReport, train
 from volta.networks.network import Network, Outputs
 from volta.networks.objectives import CrossEntropy, Objective
-from volta.networks.protocols import Protocol as ProtocolName
-from volta.networks.protocols import baseline_setup
+from volta.networks.protocols import ProtocolName, baseline_setup
 from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json
-from volta.networks.training import EpochReport, train
 
 NETWORK_VERSION = 2
 _OUTPUT_CACHE_BYTES = 1 << 30
@@ -35,7 +34,7 @@ class NetworkStore(Protocol):
         """Return the network stored under ``key``, or train, store and return it."""
 
 
-class MemoryStore:
+class MemoryNetworkStore:
     """Trained networks of this process."""
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class Trainer:
     protocol: ProtocolName = "fair"
     budget: Budget = field(default_factory=Budget)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    store: NetworkStore = field(default_factory=MemoryStore)
+    store: NetworkStore = field(default_factory=MemoryNetworkStore)
     cache: OutputCache = field(default_factory=OutputCache)
     on_epoch: Callable[[EpochReport], None] | None = None
     n_trained: int = 0

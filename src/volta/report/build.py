@@ -6,8 +6,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
+from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
-from volta.bench.tables import write_results
 from volta.core.files import write_text
 from volta.report.across import across_part
 from volta.report.charts import PrintFigure

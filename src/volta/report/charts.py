@@ -61,7 +61,7 @@ CHARTS = (
     Chart(
         "histograms",
         "score_histograms",
-        "Scores of known and foreign rows",
+        "Scores of known and OOD rows",
         "Height: square root of a bin’s share of rows. Each method has its own score axis; long tails are compressed.",
         wide=True,
     ),

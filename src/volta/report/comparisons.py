@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volta.figures.names import metric_name, set_name
 from volta.report.run import Group
-from volta.report.table import MISSING, Column, Entry, Row, Table, show_number, show_p
+from volta.report.table import MISSING, Column, Row, Table, TableCell, show_number, show_p
 from volta.report.tables import better_than
 from volta.stats import BesideRow, TestRow
 
@@ -44,16 +44,16 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
             Row(
                 f"{test.baseline} {test.metric}",
                 (
-                    Entry(title, title),
-                    Entry(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
+                    TableCell(title, title),
+                    TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
                     _signed(test.difference, means),
-                    Entry(verdict, verdict, tone=tone, mark=mark),
-                    Entry(show_p(test.p), test.p),
-                    Entry(show_p(test.p_holm), test.p_holm),
-                    Entry("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
-                    Entry(interval, None if test.boot_low is None else interval),
-                    Entry(_or_dash(test.detectable_difference), test.detectable_difference),
-                    Entry(test.note, test.note),
+                    TableCell(verdict, verdict, tone=tone, mark=mark),
+                    TableCell(show_p(test.p), test.p),
+                    TableCell(show_p(test.p_holm), test.p_holm),
+                    TableCell("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
+                    TableCell(interval, None if test.boot_low is None else interval),
+                    TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
+                    TableCell(test.note, test.note),
                 ),
                 "significant" if test.significant else "",
             )
@@ -80,14 +80,14 @@ def paper_table(group: Group, rows: Sequence[BesideRow]) -> Table:
     body = []
     for row in rows:
         title = group.title(row.method)
-        ours = MISSING if row.mean is None else Entry(f"{row.mean:.4f}", row.mean, row.std, _spread(row.std))
+        ours = MISSING if row.mean is None else TableCell(f"{row.mean:.4f}", row.mean, row.std, _spread(row.std))
         body.append(
             Row(
                 f"{row.method} {row.metric}",
                 (
-                    Entry(title, title),
-                    Entry(_metric_and_set(row.metric, row.set), _metric_and_set(row.metric, row.set)),
-                    Entry(
+                    TableCell(title, title),
+                    TableCell(_metric_and_set(row.metric, row.set), _metric_and_set(row.metric, row.set)),
+                    TableCell(
                         f"{row.paper_mean:g}",
                         row.paper_mean,
                         row.paper_std,
@@ -96,9 +96,9 @@ def paper_table(group: Group, rows: Sequence[BesideRow]) -> Table:
                     ),
                     ours,
                     _signed(row.difference, ""),
-                    Entry("–" if row.difference_std is None else f"{row.difference_std:+.1f}", row.difference_std),
-                    Entry(show_p(row.p), row.p),
-                    Entry(row.note, row.note),
+                    TableCell("–" if row.difference_std is None else f"{row.difference_std:+.1f}", row.difference_std),
+                    TableCell(show_p(row.p), row.p),
+                    TableCell(row.note, row.note),
                 ),
             )
         )
@@ -123,8 +123,8 @@ def _metric_and_set(metric: str, where: str) -> str:
     return metric_name(metric) if where in ("test", "") else f"{metric_name(metric)} ({set_name(where)})"
 
 
-def _signed(value: float | None, tip: str) -> Entry:
-    return Entry("–", None, tip=tip) if value is None else Entry(f"{value:+.4f}", value, tip=tip)
+def _signed(value: float | None, tip: str) -> TableCell:
+    return TableCell("–", None, tip=tip) if value is None else TableCell(f"{value:+.4f}", value, tip=tip)
 
 
 def _spread(std: float | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from volta.bench.results_csv import csv_text
 from volta.bench.store import RunStore
-from volta.bench.tables import csv_text
 from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table

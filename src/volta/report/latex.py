@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volta.report.table import Entry, Table
+from volta.report.table import Table, TableCell
 
 _SPECIAL = str.maketrans(
     {
@@ -63,7 +63,7 @@ def latex_table(table: Table, context: str) -> str:
     )
 
 
-def _cell(entry: Entry) -> str:
+def _cell(entry: TableCell) -> str:
     words = entry.text.translate(_SPECIAL)
     words = f"\\textbf{{{words}}}" if entry.best else words
     spread = f" $\\pm$ {entry.std_text}" if entry.std_text else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volta.report.table import Entry, Table
+from volta.report.table import Table, TableCell
 
 _SPECIAL = str.maketrans({mark: f"\\{mark}" for mark in "\\|*_`<>[]"} | {"\n": " "})
 
@@ -17,7 +17,7 @@ def markdown_table(table: Table) -> str:
     return f"### {table.caption.translate(_SPECIAL)}\n\n{body}{legend}"
 
 
-def _cell(entry: Entry) -> str:
+def _cell(entry: TableCell) -> str:
     words = entry.text.translate(_SPECIAL)
     words = f"**{words}**" if entry.best else words
     spread = f" ± {entry.std_text}" if entry.std_text else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from volta.report.table import Column, Entry, Row, Table
+from volta.report.table import Column, Row, Table, TableCell
 
 LONG_TEXT = 40
 
@@ -102,7 +102,7 @@ def _row(table: Table, row: Row, shown: list[bool]) -> str:
     return element("tr", cells, class_="ours" if row.name == "volta" else None, data_name=row.name, data_kind=row.kind)
 
 
-def _cell(column: Column, entry: Entry, on: bool, *, first: bool) -> str:
+def _cell(column: Column, entry: TableCell, on: bool, *, first: bool) -> str:
     content = text(entry.text)
     if entry.best:
         content = element("span", content, class_="best")

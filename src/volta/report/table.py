@@ -31,7 +31,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text."""
 
     text: str
@@ -50,7 +50,7 @@ class Row:
     """A row: the name of what it is about, a word for filtering, and its cells."""
 
     name: str
-    cells: tuple[Entry, ...]
+    cells: tuple[TableCell, ...]
     kind: str = ""
 
 
@@ -66,10 +66,10 @@ class Table:
     families: tuple[tuple[str, str], ...] = field(default=())
 
 
-MISSING = Entry("–", None, tip="no value")
+MISSING = TableCell("–", None, tip="no value")
 
 
-def mark_best(column: Sequence[Entry], higher_is_better: bool | None, eligible: Sequence[bool]) -> list[Entry]:
+def mark_best(column: Sequence[TableCell], higher_is_better: bool | None, eligible: Sequence[bool]) -> list[TableCell]:
     """Return the cells of a column with the best eligible value, as it is printed, set as best."""
     values = [cell.value for cell, may in zip(column, eligible, strict=True) if may and isinstance(cell.value, float)]
     if higher_is_better is None or len(values) < 2:

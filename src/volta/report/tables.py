@@ -9,7 +9,7 @@ from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
 from volta.report.drawings import headline_keys, shift_columns
 from volta.report.run import Group
-from volta.report.table import MISSING, Column, Entry, Row, Table, decimals_for, mark_best, show, show_p
+from volta.report.table import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
 from volta.stats import AblationRow, BesideRow, TestRow, sample_of
 
 SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
@@ -34,7 +34,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[Beside
     headline = headline_keys(group)
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
     columns = [Column("method", "Method", numeric=False)]
-    grid: list[list[Entry]] = []
+    grid: list[list[TableCell]] = []
     for key in keys:
         metric, _, where = key.partition("@")
         info = METRICS[metric]
@@ -63,7 +63,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[Beside
         Row(
             method,
             (
-                Entry(
+                TableCell(
                     group.title(method), group.title(method), tip=f"{method} ({ORIGINS.get(group.origin(method), '')})"
                 ),
                 *cells,
@@ -109,7 +109,7 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
             cells.append(replace(entry, mark=marks))
         grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     body = tuple(
-        Row(name, (Entry(group.title(name), group.title(name), tip=name), *cells), "ablation")
+        Row(name, (TableCell(group.title(name), group.title(name), tip=name), *cells), "ablation")
         for name, *cells in zip(names, *grid, strict=True)
     )
     legend = (
@@ -122,7 +122,7 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
 def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
     columns = [Column("method", "Method", numeric=False)]
-    grid: list[list[Entry]] = []
+    grid: list[list[TableCell]] = []
     metrics = [m for m in SHIFT_METRICS if any(shift_columns(group, m, method) for method in group.compared)]
     for metric in metrics:
         by_method = {method: shift_columns(group, metric, method) for method in group.compared}
@@ -131,7 +131,7 @@ def shifts_table(group: Group) -> Table:
             cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     rows = tuple(
-        Row(method, (Entry(group.title(method), group.title(method), tip=method), *cells), group.origin(method))
+        Row(method, (TableCell(group.title(method), group.title(method), tip=method), *cells), group.origin(method))
         for method, *cells in zip(group.compared, *grid, strict=True)
     )
     families = tuple((metric, metric_name(metric)) for metric in metrics)
@@ -145,7 +145,7 @@ def shifts_table(group: Group) -> Table:
     )
 
 
-def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Entry:
+def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
     """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
     metric, _, where = key.partition("@")
     by_seed = group.table.of(method, where or "test", metric) if group.table else {}
@@ -159,13 +159,13 @@ def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
 
 
-def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> Entry:
+def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> TableCell:
     if not values:
         return MISSING
     sample = sample_of(values)
     tip = "\n".join(show(metric, value, decimals) for value in values)
     std_text = "" if sample.std is None else show(metric, sample.std, decimals)
-    return Entry(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
+    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
 
 
 def _all_keys(group: Group) -> list[str]:

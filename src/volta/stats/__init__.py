@@ -5,6 +5,7 @@ from volta.stats.beside import BesideRow, beside_paper
 from volta.stats.bootstrap import Bootstrap, paired_bootstrap
 from volta.stats.claims import CLAIMS, ClaimRow, judge_claims, judge_evidence
 from volta.stats.comparisons import TESTED, TestRow, compare_with_baselines
+from volta.stats.csv_rows import rows_to_csv
 from volta.stats.evidence import MARGINS, Evidence, evidence_of, paper_evidence
 from volta.stats.holm import holm
 from volta.stats.outputs import (
@@ -23,7 +24,6 @@ from volta.stats.results import Results, group_records
 from volta.stats.rowscores import RowScores, row_scores
 from volta.stats.samples import Sample, sample_of
 from volta.stats.summary import CorruptionRow, SummaryRow, summarise, summarise_corruptions
-from volta.stats.table import rows_to_csv
 from volta.stats.welch import ALPHA, Comparison, hedges_g, welch
 
 __all__ = [

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volta.stats.csv_rows import joined_notes
 from volta.stats.paper import PaperValue, paper_values
 from volta.stats.results import Results
 from volta.stats.samples import Sample
-from volta.stats.table import joined_notes
 from volta.stats.welch import welch
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from volta.stats.bootstrap import Bootstrap
+from volta.stats.csv_rows import joined_notes
 from volta.stats.holm import holm
 from volta.stats.results import BASELINE_ORIGINS, TEST, VOLTA, Results
 from volta.stats.samples import Sample
-from volta.stats.table import joined_notes
 from volta.stats.tested import compare_pair
 from volta.stats.welch import ALPHA
 

@@ -17,11 +17,11 @@ from volta.stats.beside import BesideRow, beside_paper
 from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, paired_bootstrap
 from volta.stats.claims import ClaimRow, judge_claims
 from volta.stats.comparisons import TestRow, compare_with_baselines
+from volta.stats.csv_rows import rows_to_csv
 from volta.stats.rankings import RankRow, rank_tables
 from volta.stats.results import VOLTA, Results, group_records
 from volta.stats.rowscores import RowScores, row_scores
 from volta.stats.summary import CorruptionRow, SummaryRow, summarise, summarise_corruptions
-from volta.stats.table import rows_to_csv
 
 Bootstraps = dict[tuple[str, str], Bootstrap | str]
 

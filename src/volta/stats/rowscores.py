@@ -22,7 +22,7 @@ class RowScores:
     """One trained model on the n test rows, and its scores on each OOD set.
 
     ``correct``, ``brier``, ``nll``: (n,), each row's part of the mean; ``gap``: (n,) confidence − correct;
-    ``bin``: (n,) the row's ECE bin; ``id_score``: (n,) and ``ood_scores``: set → (m,), higher = more foreign.
+    ``bin``: (n,) the row's ECE bin; ``id_score``: (n,) and ``ood_scores``: set → (m,), higher = more OOD.
     """
 
     correct: Floats

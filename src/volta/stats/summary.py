@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from volta.stats.csv_rows import joined_notes
 from volta.stats.results import Results
 from volta.stats.samples import sample_of
-from volta.stats.table import joined_notes
 
 MEAN_OVER_CORRUPTIONS = "(mean)"
 """Stands in the corruption column where a row averages all corruptions of one severity; no set can be called so."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.stats.csv_rows import joined_notes
 from volta.stats.power import detectable_difference
 from volta.stats.samples import Sample
-from volta.stats.table import joined_notes
 from volta.stats.welch import hedges_g, welch
 
 

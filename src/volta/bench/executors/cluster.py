@@ -10,9 +10,9 @@ import torch
 
 from volta.bench.attempt import Outcome, failed, finished
 from volta.bench.cells import Cell
-from volta.bench.config import GivenShelf, RunConfig, TaskShelf
+from volta.bench.config import LoadedTask, RunConfig, TaskLoader
 from volta.bench.job import CellRunner
-from volta.bench.networks import GivenStore, encode_network
+from volta.bench.network_store import PreloadedNetworkStore, encode_network
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
@@ -32,10 +32,10 @@ class RayExecutor:
     again elsewhere by Ray; a cell that raises counts as failed.
     """
 
-    def __init__(self, config: RunConfig, store: RunStore, shelf: TaskShelf, address: str | None) -> None:
+    def __init__(self, config: RunConfig, store: RunStore, tasks: TaskLoader, address: str | None) -> None:
         self._config = config
         self._store = store
-        self._shelf = shelf
+        self._tasks = tasks
         self._address = address
 
     def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
@@ -45,7 +45,7 @@ class RayExecutor:
         if largest < self._config.threads:
             raise InputError(f"--threads is {self._config.threads} but no Ray node has more than {largest:.0f} CPUs")
         window = 2 * max(4, int(ray.cluster_resources().get("CPU", 1)))
-        board = _Board(ray, self._config, self._shelf)
+        submissions = _Submissions(ray, self._config, self._tasks)
         pending = list(cells)
         running: dict[Any, tuple[Cell, Any]] = {}
         try:
@@ -60,7 +60,7 @@ class RayExecutor:
                         yield Outcome(cell, "done", self._store.read_record(cell))
                     else:
                         listener.cell_started(cell)
-                        running[board.submit(cell)] = (cell, lock)
+                        running[submissions.submit(cell)] = (cell, lock)
                 done, _ = ray.wait(list(running), num_returns=1, timeout=1.0) if running else ([], [])
                 for reference in done:
                     cell, lock = running.pop(reference)
@@ -103,14 +103,14 @@ def ray_map(address: str | None) -> MapShards:
     return mapped
 
 
-class _Board:
-    """What has been handed to Ray: data once, shared networks once a lane, cells."""
+class _Submissions:
+    """What has been handed to Ray: data once, shared networks once a block, cells."""
 
-    def __init__(self, ray: Any, config: RunConfig, shelf: TaskShelf) -> None:
+    def __init__(self, ray: Any, config: RunConfig, tasks: TaskLoader) -> None:
         self._ray = ray
         self._config = ray.put(config)
-        self._shelf = shelf
-        self._tasks: dict[int, Any] = {}
+        self._tasks = tasks
+        self._stored: dict[int, Any] = {}
         self._networks: dict[tuple[str, str, int], Any] = {}
         options = {
             "num_cpus": config.threads,
@@ -125,21 +125,21 @@ class _Board:
         task = self._task(cell)
         if not find_method(cell.method).method.shares_network:
             return self._run.remote(self._config, task, cell, None)
-        if cell.lane not in self._networks:
-            self._networks[cell.lane] = self._train.remote(self._config, task, cell)
-        return self._run.remote(self._config, task, cell, self._networks[cell.lane])
+        if cell.block not in self._networks:
+            self._networks[cell.block] = self._train.remote(self._config, task, cell)
+        return self._run.remote(self._config, task, cell, self._networks[cell.block])
 
     def _task(self, cell: Cell) -> Any:
-        task = self._shelf.task_for(cell.task, cell.protocol, cell.method)
-        if id(task) not in self._tasks:
-            self._tasks[id(task)] = self._ray.put(task)
-        return self._tasks[id(task)]
+        task = self._tasks.task_for(cell.task, cell.protocol, cell.method)
+        if id(task) not in self._stored:
+            self._stored[id(task)] = self._ray.put(task)
+        return self._stored[id(task)]
 
 
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
-    """Train the lane's shared network on a worker; runs there."""
+    """Train the block's shared network on a worker; runs there."""
     torch.set_num_threads(config.threads)
-    runner = CellRunner(config, GivenStore([], pick_device(config.device)), GivenShelf(task))
+    runner = CellRunner(config, PreloadedNetworkStore([], pick_device(config.device)), LoadedTask(task))
     return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
 
@@ -147,8 +147,8 @@ def _run_cell(
     config: RunConfig, task: Task, cell: Cell, network: bytes | None
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Run a cell on a worker; runs there."""
-    networks = GivenStore([] if network is None else [network], pick_device(config.device))
-    return CellRunner(config, networks, GivenShelf(task)).run(cell)
+    networks = PreloadedNetworkStore([] if network is None else [network], pick_device(config.device))
+    return CellRunner(config, networks, LoadedTask(task)).run(cell)
 
 
 def _connect(address: str | None) -> Any:

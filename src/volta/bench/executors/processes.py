@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from volta.bench.attempt import Outcome, attempt, failed
 from volta.bench.cells import Cell
-from volta.bench.config import RunConfig, TaskShelf
+from volta.bench.config import RunConfig, TaskLoader
 from volta.bench.job import CellRunner
-from volta.bench.networks import DiskStore
+from volta.bench.network_store import DiskNetworkStore
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
-from volta.networks.training import EpochReport
+from volta.networks.loop import EpochReport
 
 POLL_SECONDS = 0.5
 _KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
@@ -105,9 +105,9 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 def _next_cell(pending: list[Cell], running: dict[Future[Outcome], Cell]) -> Cell:
-    """Take the first cell whose lane no worker is in, or else the first."""
-    lanes = {cell.lane for cell in running.values()}
-    index = next((index for index, cell in enumerate(pending) if cell.lane not in lanes), 0)
+    """Take the first cell whose block no worker is in, or else the first."""
+    blocks = {cell.block for cell in running.values()}
+    index = next((index for index, cell in enumerate(pending) if cell.block not in blocks), 0)
     return pending.pop(index)
 
 
@@ -125,7 +125,7 @@ _worker: list[_Worker] = []
 def _start_worker(config: RunConfig, store: RunStore) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    _worker[:] = [_Worker(CellRunner(config, DiskStore(store.networks_folder), TaskShelf(config)), store)]
+    _worker[:] = [_Worker(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
 
 
 def _die_with_parent() -> None:

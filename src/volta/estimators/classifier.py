@@ -19,7 +19,7 @@ from volta.data.splits import stratified_take
 from volta.methods import METHODS, find_method
 from volta.methods.exporting import export_onnx
 from volta.methods.saving import load_method, save_method
-from volta.networks.protocols import Protocol
+from volta.networks.protocols import ProtocolName
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer, pick_device
 
@@ -36,11 +36,11 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     method
         A name of ``volta.methods.METHODS``; see ``volta methods``.
-    modality
+    encoder
         ``tabular`` or ``vision`` (features of a vision backbone): which encoder and recipe are used.
     protocol
         ``fair`` or ``paper``; see the documentation of the benchmark.
-    seed
+    random_state
         Decides initial weights, batches and sampling; the split of rows does not depend on it.
     max_epochs
         Train at most this long.
@@ -57,24 +57,24 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         method: str = "volta",
         *,
-        modality: str = "tabular",
-        protocol: Protocol = "fair",
-        seed: int = 42,
+        encoder: str = "tabular",
+        protocol: ProtocolName = "fair",
+        random_state: int = 42,
         max_epochs: int | None = None,
         device: str = "auto",
     ) -> None:
         self.method = method
-        self.modality = modality
+        self.encoder = encoder
         self.protocol = protocol
-        self.seed = seed
+        self.random_state = random_state
         self.max_epochs = max_epochs
         self.device = device
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
         """Fit on (n, d) features and (n,) labels of any kind that can be sorted."""
         features = check_features(X, "X")
-        if self.modality not in ("tabular", "vision"):
-            raise InputError(f"modality is {self.modality!r}; pass tabular or vision")
+        if self.encoder not in ("tabular", "vision"):
+            raise InputError(f"encoder is {self.encoder!r}; pass tabular or vision")
         targets = np.asarray(y)
         if targets.shape != (len(features),):
             raise InputError(f"y has shape {targets.shape}; pass one label for each of the {len(features)} rows of X")
@@ -83,9 +83,9 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"y has a class with {rarest} row; fit needs 2 of each, to train on and to hold out")
         if len(classes) < 2:
             raise InputError(f"y holds one class only ({classes[0]!r}); a classifier needs at least two")
-        data = _split(features, labels.astype(np.int64), len(classes), self.modality)
+        data = _split(features, labels.astype(np.int64), len(classes), self.encoder)
         trainer = Trainer(
-            seed=self.seed,
+            seed=self.random_state,
             protocol=self.protocol,
             budget=Budget(max_epochs=self.max_epochs),
             device=pick_device(self.device),
@@ -130,9 +130,9 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         quantile = conformal_quantile(self.true_scores_, alpha)
         return np.asarray(1.0 - self.predict_full(X).probs <= quantile)
 
-    def is_foreign(self, X: ArrayLike, false_alarms: float = 0.05) -> NDArray[np.bool_]:  # noqa: N803
+    def is_ood(self, X: ArrayLike, fpr: float = 0.05) -> NDArray[np.bool_]:  # noqa: N803
         """Flag rows whose OOD score is beyond what the given share of calibration rows reaches."""
-        threshold = np.quantile(self.ood_scores_, 1.0 - check_fraction(false_alarms, "false_alarms"))
+        threshold = np.quantile(self.ood_scores_, 1.0 - check_fraction(fpr, "fpr"))
         return np.asarray(self.predict_full(X).ood_score > threshold)
 
     def save(self, path: Path | str) -> None:
@@ -186,7 +186,7 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 _LEARNED = ("classes_", "n_features_in_", "true_scores_", "uncertainties_", "ood_scores_")
 
 
-def _split(features: Array, labels: NDArray[np.int64], n_classes: int, modality: Any) -> FitData:
+def _split(features: Array, labels: NDArray[np.int64], n_classes: int, encoder: Any) -> FitData:
     n_held_out = max(2, round(HELD_OUT * len(labels)))
     if len(labels) < 10:
         raise InputError(f"X has {len(labels)} rows; fit needs at least 10 to hold some out")
@@ -195,5 +195,5 @@ def _split(features: Array, labels: NDArray[np.int64], n_classes: int, modality:
     val, cal = stratified_take(labels[held_out], n_held_out // 2, random)
     whole = Split(features, labels)
     return FitData(
-        whole.take(train), whole.take(held_out[val]), whole.take(held_out[cal]), n_classes=n_classes, modality=modality
+        whole.take(train), whole.take(held_out[val]), whole.take(held_out[cal]), n_classes=n_classes, encoder=encoder
     )

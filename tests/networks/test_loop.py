@@ -14,6 +14,7 @@ from volta.core.types import Split
 from volta.networks import rows as rows_module
 from volta.networks.bodies import Encoder, Mlp
 from volta.networks.heads import Linear, Prototypes
+from volta.networks.loop import TrainingError, train
 from volta.networks.objectives import (
     CrossEntropy,
     FilmDecoder,
@@ -28,7 +29,6 @@ from volta.networks.recipe import Budget, Recipe
 from volta.networks.rows import Rows, epoch_order
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer, pick_device
-from volta.networks.training import TrainingError, train
 
 CPU = torch.device("cpu")
 RECIPE = Recipe("adamw", 1e-2, 1e-3, "onecycle", batch_size=64, max_epochs=12, patience=3)
@@ -187,7 +187,7 @@ def test_objectives_add_up():
 
 
 def test_schedules_match_their_definitions():
-    from volta.networks.training import _optimiser
+    from volta.networks.loop import _optimiser
 
     classifier, *_ = fresh()
     recipe = replace(RECIPE, schedule="cosine", max_epochs=10, lr=1.0)
@@ -217,14 +217,14 @@ def test_protocols_are_as_specified(digits):
     body, recipe = baseline_setup(digits.fit, "paper")
     assert body == Mlp((256, 128, 64), 0.2)
     assert recipe == Recipe("adam", 1e-3, 1e-4, "cosine", 128, 100, 10)
-    pixels = replace(digits.fit, kind="pixels", modality="vision", paper_epochs=80)
+    pixels = replace(digits.fit, kind="pixels", encoder="vision", paper_epochs=80)
     body, recipe = baseline_setup(pixels, "paper")
     assert body.dropout == 0.0
     assert recipe == replace(PAPER_RECIPE, max_epochs=80)
     assert recipe.batch_size == 256
     assert baseline_setup(digits.fit, "fair") == volta_setup(digits.fit)
     assert volta_setup(digits.fit)[1] == TABULAR_RECIPE
-    encoder, recipe = volta_setup(replace(digits.fit, modality="vision"))
+    encoder, recipe = volta_setup(replace(digits.fit, encoder="vision"))
     assert encoder == Encoder((512, 256), 0.1, None, True)
     assert recipe == Recipe("adamw", 2e-3, 1e-3, "onecycle", 512, 100, 20)
     with pytest.raises(InputError, match="VOLTA works on frozen features"):
@@ -337,5 +337,5 @@ def test_any_number_of_steps_can_be_scheduled(n_epochs):
 def test_bytes_are_scaled_as_images_and_kept_as_features():
     flat = Rows(np.array([[0, 255]], dtype=np.uint8), CPU)
     assert next(flat.batches(1)).tolist() == [[0.0, 255.0]]
-    foreign_order = Rows(np.array([[1.5, 2.5]], dtype=">f8"), CPU)
-    assert next(foreign_order.batches(1)).tolist() == [[1.5, 2.5]]
+    big_endian = Rows(np.array([[1.5, 2.5]], dtype=">f8"), CPU)
+    assert next(big_endian.batches(1)).tolist() == [[1.5, 2.5]]

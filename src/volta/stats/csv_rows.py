@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from volta.bench.tables import csv_text
+from volta.bench.results_csv import csv_text
 from volta.core.errors import InputError
 
 

@@ -15,15 +15,15 @@ from safetensors.numpy import load, save
 from volta.core.files import canonical_json, hash_array, hash_text, write_atomic
 from volta.core.types import Array
 from volta.networks.network import Network
-from volta.networks.trainer import MemoryStore
+from volta.networks.trainer import MemoryNetworkStore
 
 
-class DiskStore:
+class DiskNetworkStore:
     """Networks as safetensors files named by key; a lock per key makes concurrent processes train each one once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._memory = MemoryStore()
+        self._memory = MemoryNetworkStore()
 
     def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
         """Return the network from memory or disk, or train and keep it."""
@@ -41,12 +41,12 @@ class DiskStore:
         return network
 
 
-class GivenStore:
+class PreloadedNetworkStore:
     """Networks given as bytes, and others trained here and kept in memory."""
 
     def __init__(self, blobs: list[bytes], device: torch.device) -> None:
         self._given = {}
-        self._memory = MemoryStore()
+        self._memory = MemoryNetworkStore()
         for blob in blobs:
             network = decode_network(blob, device)
             if network is not None:

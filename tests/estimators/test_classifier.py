@@ -44,10 +44,10 @@ def test_abstention_sets_and_flags_do_what_they_promise(rows, fitted):
     sets = fitted.predict_set(features, alpha=0.1)
     members = sets[np.arange(200), np.searchsorted(fitted.classes_, names)]
     assert members.mean() > 0.82
-    assert fitted.is_foreign(features).mean() < 0.2
+    assert fitted.is_ood(features).mean() < 0.2
     knn = volta.VoltaClassifier("knn", max_epochs=30).fit(rows[0], rows[1])
     far = np.random.default_rng(1).normal(0, 1, (100, 6)).astype(np.float32) * 30
-    assert knn.is_foreign(far, false_alarms=0.05).mean() > knn.is_foreign(features).mean()
+    assert knn.is_ood(far, fpr=0.05).mean() > knn.is_ood(features).mean()
 
 
 @pytest.mark.parametrize("method", ["volta", "mahalanobis", "ensemble", "volta-full"])
@@ -59,7 +59,7 @@ def test_saved_classifiers_come_back(rows, tmp_path, method):
     assert np.array_equal(loaded.predict_proba(rows[2]), classifier.predict_proba(rows[2]))
     assert np.array_equal(loaded.predict(rows[2]), classifier.predict(rows[2]))
     assert np.array_equal(loaded.predict_set(rows[2]), classifier.predict_set(rows[2]))
-    assert np.array_equal(loaded.is_foreign(rows[2]), classifier.is_foreign(rows[2]))
+    assert np.array_equal(loaded.is_ood(rows[2]), classifier.is_ood(rows[2]))
 
 
 def test_integer_labels_with_gaps(rows, tmp_path):
@@ -92,8 +92,8 @@ def test_mistakes_are_named(rows):
         volta.VoltaClassifier().fit(rows[0][:6], rows[1][:6])
     with pytest.raises(InputError, match="there is no method 'nope'"):
         volta.VoltaClassifier("nope").fit(rows[0], rows[1])
-    with pytest.raises(InputError, match="modality is 'sound'"):
-        volta.VoltaClassifier(modality="sound").fit(rows[0], rows[1])
+    with pytest.raises(InputError, match="encoder is 'sound'"):
+        volta.VoltaClassifier(encoder="sound").fit(rows[0], rows[1])
     broken = rows[0].copy()
     broken[2, 1] = np.nan
     with pytest.raises(InputError, match="y has a class with 1 row"):

@@ -1,0 +1,1 @@
+"""Methods as scikit-learn estimators."""
