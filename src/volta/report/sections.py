@@ -177,7 +177,7 @@ def detectable_sentence(group: Group, own: Statistics) -> str:
             t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
         )
         if seen:
-            parts.append(f"{seen[len(seen) // 2]:.3g} in {metric if metric == 'accuracy' else metric.upper()}")
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
         return "With one seed a test can see nothing; run more seeds."
     return (
