@@ -19,7 +19,6 @@ from volta.stats import (
     summarise_corruptions,
 )
 from volta.stats.csv_rows import columns_of
-from volta.stats.summary import split_shift
 
 from .builders import five, record, table
 
@@ -196,20 +195,6 @@ def test_a_seed_without_every_corruption_is_left_out_of_the_average():
     mean = by(rows, corruption="(mean)")
     assert (mean.n, mean.mean) == (1, pytest.approx(0.2))
     assert mean.note == "seeds without every corruption left out: 1; one seed: no standard deviation, no test"
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("shift:motion_blur-3", ("motion_blur", 3)),
-        ("shift:jpeg-x-1", ("jpeg-x", 1)),
-        ("shift:dusk", ("dusk", None)),
-        ("shift:-1", ("-1", None)),
-        ("shift:a-b", ("a-b", None)),
-    ],
-)
-def test_shift_names(name, expected):
-    assert split_shift(name) == expected
 
 
 def test_columns_are_fixed():
