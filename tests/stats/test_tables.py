@@ -119,6 +119,22 @@ def test_near_sets_come_from_the_record_and_fall_back_to_the_first():
     assert group_records([record("volta", 0, metrics, near=("gone",))])[0].near_sets == ("ood:far",)
 
 
+def test_which_method_is_ours_is_said_by_its_origin_and_not_by_its_name():
+    records = [
+        record(name, seed, {"test": {"accuracy": 0.8 + seed / 100}}, origin=origin)
+        for name, origin in (("energy", "paper"), ("successor", "volta"), ("volta-full", "ablation"))
+        for seed in range(2)
+    ]
+    (results,) = group_records(records)
+    assert results.ours == "successor"
+    assert {row.baseline for row in compare_with_baselines([results])} == {"energy"}
+    assert {(row.row, row.reference) for row in compare_ablation([results])} == {
+        ("successor", "volta-full"),
+        ("volta-full", "successor"),
+    }
+    assert group_records(records[:2])[0].ours is None
+
+
 def test_without_volta_there_is_nothing_to_test():
     assert compare_with_baselines([table({"energy": ENERGY_VALUES})]) == []
 
