@@ -18,7 +18,7 @@ from volta.report.payload import group_payload
 from volta.report.run import Group, Run, load_run
 from volta.report.sections import group_section, own_statistics
 from volta.report.sheet import sheet_part
-from volta.stats import Statistics, compute_statistics
+from volta.report.statistics import Statistics, compute_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"

@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from volta.bench.records import CellRecord
 from volta.figures.names import set_name
 from volta.metrics import METRICS
+from volta.paper import FAILS, HOLDS, ClaimRow
 from volta.report.charts import PrintFigure, charts_markup
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.drawings import headline_keys
 from volta.report.markup import element, facts, listing, table_markup, text
 from volta.report.run import Group
+from volta.report.statistics import Statistics
 from volta.report.table import decimals_for, show
 from volta.report.tables import ablation_table, results_table, shifts_table
-from volta.stats import ClaimRow, Statistics, sample_of
-from volta.stats.claims import FAILS, HOLDS
+from volta.stats import sample_of
 
 VERDICTS = {HOLDS: "holds", FAILS: "fails"}
 
@@ -176,7 +177,7 @@ def detectable_sentence(group: Group, own: Statistics) -> str:
             t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
         )
         if seen:
-            parts.append(f"{seen[len(seen) // 2]:.3g} in {metric if metric == 'accuracy' else metric.upper()}")
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
         return "With one seed a test can see nothing; run more seeds."
     return (
