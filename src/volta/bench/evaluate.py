@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from volta.core.types import Array, Prediction, Task
-from volta.methods.base import Method, PostHoc
+from volta.methods.base import Method
+from volta.methods.post_hoc import PostHoc
 from volta.networks.trainer import Trainer
 
 
@@ -27,8 +26,8 @@ def _predict(method: Method, inputs: Array, trainer: Trainer) -> Prediction:
     return method.predict(inputs)
 
 
-def _labelled_arrays(name: str, prediction: Prediction, labels: Array) -> dict[str, Any]:
-    arrays: dict[str, Any] = {
+def _labelled_arrays(name: str, prediction: Prediction, labels: Array) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
         f"{name}/labels": labels.astype(np.int32),
         f"{name}/probs": prediction.probs,
         f"{name}/uncertainty": prediction.uncertainty,

@@ -18,7 +18,7 @@ from volta.report.payload import group_payload
 from volta.report.run import Group, Run, load_run
 from volta.report.sections import group_section, own_statistics
 from volta.report.sheet import sheet_part
-from volta.stats import Statistics, compute_statistics
+from volta.report.statistics import Statistics, compute_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
@@ -34,8 +34,8 @@ def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
     ``n_resamples`` 0 leaves the bootstrap intervals out.
     """
     run = load_run(store)
-    write_results(store)
-    stats = compute_statistics(store, n_resamples)
+    write_results(store, run.records)
+    stats = compute_statistics(store, run.tables, n_resamples)
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta import figures
+from volta.bench.records import EvalSet
 from volta.figures import MethodValues
+from volta.methods.ablation import Ablation
 from volta.report.curves import Curves
 from volta.report.run import Group
 from volta.stats.ablation import AblationRow
-from volta.stats.results import FULL, VOLTA
-from volta.stats.summary import split_shift
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +105,7 @@ def shift_columns(group: Group, metric: str, method: str) -> dict[str, list[floa
     grouped: dict[str, list[list[float]]] = {}
     for name, values in by_set.items():
         if values:
-            grouped.setdefault(split_shift(name)[0], []).append(values)
+            grouped.setdefault(EvalSet.parse(name).name, []).append(values)
     return {
         f"shift:{name}": [float(value) for value in np.mean(parts, axis=0)]
         for name, parts in grouped.items()
@@ -123,11 +123,12 @@ def _corruptions(group: Group, metric: str) -> Figure:
 
 
 def _ablation(group: Group, tests: list[AblationRow]) -> Figure:
-    table = group.table
+    table, full = group.table, Ablation.FULL.key
     if table is None:
-        return figures.ablation_bars(group.context, MethodValues(FULL, FULL, {}), [], [])
-    reference = FULL if FULL in table.values else VOLTA
-    names = [name for name in (*table.ablation_rows, VOLTA) if name in table.values and name != reference]
+        return figures.ablation_bars(group.context, MethodValues(full, full, {}), [], [])
+    ours = () if table.ours is None else (table.ours,)
+    reference = full if full in table.values else table.ours or full
+    names = [name for name in (*table.ablation_rows, *ours) if name != reference]
     values = {row.name: row for row in method_values(group, tuple(dict.fromkeys((reference, *names))))}
     metrics = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
     significant = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from volta.bench.records import EvalSet
 from volta.figures import style_of
 from volta.figures.names import metric_label, metric_of, set_name
 from volta.report.curves import Curves
@@ -158,8 +159,7 @@ def _ood_keys(group: Group) -> list[str]:
 
 
 def _is_near(group: Group, name: str) -> bool:
-    near: list[str] = list(group.first_record.get("near_ood", ()))
-    return name.removeprefix("ood:") in near
+    return group.first_record is not None and EvalSet.parse(name) in group.first_record.near_ood
 
 
 def _mean(values: list[float] | None) -> float | None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from volta.bench.records import CellRecord
 from volta.figures.names import set_name
 from volta.metrics import METRICS
+from volta.paper import FAILS, HOLDS, ClaimRow
 from volta.report.charts import PrintFigure, charts_markup
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.drawings import headline_keys
 from volta.report.markup import element, facts, listing, table_markup, text
 from volta.report.run import Group
+from volta.report.statistics import Statistics
 from volta.report.table import decimals_for, show
 from volta.report.tables import ablation_table, results_table, shifts_table
-from volta.stats import ClaimRow, Statistics, sample_of
-from volta.stats.claims import FAILS, HOLDS
+from volta.stats import sample_of
 
 VERDICTS = {HOLDS: "holds", FAILS: "fails"}
 
@@ -162,10 +164,8 @@ def warnings_part(group: Group) -> str:
 
 def unusual_features(group: Group) -> list[str]:
     """Return what the records say of the features they rest on, where that is not the paper's backbone."""
-    found = {
-        str(record[key]) for record in group.records.values() for key in ("backbone", "features") if record.get(key)
-    }
-    return sorted(name for name in found if name != "resnet18")
+    found = {record.backbone for record in group.records.values() if record.backbone is not None}
+    return sorted(found - {"resnet18"})
 
 
 def detectable_sentence(group: Group, own: Statistics) -> str:
@@ -177,7 +177,7 @@ def detectable_sentence(group: Group, own: Statistics) -> str:
             t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
         )
         if seen:
-            parts.append(f"{seen[len(seen) // 2]:.3g} in {metric if metric == 'accuracy' else metric.upper()}")
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
         return "With one seed a test can see nothing; run more seeds."
     return (
@@ -208,9 +208,9 @@ def remarks_part(group: Group) -> str:
     notes: dict[str, list[str]] = {}
     floored = []
     for (method, seed), record in group.records.items():
-        for note in record.get("notes", ()):
-            notes.setdefault(str(note), []).append(f"{group.title(method)} ({seed})")
-        for name, count in record.get("floored_rows", {}).items():
+        for note in record.notes:
+            notes.setdefault(note, []).append(f"{group.title(method)} ({seed})")
+        for name, count in record.floored_rows.items():
             floored.append(
                 f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
                 "and were floored in NLL"
@@ -229,16 +229,14 @@ def remarks_part(group: Group) -> str:
                 "details", element("summary", f"Notes the methods left ({len(items)})") + listing(items), class_="more"
             )
         )
-    rows = group.first_record.get("rows", {})
-    if rows:
-        parts.append(
-            element("details", element("summary", "Rows and data hashes") + facts(_data_facts(group)), class_="more")
-        )
+    if group.first_record is not None:
+        pairs = _data_facts(group.first_record)
+        parts.append(element("details", element("summary", "Rows and data hashes") + facts(pairs), class_="more"))
     return "".join(parts) or element("p", "Every planned cell has finished and no method left a note.")
 
 
-def _data_facts(group: Group) -> list[tuple[str, str]]:
-    rows, hashes = group.first_record.get("rows", {}), group.first_record.get("data", {})
+def _data_facts(record: CellRecord) -> list[tuple[str, str]]:
+    rows, hashes = record.rows, record.data
     names = dict.fromkeys([*rows, *hashes])
     counts = {name: f"{rows[name]:,} rows" for name in rows}
     sums = {name: f"sha256 {hashes[name]}" for name in hashes}

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
+from volta.paper import PaperComparison
 from volta.report.drawings import headline_keys, shift_columns
 from volta.report.run import Group
 from volta.report.table import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
-from volta.stats import AblationRow, BesideRow, TestRow, sample_of
+from volta.stats import AblationRow, TestRow, sample_of
 
 SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 FAMILY_NAMES = {
@@ -27,7 +28,7 @@ ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "a
 Found = Mapping[tuple[str, str, str], TestRow]
 
 
-def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[BesideRow]) -> Table:
+def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
     printed = {(row.method, row.metric, row.set): row for row in paper}

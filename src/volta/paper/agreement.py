@@ -1,4 +1,4 @@
-"""The paper's values next to ours."""
+"""Our values next to the paper's: `paper.csv`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from volta.paper.values import ONLY_OOD_SET, PaperValue, paper_values
+from volta.stats import Results, Sample, welch
 from volta.stats.csv_rows import joined_notes
-from volta.stats.paper import PaperValue, paper_values
-from volta.stats.results import Results
-from volta.stats.samples import Sample
-from volta.stats.welch import welch
 
 
 @dataclass(frozen=True)
-class BesideRow:
-    """One printed value and ours; ``difference`` is ours − paper, ``difference_std`` the same in standard deviations.
+class PaperComparison:
+    """One value of the paper and ours; ``difference`` is ours − paper, ``difference_std`` the same in deviations.
 
     The deviation is √((s_ours² + s_paper²)/2) where both are known, else the one that is; ``note`` says which.
     ``p``: Welch's test of ours against the printed mean ± std with n = 3, where it prints a deviation.
@@ -38,25 +36,25 @@ class BesideRow:
     note: str
 
 
-def beside_paper(tables: Iterable[Results]) -> list[BesideRow]:
-    """Return every value the paper prints for the tasks in ``tables``, ours beside it where we have one."""
-    return [_beside(table, value) for table in tables for value in paper_values() if value.task == table.task]
+def compare_with_paper(tables: Iterable[Results]) -> list[PaperComparison]:
+    """Return every value the paper prints for the tasks in ``tables``, and ours where we have one."""
+    return [_compare(table, value) for table in tables for value in paper_values() if value.task == table.task]
 
 
-def _beside(table: Results, value: PaperValue) -> BesideRow:
+def _compare(table: Results, value: PaperValue) -> PaperComparison:
     paper = value.sample
-    eval_set = value.set if value.set != "ood:*" else next(iter(table.near_sets), value.set)
+    eval_set = value.set if value.set != ONLY_OOD_SET else next(iter(table.near_sets), value.set)
     ours = table.sample(value.method, eval_set, value.metric)
     protocol_note = "" if table.protocol == "paper" else f"the paper's own protocol is not {table.protocol!r}"
     if ours is None:
-        return BesideRow(
+        return PaperComparison(
             table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
             value.source, 0, None, None, None, None, None, joined_notes("not measured in this run", protocol_note),
         )  # fmt: skip
     difference = ours.mean - paper.mean
     scale, scale_note = _scale(ours, paper)
     test = welch(ours, paper)
-    return BesideRow(
+    return PaperComparison(
         table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
         value.source, ours.n, ours.mean, ours.std, difference, difference / scale if scale else None, test.p,
         joined_notes(scale_note, _test_note(paper, test.reason), protocol_note),

@@ -7,29 +7,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from volta.stats.evidence import MARGINS, Evidence, Gain, evidence_of, gains
-from volta.stats.ranks import higher_is_better
-from volta.stats.results import FULL, VOLTA, Results
-from volta.stats.samples import Sample
-from volta.stats.welch import ALPHA
+from volta.methods.ablation import Ablation
+from volta.metrics import METRICS
+from volta.paper.evidence import MARGINS, Evidence, Gain, evidence_of, gains
+from volta.stats import ALPHA, Results, Sample
 
 Verdict = Literal["holds", "does not hold", "cannot tell at this n"]
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
 UNKNOWN: Verdict = "cannot tell at this n"
 
-AUXILIARY = ("margin", "reconstruction", "diversity", "contrastive")
-_NAMES = {
-    "accuracy": "accuracy",
-    "ece": "ECE",
-    "brier": "Brier",
-    "nll": "NLL",
-    "aurc": "AURC",
-    "auroc": "near-OOD AUROC",
-}
 _FIVE = ("accuracy", "ece", "brier", "nll", "auroc")
 
 Judgement = tuple[Verdict, str]
+Pair = tuple[str, str]
+"""Two methods, the first of which may gain over the second."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +47,8 @@ class ClaimRow:
 
 
 def judge_claims(tables: Iterable[Results]) -> list[ClaimRow]:
-    """Return a verdict on each claim of the paper for every task and protocol with a VOLTA in it."""
-    return [row for table in tables if VOLTA in table.values for row in judge_evidence(evidence_of(table))]
+    """Return a verdict on each claim of the paper for every task and protocol with our method in it."""
+    return [row for table in tables if table.ours for row in judge_evidence(evidence_of(table, table.ours))]
 
 
 def judge_evidence(evidence: Evidence) -> list[ClaimRow]:
@@ -70,7 +62,7 @@ def judge_evidence(evidence: Evidence) -> list[ClaimRow]:
 
 def _judge_best(metric: str, evidence: Evidence) -> Judgement:
     """Superiority: VOLTA better than every baseline after Holm holds; one baseline better after Holm refutes."""
-    found = gains(evidence, [(VOLTA, name) for name in evidence.baselines], [metric])
+    found = gains(evidence, [(evidence.ours, name) for name in evidence.baselines], [metric])
     if not found:
         return UNKNOWN, _nothing(evidence, metric)
     nearest = min(found, key=lambda one: one.value)
@@ -80,20 +72,22 @@ def _judge_best(metric: str, evidence: Evidence) -> Judgement:
     if better:
         return (
             FAILS,
-            f"{len(better)} of {len(found)} baselines are significantly better on {_NAMES[metric]}; {figures}.",
+            f"{len(better)} of {len(found)} baselines are significantly better on {_label(metric)}; {figures}.",
         )
     if not open_ones:
-        return HOLDS, f"VOLTA is significantly better than all {len(found)} baselines on {_NAMES[metric]}; {figures}."
+        return HOLDS, f"VOLTA is significantly better than all {len(found)} baselines on {_label(metric)}; {figures}."
     standing = "VOLTA's mean is the best" if nearest.value > 0 else "VOLTA's mean is not the best"
     return UNKNOWN, (
-        f"{standing}, but {len(open_ones)} of {len(found)} baselines are not separated from it on {_NAMES[metric]}; "
+        f"{standing}, but {len(open_ones)} of {len(found)} baselines are not separated from it on {_label(metric)}; "
         f"{figures}{_why(nearest)}{_could_see(nearest)}."
     )
 
 
 def _judge_not_worse(metric: str, place: float, evidence: Evidence) -> Judgement:
     """Non-inferiority: VOLTA against the baseline at ``place`` (1 best, 0.5 middle) with the metric's margin."""
-    found = sorted(gains(evidence, [(VOLTA, name) for name in evidence.baselines], [metric]), key=lambda one: one.value)
+    found = sorted(
+        gains(evidence, [(evidence.ours, name) for name in evidence.baselines], [metric]), key=lambda one: one.value
+    )
     if not found:
         return UNKNOWN, _nothing(evidence, metric)
     # Gains run from the strongest baseline up, so place 1 is the first; an even count takes the stronger middle one.
@@ -118,9 +112,13 @@ def _judge_not_worse(metric: str, place: float, evidence: Evidence) -> Judgement
 
 
 def _judge_no_help(
-    pairs: tuple[tuple[str, str], ...], metrics: tuple[str, ...], what: str, evidence: Evidence
+    pairs_of: Callable[[str], tuple[Pair, ...]], metrics: tuple[str, ...], what: str, evidence: Evidence
 ) -> Judgement:
-    """Equivalence: every gain below its margin holds; a significant gain that may matter refutes."""
+    """Equivalence: every gain below its margin holds; a significant gain that may matter refutes.
+
+    pairs_of: the name of our method → the pairs whose first member has what should not help.
+    """
+    pairs = pairs_of(evidence.ours)
     found = gains(evidence, pairs, metrics)
     if not found:
         return UNKNOWN, f"No pair such as {pairs[0][0]} and {pairs[0][1]} was run."
@@ -141,7 +139,7 @@ def _judge_no_help(
     )
 
 
-def _judge_matters(pair: tuple[str, str], metrics: tuple[str, ...], what: str, evidence: Evidence) -> Judgement:
+def _judge_matters(pair: Pair, metrics: tuple[str, ...], what: str, evidence: Evidence) -> Judgement:
     """A component matters if keeping it is significantly better somewhere and significantly worse nowhere."""
     found = gains(evidence, [pair], metrics)
     if not found:
@@ -161,10 +159,15 @@ def _judge_matters(pair: tuple[str, str], metrics: tuple[str, ...], what: str, e
     return UNKNOWN, f"{what} is {mixed} of {len(found)} metrics; {figures}{_why(largest)}{_could_see(largest)}."
 
 
-_AUXILIARY_PAIRS = (
-    *((FULL, f"{FULL}-no-{name}") for name in AUXILIARY),
-    *((f"{VOLTA}-plus-{name}", VOLTA) for name in AUXILIARY),
-)
+def _auxiliary_pairs(ours: str) -> tuple[Pair, ...]:
+    removed = (Ablation.NO_MARGIN, Ablation.NO_RECONSTRUCTION, Ablation.NO_DIVERSITY, Ablation.NO_CONTRASTIVE)
+    added = (Ablation.PLUS_MARGIN, Ablation.PLUS_RECONSTRUCTION, Ablation.PLUS_DIVERSITY, Ablation.PLUS_CONTRASTIVE)
+    return (*((Ablation.FULL.key, row.key) for row in removed), *((row.key, ours) for row in added))
+
+
+def _full_without(row: Ablation) -> Pair:
+    return Ablation.FULL.key, row.key
+
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -195,26 +198,28 @@ CLAIMS: tuple[Claim, ...] = (
         "auxiliary-losses-do-not-help",
         "Auxiliary losses (margin, reconstruction, diversity, contrastive) do not help.",
         "holds if every 95 % interval of the gain ends below its margin; does not hold if a gain is significant (Holm)",
-        partial(_judge_no_help, _AUXILIARY_PAIRS, _FIVE, "An auxiliary loss"),
+        partial(_judge_no_help, _auxiliary_pairs, _FIVE, "An auxiliary loss"),
     ),
     Claim(
         "deep-encoder-matters",
         "The deep encoder matters for calibration and accuracy.",
         "holds if deep is better than shallow on a metric at Holm p < 0.05 and worse on none; does not hold if the "
         "opposite, or if every gain is below its margin",
-        partial(_judge_matters, (FULL, f"{FULL}-shallow"), ("accuracy", "ece", "brier", "nll"), "The deep encoder"),
+        partial(
+            _judge_matters, _full_without(Ablation.SHALLOW), ("accuracy", "ece", "brier", "nll"), "The deep encoder"
+        ),
     ),
     Claim(
         "temperature-matters",
         "Temperature (learned and post-hoc) matters for calibration.",
         "as for the deep encoder, on ECE and NLL",
-        partial(_judge_matters, (FULL, f"{FULL}-no-temperature"), ("ece", "nll"), "Temperature"),
+        partial(_judge_matters, _full_without(Ablation.NO_TEMPERATURE), ("ece", "nll"), "Temperature"),
     ),
     Claim(
         "mc-inference-does-not-help",
         "Monte Carlo inference does not help.",
         "as for auxiliary losses",
-        partial(_judge_no_help, ((FULL, f"{FULL}-no-mc"),), _FIVE, "Monte Carlo inference"),
+        partial(_judge_no_help, lambda ours: (_full_without(Ablation.NO_MC),), _FIVE, "Monte Carlo inference"),
     ),
 )
 
@@ -229,8 +234,7 @@ def _pair(evidence: Evidence, one: Gain) -> str:
         for name, sample in ((one.first, one.first_sample), (one.second, one.second_sample))
     ]
     p = "" if one.p is None or one.p_holm is None else f", p = {one.p:.2g}, Holm {one.p_holm:.2g}"
-    arrow = "↑" if higher_is_better(one.metric) else "↓"
-    return f"{_NAMES[one.metric]} {arrow} {parts[0]}, {parts[1]}{p}"
+    return f"{_label(one.metric)} {METRICS[one.metric].direction} {parts[0]}, {parts[1]}{p}"
 
 
 def _shown(sample: Sample) -> str:
@@ -253,10 +257,15 @@ def _why(one: Gain) -> str:
 
 
 def _nothing(evidence: Evidence, metric: str) -> str:
-    if evidence.get(VOLTA, metric) is None:
-        return f"VOLTA has no {_NAMES[metric]} in this run."
-    return f"No baseline of the paper has {_NAMES[metric]} in this run."
+    if evidence.get(evidence.ours, metric) is None:
+        return f"VOLTA has no {_label(metric)} in this run."
+    return f"No baseline of the paper has {_label(metric)} in this run."
+
+
+def _label(metric: str) -> str:
+    known = METRICS[metric]
+    return f"near-OOD {known.label}" if known.on_ood_sets else known.label
 
 
 def _listed(found: list[Gain]) -> str:
-    return ", ".join(_NAMES[one.metric] for one in found)
+    return ", ".join(_label(one.metric) for one in found)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from volta.stats.holm import holm
-from volta.stats.paper import CIFAR10_NEAR, paper_title, paper_values
-from volta.stats.power import detectable_difference
-from volta.stats.ranks import higher_is_better
-from volta.stats.results import Results
-from volta.stats.samples import Sample
-from volta.stats.welch import welch
+from volta.bench.records import EvalSet
+from volta.methods.ablation import Ablation
+from volta.metrics import METRICS
+from volta.paper.values import CIFAR10_NEAR, OURS, paper_title, paper_values
+from volta.stats import Results, Sample, detectable_difference, higher_is_better, holm, welch
+from volta.stats.results import TEST_SET
 
 MARGINS = {"accuracy": 0.01, "ece": 0.01, "brier": 0.01, "nll": 0.02, "aurc": 0.005, "auroc": 0.01}
 """The smallest difference that matters in practice, by metric; a gain shown to be below it counts as none."""
@@ -21,10 +20,14 @@ PAPER_PROTOCOL = "paper (printed)"
 
 @dataclass(frozen=True)
 class Evidence:
-    """The samples of one task and protocol; ``sample`` gives None where there is none."""
+    """The samples of one task and protocol; ``sample`` gives None where there is none.
+
+    ``ours`` is the method the claims are about, ``baselines`` are what it is compared with.
+    """
 
     task: str
     protocol: str
+    ours: str
     baselines: tuple[str, ...]
     near_set: str
     sample: Callable[[str, str, str], Sample | None]
@@ -32,7 +35,7 @@ class Evidence:
 
     def set_of(self, metric: str) -> str:
         """Return the eval set a metric is judged on."""
-        return self.near_set if metric == "auroc" else "test"
+        return self.near_set if METRICS[metric].on_ood_sets else TEST_SET
 
     def get(self, method: str, metric: str) -> Sample | None:
         """Return the sample of a method's metric on the set it is judged on."""
@@ -65,21 +68,26 @@ class Gain:
         return self.high is not None and self.high < MARGINS[self.metric]
 
 
-def evidence_of(table: Results) -> Evidence:
-    """Return the evidence in our records: the paper's baselines alone, since its claims are about them."""
+def evidence_of(table: Results, ours: str) -> Evidence:
+    """Return the evidence in our records: the paper's baselines alone, since its claims are about them.
+
+    ours: the name of our method in ``table``.
+    """
     baselines = tuple(name for name in table.baselines if table.origins[name] == "paper")
     near = next(iter(table.near_sets), "")
     return Evidence(
-        table.task, table.protocol, baselines, near, table.sample, lambda name: table.titles.get(name, name)
+        table.task, table.protocol, ours, baselines, near, table.sample, lambda name: table.titles.get(name, name)
     )
 
 
 def paper_evidence(task: str = "cifar10") -> Evidence:
     """Return the paper's printed values as evidence, so that its claims can be judged by the same rules."""
     values = {(value.method, value.set, value.metric): value.sample for value in paper_values() if value.task == task}
-    names = dict.fromkeys(method for method, _, _ in values if not method.startswith("volta"))
-    near = CIFAR10_NEAR if task == "cifar10" else next((key[1] for key in values if key[1].startswith("ood:")), "")
-    return Evidence(task, PAPER_PROTOCOL, tuple(names), near, lambda *key: values.get(key), paper_title)
+    no_baselines = {OURS, *(row.key for row in Ablation)}
+    names = dict.fromkeys(method for method, _, _ in values if method not in no_baselines)
+    ood_sets = (eval_set for _, eval_set, _ in values if EvalSet.parse(eval_set).kind == "ood")
+    near = CIFAR10_NEAR if task == "cifar10" else next(ood_sets, "")
+    return Evidence(task, PAPER_PROTOCOL, OURS, tuple(names), near, lambda *key: values.get(key), paper_title)
 
 
 def gain(evidence: Evidence, first: str, second: str, metric: str) -> Gain | None:

@@ -1,8 +1,7 @@
 import pytest
 
-from volta.stats import CLAIMS, judge_claims, judge_evidence, paper_evidence
-
-from .builders import five, table
+from tests.stats.builders import five, table
+from volta.paper import CLAIMS, judge_claims, judge_evidence, paper_evidence
 
 SPREAD = (-0.001, 0.0, 0.001)
 

@@ -11,7 +11,7 @@ from volta.stats.welch import hedges_g, welch
 
 
 @dataclass(frozen=True)
-class Tested:
+class PairTest:
     """Welch's test, Hedges' g and the detectable difference of two samples; ``note`` says what is undefined and why."""
 
     difference: float
@@ -21,9 +21,9 @@ class Tested:
     note: str
 
 
-def compare_pair(first: Sample, second: Sample) -> Tested:
+def compare_pair(first: Sample, second: Sample) -> PairTest:
     """Compare ``first`` with ``second``."""
     test = welch(first, second)
     g = hedges_g(first, second)
     no_g = "no variance on either side: Hedges' g is undefined" if g is None and not test.reason else ""
-    return Tested(test.difference, test.p, g, detectable_difference(first, second), joined_notes(test.reason, no_g))
+    return PairTest(test.difference, test.p, g, detectable_difference(first, second), joined_notes(test.reason, no_g))
