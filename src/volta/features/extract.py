@@ -87,7 +87,7 @@ def extract(
     map_shards: MapShards | None = map,
     on_progress: Callable[[ExtractionProgress], None] | None = None,
 ) -> CachedArray:
-    """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
+    """Return the backbone's features of ``images``, from the cache if they are there, else extracted and kept.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def extract(
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
         The built-in ``map``, or one like it over a pool or cluster; None extracts nothing and raises
-        ``NotExtractedError`` where features are not in the store.
+        ``NotExtractedError`` where features are not in the cache.
     on_progress
         Called at the start and after each shard.
     """
