@@ -54,3 +54,9 @@ def metric_label(key: str) -> str:
     arrow = METRICS[metric].direction
     label = metric_name(metric) if arrow == "–" else f"{metric_name(metric)} {arrow}"
     return f"{label} ({set_name(where)})" if where else label
+
+
+def column_label(key: str) -> dict[str, object]:
+    """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test rows."""
+    metric, _, where = key.partition("@")
+    return {"label": metric_label(metric), "where": set_name(where) if where else ""}

@@ -12,7 +12,7 @@ from volta.core.errors import InputError, StoreError
 from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
 from volta.report.run import Group, Run, budget_words, load_run
-from volta.report.table import show_p
+from volta.report.table_model import show_p
 from volta.stats import Bootstrap, RowScores, holm, paired_bootstrap, row_scores, rows_to_csv, welch
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")

@@ -52,7 +52,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             if grid is None:
                 grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
             risks.setdefault(method, []).append(np.interp(grid, curve.coverage, curve.risk))
-        histogram = _histogram(method, group.title(method), arrays, record)
+        histogram = _histogram(group, method, arrays, record)
         if histogram is not None:
             histograms[method, seed] = histogram
     return Curves(
@@ -69,6 +69,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
                 np.min(runs, axis=0),
                 np.max(runs, axis=0),
                 float(np.mean(group.values(method, "aurc"))),
+                group.is_ours(method),
             )
             for method, runs in risks.items()
             if group.values(method, "aurc")
@@ -98,11 +99,12 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
         sums[1] / filled,
         sums[2] / filled,
         float(np.mean(ece)) if ece else float("nan"),
+        group.is_ours(method),
     )
 
 
 def _histogram(
-    method: str, title: str, arrays: Mapping[str, Array], record: Mapping[str, Any]
+    group: Group, method: str, arrays: Mapping[str, Array], record: Mapping[str, Any]
 ) -> ScoreHistogram | None:
     scores = {
         key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
@@ -117,9 +119,8 @@ def _histogram(
         counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
         shares[name] = counts / len(values)
     auroc = {name: record["metrics"].get(name, {}).get("auroc") for name in scores if name != "test"}
-    return ScoreHistogram(
-        method, title, edges, shares, {name: value for name, value in auroc.items() if value is not None}
-    )
+    known = {name: value for name, value in auroc.items() if value is not None}
+    return ScoreHistogram(method, group.title(method), edges, shares, known, group.is_ours(method))
 
 
 def histogram_edges(scores: Mapping[str, Floats]) -> Floats:

@@ -17,6 +17,8 @@ BUDGET_WORDS = {
     "batch_size": "batch size {}",
     "limit_test": "at most {} rows of each evaluated set",
 }
+HEADLINE = ("accuracy", "ece", "nll", "brier", "aurc")
+HEADLINE_OOD = ("auroc", "fpr95")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,21 @@ class Group:
     def origin(self, method: str) -> str:
         """Where a method comes from: volta, paper, extra or ablation."""
         return self.table.origins.get(method, "extra") if self.table else "extra"
+
+    def is_ours(self, method: str) -> bool:
+        """Whether a method is the one that the others are compared with."""
+        return self.origin(method) == "volta"
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The metrics a reader looks at first: of the test rows, then of the first near-OOD set."""
+        keys = [*HEADLINE, *(f"{metric}@{name}" for name in self.near_first[:1] for metric in HEADLINE_OOD)]
+        return tuple(key for key in keys if any(self.values(method, key) for method in self.methods))
+
+    @property
+    def near_sets(self) -> tuple[str, ...]:
+        """The OOD sets that the task calls near."""
+        return tuple(f"ood:{name}" for name in self.first_record.get("near_ood", ()))
 
     def sets(self, kind: str) -> tuple[str, ...]:
         """Names of the sets of a kind ("ood", "shift") that any method has, in the order of the records."""
