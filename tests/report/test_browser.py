@@ -118,7 +118,7 @@ def test_sorting_filtering_and_families(small, tmp_path):
     assert value["unsorted"] is None
     assert value["names"] == ["mahalanobis", "softmax", "temperature", "volta"]
     assert value["filtered"] == ["mahalanobis"]
-    assert value["calibration_bars"] == ["method", "ece", "mce", "ece_equal_mass", "ece_classwise"]
+    assert value["calibration"] == ["method", "ece", "mce", "ece_equal_mass", "ece_classwise"]
 
 
 def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
