@@ -25,7 +25,7 @@ def timed_run(folder: Path, methods: str, seeds: str, workers: int) -> tuple[flo
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - started
     records = RunStore(folder).records()
-    return wall, sum(record["wall_s"] for record in records), len(records)
+    return wall, sum(record.wall_s for record in records), len(records)
 
 
 def start_up() -> float:

@@ -22,3 +22,39 @@ def test_reading_and_reporting_runs_needs_no_torch():
     assert "torch" not in loaded_after(
         "import volta.bench.store, volta.bench.scoring, volta.bench.status, volta.stats, volta.report"
     )
+
+
+WITHOUT_THE_BENCHMARK = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("jinja2", "matplotlib", "rich", "typer"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def run_without_the_benchmarks_packages(code):
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_BENCHMARK + code], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_library_works_without_the_benchmarks_packages():
+    done = run_without_the_benchmarks_packages(
+        "import numpy as np, volta, volta.metrics\n"
+        "random = np.random.default_rng(0)\n"
+        "labels = np.arange(120) % 2\n"
+        "rows = random.normal(size=(120, 3)) + 3.0 * labels[:, None]\n"
+        "classifier = volta.VoltaClassifier(max_epochs=3).fit(rows, labels)\n"
+        "print(volta.metrics.accuracy(classifier.predict_proba(rows), labels) > 0.5)\n"
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_the_command_says_which_packages_it_lacks():
+    done = run_without_the_benchmarks_packages("from volta.cli import main; main()")
+    assert done.returncode == 2
+    assert done.stderr == "error: the volta command needs typer; install it with: pip install 'volta-uq[bench]'\n"

@@ -1,6 +1,6 @@
 """``python -m volta``."""
 
-from volta.cli.process import run
+from volta.cli import main
 
 if __name__ == "__main__":
-    run()
+    main()

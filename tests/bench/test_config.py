@@ -50,7 +50,7 @@ def test_a_run_on_fewer_rows_is_named_reduced(tmp_path):
     done = volta("bench", "digits", *arguments, "--limit-test", "50", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     (record,) = RunStore(tmp_path / "run").records()
-    assert record["rows"]["train"] == 100
-    assert {size for name, size in record["rows"].items() if name not in ("train", "val", "cal")} == {50}
+    assert record.rows["train"] == 100
+    assert {size for name, size in record.rows.items() if name not in ("train", "val", "cal")} == {50}
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "reduced: at most 50 rows of each evaluated set, 100 training rows, at most 2 epochs" in page

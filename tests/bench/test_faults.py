@@ -35,6 +35,22 @@ def events(log):
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
+def under_way(log):
+    """Whether a cell is finished and, as far as the log tells, another one is being run."""
+    kinds = [event["event"] for event in events(log)]
+    return 0 < kinds.count("cell_done") < kinds.count("cell_started")
+
+
+def wait_for(process, log, condition):
+    """Wait until the run's log fulfils ``condition``; a run that ends before that is a failure, told with its output."""
+    while not condition(log):
+        if process.poll() is not None:
+            pytest.fail(
+                f"the run ended with {process.returncode} before it could be disturbed: {process.stderr.read()}"
+            )
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(("executor", "n_kills"), [("local", 20), ("processes", 5)])
 def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
     log, folder = tmp_path / "log.jsonl", tmp_path / "run"
@@ -67,16 +83,14 @@ def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
 
 def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
     log = tmp_path / "log.jsonl"
-    # Many seeds, so that the run cannot end by itself between the first finished cell and the signal.
+    # Many seeds: hundreds of cells are still to come when the signal is sent.
     seeds = ",".join(str(seed) for seed in range(1, 60))
     command = [sys.executable, "-m", "volta", *ARGUMENTS, "--seeds", seeds, "--workers", "2", "--executor", "processes"]
     command += ["--out", str(tmp_path / "run"), "--json-log", str(log)]
     process = subprocess.Popen(
         command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (log.exists() and "cell_done" in log.read_text()):
-        time.sleep(0.1)
+    wait_for(process, log, under_way)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

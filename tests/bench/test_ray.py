@@ -83,5 +83,5 @@ def test_a_lost_node_costs_nothing(tmp_path):
         ray.shutdown()
         cluster.shutdown()
     for store in (local, remote):
-        write_results(store)
+        write_results(store, store.records())
     assert results(remote.root) == results(local.root)

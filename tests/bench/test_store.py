@@ -5,9 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from tests.records import make_manifest, make_record
 from volta.bench.cells import Cell, make_cell
 from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
 from volta.core.errors import StoreError
+from volta.core.files import hash_file
+from volta.networks.recipe import Budget
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
 ARRAYS = {"test/probs": np.full((2, 2), 0.5), "ood:noise/ood_score": np.arange(3.0)}
@@ -22,9 +25,10 @@ def store(tmp_path):
 
 def test_a_cell_comes_back_as_it_went_in(store):
     assert not store.is_done(CELL)
-    store.write_cell(CELL, {"metrics": {"test": {"accuracy": 0.5}}}, ARRAYS)
+    stored = store.write_cell(make_record(CELL), ARRAYS)
     assert store.is_done(CELL)
-    assert store.read_record(CELL)["metrics"] == {"test": {"accuracy": 0.5}}
+    assert store.read_record(CELL) == stored == make_record(CELL, predictions=stored.predictions)
+    assert stored.predictions == hash_file(store.cells_folder / CELL.folder / PREDICTIONS)
     arrays = store.read_arrays(CELL)
     assert {name: array.tolist() for name, array in arrays.items()} == {k: v.tolist() for k, v in ARRAYS.items()}
     assert list(store.read_arrays(CELL, names=["test/probs", "absent"])) == ["test/probs"]
@@ -40,7 +44,7 @@ def test_equal_arrays_pack_to_equal_bytes():
     ["truncated npz", "flipped bit", "garbage json", "other json", "changed number", "lost npz", "lost record"],
 )
 def test_damage_is_noticed_and_set_aside(store, damage):
-    store.write_cell(CELL, {"metrics": {"test": {"accuracy": 0.5}}}, ARRAYS)
+    store.write_cell(make_record(CELL), ARRAYS)
     folder = store.cells_folder / CELL.folder
     npz, record = folder / PREDICTIONS, folder / RECORD
     if damage == "truncated npz":
@@ -70,7 +74,7 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch):
 
     monkeypatch.setattr("volta.bench.store.write_json", full)
     with pytest.raises(OSError, match="No space left"):
-        store.write_cell(CELL, {}, ARRAYS)
+        store.write_cell(make_record(CELL), ARRAYS)
     assert list(store.cells_folder.iterdir()) == []
 
 
@@ -79,7 +83,7 @@ def test_half_written_cells_of_a_killed_process_are_swept(store):
     leftover.mkdir()
     (leftover / PREDICTIONS).write_bytes(b"half")
     assert not store.is_done(CELL)
-    store.write_cell(CELL, {}, ARRAYS)
+    store.write_cell(make_record(CELL), ARRAYS)
     assert [path.name for path in store.cells_folder.iterdir()] == [CELL.folder]
 
 
@@ -97,7 +101,7 @@ def test_failures_are_kept_apart_and_forgotten_on_success(store):
     path = store.write_failure(CELL, "Traceback ...")
     assert store.failure(CELL) == path
     assert not store.is_done(CELL)
-    store.write_cell(CELL, {}, ARRAYS)
+    store.write_cell(make_record(CELL), ARRAYS)
     assert store.failure(CELL) is None
     assert not path.exists()
 
@@ -114,16 +118,25 @@ def test_folders_that_are_no_runs_are_refused_untouched(tmp_path):
 
 
 def test_manifests_that_cannot_be_read_say_what_to_do(store):
-    store.write_manifest({"schema": 999})
+    (store.root / "manifest.json").write_text('{"schema": 999}')
     with pytest.raises(StoreError, match="has schema 999"):
         store.read_manifest()
     (store.root / "manifest.json").write_text("{")
     with pytest.raises(StoreError, match=r"is damaged .* finished cells are safe"):
         store.read_manifest()
+    store.write_manifest(make_manifest([CELL]))
+    assert store.read_manifest() == make_manifest([CELL])
 
 
 def test_keys_change_with_everything_that_decides_a_result():
-    settings = {"data_hash": "d", "parameters": {"k": 1}, "code": "c", "budget": {}, "threads": 1, "device": "cpu"}
+    settings = {
+        "data_hash": "d",
+        "parameters": {"k": 1},
+        "code": "c",
+        "budget": Budget(),
+        "threads": 1,
+        "device": "cpu",
+    }
     base = make_cell("digits", "fair", "knn", 1, **settings)
     assert base == make_cell("digits", "fair", "knn", 1, **settings)
     keys = {base.key}
@@ -131,7 +144,7 @@ def test_keys_change_with_everything_that_decides_a_result():
         "data_hash": "e",
         "parameters": {"k": 2},
         "code": "d",
-        "budget": {"max_epochs": 1},
+        "budget": Budget(max_epochs=1),
         "threads": 2,
         "device": "cuda",
     }.items():

@@ -76,7 +76,7 @@ def test_it_works_with_scikit_learns_tools(rows):
     assert copied.get_params() == classifier.get_params()
     scores = cross_val_score(classifier, rows[0], rows[1], cv=2)
     assert scores.shape == (2,)
-    assert classifier.set_params(seed=7).seed == 7
+    assert classifier.set_params(random_state=7).random_state == 7
 
 
 def test_mistakes_are_named(rows):

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from volta.bench.store import RunStore
+from volta.networks.recipe import Budget
 from volta.report import build_report
 
 from .synthetic import ABLATION, Plan, write_run
@@ -20,7 +21,7 @@ SMALL = Plan(
         ("mahalanobis", "Mahalanobis", "paper"),
         *((name, title, "ablation") for name, title in ABLATION[:3]),
     ),
-    budget={"batch_size": None, "limit_test": None, "limit_train": None, "max_epochs": 5},
+    budget=Budget(max_epochs=5),
     notes=(f"a note {NASTY}",),
     floored={"test": 2},
     failed=frozenset({("mahalanobis", 456)}),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from volta.bench.cells import SCHEMA, Cell, make_cell
+from tests.records import make_manifest, make_record
+from volta.bench.cells import Cell, make_cell
+from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.metrics import report
+from volta.networks.recipe import Budget
 
 PAPER = (
     ("mc_dropout", "MC Dropout"),
@@ -54,7 +56,6 @@ ABLATION = (
     ("volta-plus-diversity", "VOLTA + diversity"),
     ("volta-plus-contrastive", "VOLTA + contrastive"),
 )
-NO_BUDGET = {"batch_size": None, "limit_test": None, "limit_train": None, "max_epochs": None}
 SHIFTS = tuple(f"{name}-{severity}" for name in ("noise", "blur", "contrast") for severity in range(1, 6))
 
 
@@ -76,9 +77,10 @@ class Plan:
     shifts: tuple[str, ...] = ("noise-1", "noise-3", "blur-1", "blur-3")
     missing: frozenset[tuple[str, int]] = frozenset()
     failed: frozenset[tuple[str, int]] = frozenset()
-    budget: dict[str, Any] = field(default_factory=lambda: dict(NO_BUDGET))
+    budget: Budget = field(default_factory=Budget)
     notes: tuple[str, ...] = ()
     floored: dict[str, int] = field(default_factory=dict)
+    backbone: str | None = None
     salt: int = 0
 
 
@@ -111,40 +113,9 @@ def write_run(root: Path, plan: Plan) -> RunStore:
                         store.write_failure(cell, "Traceback\nValueError: loss is <nan> & gone")
                     elif (name, seed) not in plan.missing:
                         arrays = make_arrays(plan, cell, _character(name))
-                        store.write_cell(cell, _record(plan, cell, title, origin, arrays), arrays)
-    store.write_manifest(
-        {
-            "schema": SCHEMA,
-            "cells": [cell.to_json() for cell in cells],
-            "commands": ["volta bench digits --out runs/digits"],
-            "config": {
-                "tasks": list(plan.tasks),
-                "methods": [name for name, _, _ in plan.methods],
-                "protocols": list(plan.protocols),
-                "seeds": list(plan.seeds),
-                "budget": plan.budget,
-                "device": "cpu",
-                "threads": 1,
-            },
-            "created": "2026-01-01T00:00:00+00:00",
-            "updated": "2026-01-01T00:10:00+00:00",
-            "environment": ENVIRONMENT,
-        }
-    )
+                        store.write_cell(_record(plan, cell, title, origin, arrays), arrays)
+    store.write_manifest(make_manifest(cells, plan.budget, "volta bench digits --out runs/digits"))
     return store
-
-
-ENVIRONMENT = {
-    "commit": "0123abc",
-    "cores": 2,
-    "cpu": "Example CPU",
-    "machine": "x86_64",
-    "memory_gb": 8.0,
-    "packages": {"numpy": "2.0.0", "torch": "2.4.0"},
-    "platform": "Linux",
-    "python": "3.12.0",
-    "volta": "0.1.0",
-}
 
 
 def make_arrays(plan: Plan, cell: Cell, character: tuple[float, float]) -> dict[str, np.ndarray]:
@@ -204,7 +175,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
-def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, np.ndarray]) -> CellRecord:
     metrics: dict[str, dict[str, float]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -232,21 +203,15 @@ def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, n
         "train_s": float(2 * slow * cost.uniform(0.8, 1.2)),
     }
     n_rows = {key.rpartition("/")[0]: len(value) for key, value in arrays.items()}
-    return {
-        "schema": SCHEMA,
-        "cell": cell.to_json(),
-        "title": title,
-        "origin": origin,
-        "parameters": {},
-        "budget": plan.budget,
-        "device": "cpu",
-        "threads": 1,
-        "data": {"fit": "a" * 64, "test": "b" * 64},
-        "rows": {"train": 600, "val": 100, "cal": 100} | n_rows,
-        "near_ood": list(plan.ood[:1]),
-        "metrics": metrics,
-        "floored_rows": plan.floored,
-        "notes": list(plan.notes),
-        "environment": ENVIRONMENT,
-        "wall_s": 1.5,
-    }
+    return make_record(
+        cell,
+        metrics,
+        title=title,
+        origin=origin,
+        budget=plan.budget,
+        backbone=plan.backbone,
+        rows={"train": 600, "val": 100, "cal": 100} | n_rows,
+        near_ood=tuple(EvalSet("ood", name) for name in plan.ood[:1]),
+        floored_rows={EvalSet.parse(name): count for name, count in plan.floored.items()},
+        notes=plan.notes,
+    )

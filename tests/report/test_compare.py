@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from volta.core.errors import InputError
+from volta.networks.recipe import Budget
 from volta.report import compare_runs
 
 from .synthetic import Plan, write_run
@@ -20,6 +21,13 @@ def test_a_run_compared_with_itself_has_no_change(folder):
     assert all(row.seeds_identical == row.seeds_shared == 3 for row in result.rows)
     assert all(row.p == 1 and row.boot_low == row.boot_high == 0 for row in result.rows if row.metric == "accuracy")
     assert result.to_text() == f"All {len(result.rows)} compared values are the same in both runs.\n"
+
+
+def test_equal_predictions_are_identical_whatever_the_clock_said(tmp_path):
+    a, b = write_run(tmp_path / "a", PLAN), write_run(tmp_path / "b", PLAN)
+    for record in b.records():
+        b.replace_record(replace(record, wall_s=record.wall_s + 1))
+    assert all(row.seeds_identical == 3 for row in compare_runs(a, b, n_resamples=0).rows)
 
 
 def test_a_worse_model_is_seen_with_its_direction(tmp_path, monkeypatch):
@@ -45,7 +53,7 @@ def test_a_worse_model_is_seen_with_its_direction(tmp_path, monkeypatch):
 
 def test_cells_that_only_one_run_has_are_named(tmp_path):
     a = write_run(tmp_path / "a", replace(PLAN, missing=frozenset({("softmax", 42)})))
-    b = write_run(tmp_path / "b", replace(PLAN, seeds=(42, 123), budget={**PLAN.budget, "max_epochs": 3}))
+    b = write_run(tmp_path / "b", replace(PLAN, seeds=(42, 123), budget=Budget(max_epochs=3)))
     result = compare_runs(a, b, ["ece"], n_resamples=0)
     assert result.only_b == ("digits · fair · softmax · seed 42",)
     assert len(result.only_a) == 3

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from volta.bench.records import TEST
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.report import build_report
@@ -181,10 +182,15 @@ def test_a_method_without_some_metric(folder, quick_figures):
     store = write_run(folder, TINY)
     cell = next(cell for cell in store.cells() if cell.method == "softmax")
     record = store.read_record(cell)
-    del record["metrics"]["test"]["latency_ms"]
-    record["metrics"]["test"]["nll"] = None
-    store.replace_record(cell, record)
+    test = {metric: value for metric, value in record.test.items() if metric not in ("latency_ms", "nll")}
+    store.replace_record(replace(record, metrics={**record.metrics, TEST: test}))
     assert "Results" in words_of(store)
+
+
+def test_features_of_another_backbone_are_named_first(folder, quick_figures):
+    words = words_of(write_run(folder, replace(TINY, backbone="efficientnet-lite0")))
+    assert "Features: efficientnet-lite0." in words
+    assert "Features:" not in words_of(write_run(folder.with_name("usual"), replace(TINY, backbone="resnet18")))
 
 
 def test_a_folder_that_is_no_run(tmp_path):
@@ -200,5 +206,6 @@ def test_a_full_page_stays_small(tmp_path):
     from volta.stats import compute_statistics
 
     store = write_run(tmp_path / "run", plan)
-    page = make_page(load_run(store), compute_statistics(store, 0), draw=False)
+    run = load_run(store)
+    page = make_page(run, compute_statistics(store, run.tables, 0), draw=False)
     assert len(page.encode()) < 2_500_000

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from volta.networks.recipe import Budget
 from volta.report.run import budget_words, load_run
 
 from .synthetic import Plan, write_run
@@ -27,9 +28,7 @@ def test_groups_follow_the_plan_and_name_what_is_not_there(folder):
 
 def test_values_are_in_the_order_of_the_seeds(folder):
     group = load_run(write_run(folder, Plan())).groups[0]
-    by_seed = {
-        seed: record["metrics"]["test"]["ece"] for (method, seed), record in group.records.items() if method == "volta"
-    }
+    by_seed = {seed: record.test["ece"] for (method, seed), record in group.records.items() if method == "volta"}
     assert group.values("volta", "ece") == tuple(by_seed[seed] for seed in (42, 123, 456))
     assert group.values("volta", "auroc@ood:noise")
     assert group.values("volta", "nothing@test") == ()
@@ -47,10 +46,10 @@ def test_ablation_rows_are_not_compared_methods(small):
 
 
 def test_budget_in_words():
-    assert budget_words({"max_epochs": None}) == "full budget"
-    assert budget_words({"max_epochs": 5, "limit_train": 200}) == "reduced: at most 5 epochs, 200 training rows"
-    assert budget_words({"limit_test": 9}) == "reduced: at most 9 rows of each evaluated set"
-    assert budget_words({"something_new": 3}) == "reduced: something_new 3"
+    assert budget_words(Budget()) == "full budget"
+    assert budget_words(Budget(max_epochs=5, limit_train=200)) == "reduced: 200 training rows, at most 5 epochs"
+    assert budget_words(Budget(limit_test=9)) == "reduced: at most 9 rows of each evaluated set"
+    assert budget_words(Budget(9, 9, 9, 9)).count("9") == 4
 
 
 def test_a_run_without_a_finished_cell_has_groups_without_values(folder):

@@ -17,8 +17,8 @@ from .synthetic import FULL, Plan, write_run
 
 @pytest.fixture(scope="module")
 def parts(small):
-    group = load_run(small).groups[0]
-    return group, own_statistics(group, compute_statistics(small, 200))
+    run = load_run(small)
+    return run.groups[0], own_statistics(run.groups[0], compute_statistics(small, run.tables, 200))
 
 
 def column(table, key):
@@ -108,8 +108,9 @@ def test_the_papers_values_stand_beside_ours(folder):
     store = write_run(
         folder, Plan(tasks=("cifar10",), methods=FULL.methods[:3], ood=("cifar100",), seeds=(1, 2), n_rows=60)
     )
-    group = load_run(store).groups[0]
-    own = own_statistics(group, compute_statistics(store, 0))
+    run = load_run(store)
+    group = run.groups[0]
+    own = own_statistics(group, compute_statistics(store, run.tables, 0))
     assert column(results_table(group, own.tests, own.paper), "accuracy")["volta"].paper == "0.877 ± 0.005"
     table = paper_table(group, own.paper)
     row = next(row for row in table.rows if row.name == "volta ece")

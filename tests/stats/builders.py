@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from volta.bench.cells import SCHEMA, Cell
+from tests.records import make_manifest, make_record
+from volta.bench.cells import Cell
+from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.stats.results import Results, group_records
 
@@ -21,15 +23,11 @@ def record(
     protocol: str = "fair",
     origin: str | None = None,
     near: tuple[str, ...] = (),
-) -> dict[str, Any]:
+) -> CellRecord:
     own = origin or ("volta" if method == "volta" else "ablation" if method.startswith("volta-") else "paper")
-    return {
-        "cell": Cell(task, protocol, method, seed, "k").to_json(),
-        "metrics": metrics,
-        "title": method.upper(),
-        "origin": own,
-        "near_ood": list(near),
-    }
+    cell = Cell(task, protocol, method, seed, "0123456789abcdef")
+    near_ood = tuple(EvalSet("ood", name) for name in near)
+    return make_record(cell, metrics, title=method.upper(), origin=own, near_ood=near_ood)
 
 
 def table(values: dict[str, dict[str, list[float]]], **keywords: Any) -> Results:
@@ -85,7 +83,6 @@ def make_store(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = 
     cells = []
     for method, skill in skills.items():
         for seed in seeds:
-            cell = Cell("digits", "fair", method, seed, "0123456789abcdef")
             generator = np.random.default_rng([seed, int(100 * skill)])
             arrays = predictions(generator, labels, skill + generator.normal() / 10)
             metrics = report(
@@ -96,8 +93,8 @@ def make_store(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = 
                 id_ood_score=arrays["test/ood_score"],
             )
             metrics["shift:blur-1"] = metrics["test"]
-            one = record(method, seed, metrics, near=("near",)) | {"cell": cell.to_json()}
-            store.write_cell(cell, one, arrays)
-            cells.append(cell)
-    store.write_manifest({"schema": SCHEMA, "cells": [cell.to_json() for cell in cells]})
+            one = record(method, seed, metrics, near=("near",))
+            store.write_cell(one, arrays)
+            cells.append(one.cell)
+    store.write_manifest(make_manifest(cells))
     return store

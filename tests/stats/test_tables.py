@@ -247,9 +247,3 @@ def test_bad_records_are_refused():
         group_records([good, good])
     with pytest.raises(InputError, match="ece on test is inf"):
         group_records([record("volta", 0, {"test": {"ece": float("inf")}})])
-
-
-def test_a_null_metric_is_absent():
-    assert group_records([record("volta", 0, {"test": {"ece": None, "nll": 0.2}})])[0].values["volta"]["test"] == {
-        "nll": {0: 0.2}
-    }

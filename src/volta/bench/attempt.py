@@ -7,10 +7,11 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from volta.bench.cells import Cell
 from volta.bench.job import CellRunner, OnEpoch
+from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.types import Array
@@ -26,7 +27,7 @@ class Outcome:
 
     cell: Cell
     status: Literal["done", "failed", "elsewhere"]
-    record: dict[str, Any] | None = None
+    record: CellRecord | None = None
     reason: str = ""
     path: Path | None = None
 
@@ -45,7 +46,7 @@ def attempt(runner: CellRunner, store: RunStore, cell: Cell, on_epoch: OnEpoch |
             raise _cannot_write(store, error) from error
         return failed(store, cell, f"{type(error).__name__}: {error}", traceback.format_exc())
     else:
-        return finished(store, cell, record, arrays)
+        return finished(store, record, arrays)
     finally:
         store.clear_progress(cell)
         lock.release()
@@ -68,13 +69,12 @@ class _Note:
             self._on_epoch(report)
 
 
-def finished(store: RunStore, cell: Cell, record: dict[str, Any], arrays: dict[str, Array]) -> Outcome:
+def finished(store: RunStore, record: CellRecord, arrays: dict[str, Array]) -> Outcome:
     """Store what a cell gave; a disk that takes no more ends the run with a plain sentence."""
     try:
-        store.write_cell(cell, record, arrays)
+        return Outcome(record.cell, "done", store.write_cell(record, arrays))
     except OSError as error:
         raise _cannot_write(store, error) from error
-    return Outcome(cell, "done", record)
 
 
 def failed(store: RunStore, cell: Cell, reason: str, text: str) -> Outcome:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from volta.bench.json_fields import JsonFields, JsonObject
 from volta.core.files import canonical_json, hash_text
+from volta.networks.recipe import Budget
 
 SCHEMA = 1
 TIMING_METRICS = frozenset({"latency_ms", "latency_p95_ms", "peak_mb", "train_s"})
@@ -38,9 +39,20 @@ class Cell:
         """Name of the cell for a person."""
         return f"{self.task} · {self.protocol} · {self.method} · seed {self.seed}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the cell as a JSON value."""
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Cell:
+        """Return the cell that :meth:`to_json` wrote."""
+        return cls(
+            task=stored.text("task"),
+            protocol=stored.text("protocol"),
+            method=stored.text("method"),
+            seed=stored.integer("seed"),
+            key=stored.text("key"),
+        )
 
 
 def make_cell(
@@ -50,9 +62,9 @@ def make_cell(
     seed: int,
     *,
     data_hash: str,
-    parameters: Any,
+    parameters: Mapping[str, object],
     code: str,
-    budget: Any,
+    budget: Budget,
     threads: int,
     device: str,
 ) -> Cell:
@@ -63,9 +75,9 @@ def make_cell(
         "data": data_hash,
         "protocol": protocol,
         "method": method,
-        "parameters": parameters,
+        "parameters": dict(parameters),
         "code": code,
-        "budget": budget,
+        "budget": asdict(budget),
         "seed": seed,
         "threads": threads,
         "device": device,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from volta.bench.cells import Cell, in_order, make_cell
 from volta.bench.code import code_of
+from volta.bench.manifest import RunSettings
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
 from volta.core.seeding import SPLIT_SEED, rng
@@ -60,27 +60,21 @@ class RunConfig:
             raise InputError(f"seeds holds {min(self.seeds)}; seeds are whole numbers of at least 0")
 
     @property
-    def fixed(self) -> dict[str, Any]:
-        """What all cells of a run folder must have in common."""
-        return {
-            "budget": asdict(self.budget),
-            "device": self.device,
-            "threads": self.threads,
-            "backbone": self.extraction.backbone,
-            "weights": self.extraction.weights.name if self.extraction.weights else None,
-            "severities": list(self.options.severities),
-            "shifts": self.options.shifts,
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the configuration as a JSON value."""
-        return {
-            "tasks": list(self.tasks),
-            "methods": list(self.methods),
-            "protocols": list(self.protocols),
-            "seeds": list(self.seeds),
-            **self.fixed,
-        }
+    def settings(self) -> RunSettings:
+        """What the run folder's manifest keeps of the configuration."""
+        return RunSettings(
+            tasks=self.tasks,
+            methods=self.methods,
+            protocols=self.protocols,
+            seeds=self.seeds,
+            budget=self.budget,
+            device=self.device,
+            threads=self.threads,
+            backbone=self.extraction.backbone,
+            weights=self.extraction.weights.name if self.extraction.weights else None,
+            severities=self.options.severities,
+            shifts=self.options.shifts,
+        )
 
 
 class TaskLoader:
@@ -171,7 +165,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             data_hash=tasks.task_for(task, protocol, method).fingerprint,
             parameters=parameters_of(find_method(method).method),
             code=code_of(find_method(method).method),
-            budget=asdict(config.budget),
+            budget=config.budget,
             device=config.device,
             threads=config.threads,
         )

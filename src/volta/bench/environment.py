@@ -5,30 +5,77 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from volta._version import __version__
+from volta.bench.json_fields import JsonFields, JsonObject
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "safetensors")
 
 
+@dataclass(frozen=True)
+class Environment:
+    """Versions, hardware and commit; what could not be found out is None."""
+
+    volta: str
+    commit: str | None
+    python: str
+    packages: Mapping[str, str | None]
+    platform: str
+    machine: str
+    cpu: str
+    cores: int | None
+    memory_gb: float | None
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {
+            "volta": self.volta,
+            "commit": self.commit,
+            "python": self.python,
+            "packages": dict(self.packages),
+            "platform": self.platform,
+            "machine": self.machine,
+            "cpu": self.cpu,
+            "cores": self.cores,
+            "memory_gb": self.memory_gb,
+        }
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Environment:
+        """Return the environment that :meth:`to_json` wrote."""
+        packages = stored.fields("packages")
+        return cls(
+            volta=stored.text("volta"),
+            commit=stored.optional_text("commit"),
+            python=stored.text("python"),
+            packages={name: packages.optional_text(name) for name in packages.values},
+            platform=stored.text("platform"),
+            machine=stored.text("machine"),
+            cpu=stored.text("cpu"),
+            cores=stored.optional_integer("cores"),
+            memory_gb=stored.optional_number("memory_gb"),
+        )
+
+
 @cache
-def environment() -> dict[str, Any]:
+def environment() -> Environment:
     """Return versions, hardware and commit of this process, for manifests and records."""
-    return {
-        "volta": __version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in _PACKAGES},
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "memory_gb": _memory_gb(),
-    }
+    return Environment(
+        volta=__version__,
+        commit=_commit(),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in _PACKAGES},
+        platform=platform.platform(),
+        machine=platform.machine(),
+        cpu=_cpu(),
+        cores=os.cpu_count(),
+        memory_gb=_memory_gb(),
+    )
 
 
 def _version(name: str) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from volta.core.types import Array, Prediction, Task
@@ -27,8 +25,8 @@ def _predict(method: Method, inputs: Array, trainer: Trainer) -> Prediction:
     return method.predict(inputs)
 
 
-def _labelled_arrays(name: str, prediction: Prediction, labels: Array) -> dict[str, Any]:
-    arrays: dict[str, Any] = {
+def _labelled_arrays(name: str, prediction: Prediction, labels: Array) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
         f"{name}/labels": labels.astype(np.int32),
         f"{name}/probs": prediction.probs,
         f"{name}/uncertainty": prediction.uncertainty,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any, cast
+from typing import cast
 
 import torch
 from threadpoolctl import threadpool_limits
 
-from volta.bench.cells import SCHEMA, Cell
+from volta.bench.cells import Cell
 from volta.bench.config import LoadedTask, RunConfig, TaskLoader
 from volta.bench.efficiency import measure_efficiency
 from volta.bench.environment import environment
 from volta.bench.evaluate import predict_sets
+from volta.bench.records import TEST, CellRecord, EvalSet
 from volta.bench.scoring import metrics_of
 from volta.core.types import Array
 from volta.methods import find_method
@@ -48,7 +48,7 @@ class CellRunner:
             on_epoch=on_epoch,
         )
 
-    def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
+    def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[CellRecord, dict[str, Array]]:
         """Return the cell's record and its predictions."""
         # A thread limit binds the libraries that are loaded: SciPy brings linear algebra of its own.
         import scipy.linalg  # noqa: F401
@@ -66,26 +66,25 @@ class CellRunner:
             train_s = time.perf_counter() - fit_started + trainer.seconds_reused
             arrays = predict_sets(method, task, trainer)
             metrics, floored = metrics_of(arrays)
-            metrics["test"] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
-        record = {
-            "schema": SCHEMA,
-            "cell": cell.to_json(),
-            "title": entry.title,
-            "origin": entry.origin,
-            "parameters": parameters_of(method),
-            "budget": asdict(self._config.budget),
-            "device": self._config.device,
-            "threads": self._config.threads,
-            "data": task.hashes,
-            "source": task.source,
-            "features": self._config.extraction.backbone,
-            "rows": {"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
+            metrics[TEST] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
+        record = CellRecord(
+            cell=cell,
+            title=entry.title,
+            origin=entry.origin,
+            parameters=parameters_of(method),
+            budget=self._config.budget,
+            device=self._config.device,
+            threads=self._config.threads,
+            data=task.hashes,
+            source=task.source,
+            backbone=self._config.extraction.backbone,
+            rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
             | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-            "near_ood": [name for name, ood_set in task.ood.items() if ood_set.near],
-            "metrics": metrics,
-            "floored_rows": floored,
-            "notes": sorted({str(warning.message) for warning in caught}),
-            "environment": environment(),
-            "wall_s": time.perf_counter() - started,
-        }
+            near_ood=tuple(EvalSet("ood", name) for name, ood_set in task.ood.items() if ood_set.near),
+            metrics=metrics,
+            floored_rows=floored,
+            notes=tuple(sorted({str(warning.message) for warning in caught})),
+            environment=environment(),
+            wall_s=time.perf_counter() - started,
+        )
         return record, arrays

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from volta.bench.cells import Cell
 from volta.bench.progress import Listener
+from volta.bench.records import CellRecord
 from volta.features.extract import ExtractionProgress
 from volta.networks.loop import EpochReport
 
@@ -32,9 +33,9 @@ class JsonLog(Listener):
         """Write the epoch."""
         self._write("epoch", cell=cell.to_json(), epoch=report.epoch, max_epochs=report.max_epochs)
 
-    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Write which cell is stored and its test metrics."""
-        self._write("cell_done", cell=cell.to_json(), wall_s=record["wall_s"], metrics=record["metrics"]["test"])
+        self._write("cell_done", cell=cell.to_json(), wall_s=record.wall_s, metrics=dict(record.test))
 
     def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
         """Write which cell failed and why."""
@@ -48,7 +49,7 @@ class JsonLog(Listener):
         """Write that the run is over."""
         self._write("finish")
 
-    def _write(self, event: str, **fields: Any) -> None:
+    def _write(self, event: str, **fields: object) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._file.write(json.dumps({"event": event, "time": now, **fields}) + "\n")
         self._file.flush()
@@ -75,7 +76,7 @@ class Both(Listener):
         for listener in self._listeners:
             listener.epoch(cell, report)
 
-    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Pass on."""
         for listener in self._listeners:
             listener.cell_done(cell, record)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from volta.bench.cells import Cell
+from volta.bench.records import CellRecord
 from volta.features.extract import ExtractionProgress
 from volta.networks.loop import EpochReport
 
@@ -29,7 +29,7 @@ class Listener:
     def epoch(self, cell: Cell, report: EpochReport) -> None:
         """Hear that a cell in work finished an epoch."""
 
-    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Hear that a cell is stored."""
 
     def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
@@ -58,11 +58,11 @@ class Lines(Listener):
         self._pace = _Pace(len(missing))
         self.message(plan_sentence(cells, missing))
 
-    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Say what finished, its headline numbers and the time left."""
         self._pace.advance()
-        test = record["metrics"]["test"]
-        numbers = f"accuracy {test['accuracy']:.4f}, ECE {test['ece']:.4f}, {record['wall_s']:.1f} s"
+        test = record.test
+        numbers = f"accuracy {test['accuracy']:.4f}, ECE {test['ece']:.4f}, {record.wall_s:.1f} s"
         self.message(f"{self._pace.count} {cell.label}: {numbers}; {self._pace.left}")
 
     def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
@@ -115,7 +115,7 @@ class Bar(Listener):
         self._running[cell] = f" epoch {report.epoch}/{report.max_epochs}"
         self._show()
 
-    def cell_done(self, cell: Cell, record: dict[str, Any]) -> None:
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Advance."""
         self._advance(cell)
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from volta.bench.cells import SCHEMA, Cell
+from volta.bench.cells import Cell
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
 from volta.bench.environment import environment
 from volta.bench.executors import Executor
+from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError, VoltaError
@@ -137,33 +137,28 @@ def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> 
     return left
 
 
-def _known(store: RunStore) -> dict[str, Any] | None:
+def _known(store: RunStore) -> Manifest | None:
     return store.read_manifest() if (store.root / MANIFEST).is_file() else None
 
 
-def _check_same(known: dict[str, Any], config: RunConfig) -> None:
-    for name, value in config.fixed.items():
-        before = known["config"].get(name)
-        if _given(before) != _given(value):
+def _check_same(known: Manifest, config: RunConfig) -> None:
+    before = known.config.fixed
+    for name, value in config.settings.fixed.items():
+        if before[name] != value:
             raise StoreError(
-                f"--out holds a run with {_words(name, before)}, now asked with {_words(name, value)}; "
+                f"--out holds a run with {_words(name, before[name])}, now asked with {_words(name, value)}; "
                 "results of both would mix: name another --out"
             )
 
 
-def _given(value: Any) -> Any:
-    """Return a budget without the limits that are not set, so that one of a version with fewer kinds compares equal."""
-    return {name: limit for name, limit in value.items() if limit is not None} if isinstance(value, dict) else value
-
-
-def _words(name: str, value: Any) -> str:
+def _words(name: str, value: object) -> str:
     return f"{name} {value}" + (" (--corruptions)" if (name, value) == ("shifts", "generated") else "")
 
 
 def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float | None:
     """Return the seconds the missing cells took elsewhere in this run: the same method's median, or else any's."""
     sound = [cell for cell in cells if store.is_done(cell) and store.is_intact(cell)]
-    seconds = {cell: float(store.read_record(cell)["wall_s"]) for cell in sound}
+    seconds = {cell: store.read_record(cell).wall_s for cell in sound}
     if not seconds:
         return None
     everything = statistics.median(seconds.values())
@@ -174,25 +169,19 @@ def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float 
     return total
 
 
-def _merge(known: dict[str, Any] | None, config: RunConfig, cells: list[Cell], command: str) -> dict[str, Any]:
+def _merge(known: Manifest | None, config: RunConfig, cells: list[Cell], command: str) -> Manifest:
     """Return the manifest for the union of what the folder was for and what is asked now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    wanted = config.to_json()
     if known is None:
-        known = {"schema": SCHEMA, "created": now, "config": wanted, "cells": [], "commands": []}
+        return Manifest(now, now, config.settings, tuple(cells), (command,), environment())
     _check_same(known, config)
-    union = {
-        name: [*known["config"][name], *(item for item in wanted[name] if item not in known["config"][name])]
-        for name in ("tasks", "methods", "protocols", "seeds")
-    }
     asked = {(cell.block, cell.method) for cell in cells}
-    kept = [cell for cell in (Cell(**value) for value in known["cells"]) if (cell.block, cell.method) not in asked]
-    commands = [*known["commands"], command] if command not in known["commands"] else known["commands"]
-    return {
-        **known,
-        "updated": now,
-        "config": wanted | union,
-        "commands": commands,
-        "environment": environment(),
-        "cells": [cell.to_json() for cell in [*kept, *cells]],
-    }
+    kept = [cell for cell in known.cells if (cell.block, cell.method) not in asked]
+    return Manifest(
+        created=known.created,
+        updated=now,
+        config=known.config.extended(config.settings),
+        cells=(*kept, *cells),
+        commands=tuple(dict.fromkeys([*known.commands, command])),
+        environment=environment(),
+    )

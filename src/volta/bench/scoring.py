@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from volta.bench.cells import COST_METRICS, Cell
+from volta.bench.records import TEST, CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.metrics import FlooredProbabilityWarning, nll_floored_rows, report
 
-Metrics = dict[str, dict[str, float]]
 
-
-def metrics_of(arrays: dict[str, Array]) -> tuple[Metrics, dict[str, int]]:
-    """Return metrics by set name, and how many rows of each set had their true-class probability floored in NLL."""
-    metrics: Metrics = {}
-    floored: dict[str, int] = {}
-    ood_scores = {
-        key.removeprefix("ood:").removesuffix("/ood_score"): scores
-        for key, scores in arrays.items()
-        if key.startswith("ood:")
-    }
-    for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
-        part = {key.removeprefix(f"{name}/"): value for key, value in arrays.items() if key.startswith(f"{name}/")}
+def metrics_of(arrays: Mapping[str, Array]) -> tuple[dict[EvalSet, dict[str, float]], dict[EvalSet, int]]:
+    """Return metrics by set, and how many rows of each set had their true-class probability floored in NLL."""
+    metrics: dict[EvalSet, dict[str, float]] = {}
+    floored: dict[EvalSet, int] = {}
+    by_set: dict[EvalSet, dict[str, Array]] = {}
+    for key, values in arrays.items():
+        name, _, kind = key.rpartition("/")
+        by_set.setdefault(EvalSet.parse(name), {})[kind] = values
+    ood_scores = {eval_set.name: part["ood_score"] for eval_set, part in by_set.items() if eval_set.kind == "ood"}
+    for eval_set, part in by_set.items():
+        if "probs" not in part:
+            continue
         labels = part["labels"].astype(np.int64)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FlooredProbabilityWarning)
-            values = report(
+            found = report(
                 part["probs"],
                 labels,
                 part["uncertainty"],
-                ood=ood_scores if name == "test" else {},
+                ood=ood_scores if eval_set == TEST else {},
                 id_ood_score=part.get("ood_score"),
                 sets=part.get("sets"),
             )
-        metrics[name] = values.pop("test")
-        metrics |= values
-        floored[name] = nll_floored_rows(part["probs"], labels)
-    return metrics, {name: count for name, count in floored.items() if count}
+        metrics[eval_set] = found.pop("test")
+        metrics |= {EvalSet.parse(name): values for name, values in found.items()}
+        floored[eval_set] = nll_floored_rows(part["probs"], labels)
+    return metrics, {eval_set: count for eval_set, count in floored.items() if count}
 
 
 def recompute(store: RunStore) -> list[Cell]:
@@ -54,12 +55,12 @@ def recompute(store: RunStore) -> list[Cell]:
             continue
         record = store.read_record(cell)
         metrics, floored = metrics_of(store.read_arrays(cell))
-        metrics["test"] |= _measured(record)
-        if metrics != record["metrics"] or floored != record["floored_rows"]:
-            store.replace_record(cell, {**record, "metrics": metrics, "floored_rows": floored})
+        metrics[TEST] |= _measured(record)
+        if metrics != record.metrics or floored != record.floored_rows:
+            store.replace_record(replace(record, metrics=metrics, floored_rows=floored))
             changed.append(cell)
     return changed
 
 
-def _measured(record: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in record["metrics"]["test"].items() if name in COST_METRICS}
+def _measured(record: CellRecord) -> dict[str, float]:
+    return {name: value for name, value in record.test.items() if name in COST_METRICS}

@@ -14,14 +14,17 @@ import tempfile
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from volta.bench.cells import SCHEMA, Cell
+from volta.bench.cells import Cell
+from volta.bench.json_fields import JsonObject
+from volta.bench.manifest import REMEDY as MANIFEST_REMEDY
+from volta.bench.manifest import Manifest, RunSettings
+from volta.bench.records import CellRecord
 from volta.core.errors import StoreError
 from volta.core.files import canonical_json, hash_file, hash_text, sync_folder, write_json, write_text
 from volta.core.types import Array
@@ -88,29 +91,24 @@ class RunStore:
             reason = error.strerror or error
             raise StoreError(f"--out {self.root} cannot be written: {reason}; name another folder") from error
 
-    def read_manifest(self) -> dict[str, Any]:
+    def read_manifest(self) -> Manifest:
         """Return the manifest, or say that this is no run folder."""
         path = self.root / MANIFEST
         if not path.is_file():
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK")
         try:
-            manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            value = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise StoreError(
-                f"{path} is damaged ({error}); finished cells are safe: delete that file and run volta bench again"
-            ) from error
-        schema = manifest.get("schema") if isinstance(manifest, dict) else None
-        if schema != SCHEMA:
-            raise StoreError(f"{path} has schema {schema}; this volta reads {SCHEMA}: name another folder")
-        return manifest
+            raise StoreError(f"{path} is damaged ({error}); {MANIFEST_REMEDY}") from error
+        return Manifest.from_json(value, path)
 
-    def settled(self) -> dict[str, Any]:
-        """Return what a run in this folder has settled for all its cells; empty where there is no run yet."""
-        return dict(self.read_manifest()["config"]) if (self.root / MANIFEST).is_file() else {}
+    def settled(self) -> RunSettings | None:
+        """Return what a run in this folder has settled for all its cells; None where there is no run yet."""
+        return self.read_manifest().config if (self.root / MANIFEST).is_file() else None
 
-    def write_manifest(self, manifest: dict[str, Any]) -> None:
+    def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_json(self.root / MANIFEST, manifest)
+        write_json(self.root / MANIFEST, manifest.to_json())
 
     def manifest_lock(self) -> FileLock:
         """Return the lock to hold while the manifest is read, changed and written."""
@@ -149,8 +147,12 @@ class RunStore:
         """Whether the cell is finished."""
         return (self.cells_folder / cell.folder / RECORD).is_file()
 
-    def write_cell(self, cell: Cell, record: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Store a finished cell; it appears whole or not at all. The caller holds the cell's lock."""
+    def write_cell(self, record: CellRecord, arrays: dict[str, Array]) -> CellRecord:
+        """Store a finished cell, whole or not at all; return its record with the checksum of its predictions.
+
+        The caller holds the cell's lock.
+        """
+        cell = record.cell
         for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
             shutil.rmtree(leftover, ignore_errors=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".part-{cell.folder}-", dir=self.cells_folder))
@@ -159,7 +161,8 @@ class RunStore:
                 file.write(pack_arrays(arrays))
                 file.flush()
                 os.fsync(file.fileno())
-            write_json(temporary / RECORD, sealed({**record, "predictions": hash_file(temporary / PREDICTIONS)}))
+            record = replace(record, predictions=hash_file(temporary / PREDICTIONS))
+            write_json(temporary / RECORD, sealed(record.to_json()))
             temporary.chmod(0o755)
             temporary.rename(self.cells_folder / cell.folder)
             sync_folder(self.cells_folder)
@@ -167,10 +170,11 @@ class RunStore:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         (self.failures_folder / f"{cell.folder}.txt").unlink(missing_ok=True)
+        return record
 
-    def replace_record(self, cell: Cell, record: dict[str, Any]) -> None:
+    def replace_record(self, record: CellRecord) -> None:
         """Write a finished cell's record anew."""
-        write_json(self.cells_folder / cell.folder / RECORD, sealed(record))
+        write_json(self.cells_folder / record.cell.folder / RECORD, sealed(record.to_json()))
 
     def write_failure(self, cell: Cell, text: str) -> Path:
         """Keep what went wrong in a cell, apart from the finished ones."""
@@ -183,17 +187,17 @@ class RunStore:
         path = self.failures_folder / f"{cell.folder}.txt"
         return path if path.is_file() and not self.is_done(cell) else None
 
-    def read_record(self, cell: Cell) -> dict[str, Any]:
+    def read_record(self, cell: Cell) -> CellRecord:
         """Return a finished cell's record."""
         path = self.cells_folder / cell.folder / RECORD
         try:
-            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            sound = record == sealed(record)
+            value = json.loads(path.read_text(encoding="utf-8"))
+            sound = value == sealed(value)
         except (OSError, ValueError, AttributeError) as error:
             raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
         if not sound:
             raise StoreError(f"{path} does not match its checksum; run volta bench again to compute it anew")
-        return record
+        return CellRecord.from_json(value, path)
 
     def read_arrays(self, cell: Cell, names: Collection[str] | None = None) -> dict[str, Array]:
         """Return a finished cell's predictions by set and kind: all of them, or those named that there are."""
@@ -216,23 +220,21 @@ class RunStore:
 
     def cells(self) -> Iterator[Cell]:
         """Walk the cells of the manifest's plan, in its order."""
-        for value in self.read_manifest()["cells"]:
-            yield Cell(**value)
+        yield from self.read_manifest().cells
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[CellRecord]:
         """Return the records of all finished cells of the plan, in its order."""
         return [self.read_record(cell) for cell in self.cells() if self.is_done(cell)]
 
     def is_intact(self, cell: Cell) -> bool:
         """Whether a finished cell's files match their checksums."""
         try:
-            record = self.read_record(cell)
-            return bool(record["predictions"] == hash_file(self.cells_folder / cell.folder / PREDICTIONS))
-        except (StoreError, OSError, KeyError, TypeError):
+            return self.read_record(cell).predictions == hash_file(self.cells_folder / cell.folder / PREDICTIONS)
+        except OSError:
             return False
 
 
-def sealed(record: dict[str, Any]) -> dict[str, Any]:
+def sealed(record: JsonObject) -> JsonObject:
     """Return the record with a checksum over everything else in it."""
     rest = {name: value for name, value in record.items() if name != "checksum"}
     return {**rest, "checksum": hash_text(canonical_json(rest))}

@@ -1,5 +1,22 @@
-"""The shell's door: one module per group of commands."""
+"""The command line: one module per group of commands."""
 
-from volta.cli.main import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+
+_PACKAGES = ("jinja2", "matplotlib", "rich", "typer")
+
+
+def main() -> None:
+    """Run the ``volta`` command, or say how to get the packages it needs beyond the library's."""
+    try:
+        from volta.cli.main import main as run
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        print(
+            f"error: the volta command needs {error.name}; install it with: pip install 'volta-uq[bench]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    run()

@@ -91,10 +91,10 @@ def bench(
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     store = RunStore(out or Path("runs") / task)
     settled = store.settled()
-    if device == "auto":
-        device = settled.get("device", "auto")
+    if device == "auto" and settled is not None:
+        device = settled.device
     if threads is None:
-        threads = settled.get("threads", default_threads(source, protocol, names))
+        threads = default_threads(source, protocol, names) if settled is None else settled.threads
     config = RunConfig(
         tasks=(task,),
         methods=names,

@@ -30,8 +30,8 @@ def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
     ``n_resamples`` 0 leaves the bootstrap intervals out.
     """
     run = load_run(store)
-    write_results(store)
-    stats = compute_statistics(store, n_resamples)
+    write_results(store, run.records)
+    stats = compute_statistics(store, run.tables, n_resamples)
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True))

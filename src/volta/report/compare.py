@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,7 +135,7 @@ def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
 def _rows(a: Group, b: Group, method: str, metrics: Sequence[str], boot: Bootstrap | str) -> Iterable[ChangeRow]:
     shared = [key for key in a.records if key[0] == method and key in b.records]
     no_boot = boot if isinstance(boot, str) else ""
-    identical = sum(a.records[key].get("checksum") == b.records[key].get("checksum") for key in shared)
+    identical = sum(a.records[key].predictions == b.records[key].predictions for key in shared)
     for metric in metrics:
         wheres = (
             [name for name in a.near_first if name in b.near_first] if METRICS[metric].family == "ood" else ["test"]
@@ -191,20 +191,16 @@ def _scores(store: RunStore, group: Group, method: str, sets: tuple[str, ...], l
 
 
 def _remarks(a: Run, b: Run) -> Iterable[str]:
-    left, right = (budget_words(run.manifest.get("config", {}).get("budget", {})) for run in (a, b))
-    if left != right:
-        yield f"budgets differ: {left} in A, {right} in B"
-    for name, words in (("device", "devices"), ("threads", "numbers of threads")):
-        left, right = (run.manifest.get("config", {}).get(name) for run in (a, b))
-        if left != right:
-            yield f"{words} differ: {left} in A, {right} in B"
-    for name in ("volta", "commit"):
-        left, right = (run.manifest.get("environment", {}).get(name) for run in (a, b))
-        if left != right:
-            yield f"{name} differs: {left} in A, {right} in B"
-    data: list[Mapping[tuple[str, str], Mapping[str, str]]] = [
-        {(g.task, g.protocol): g.first_record.get("data", {}) for g in run.groups} for run in (a, b)
-    ]
+    first, second = a.manifest, b.manifest
+    pairs = (
+        ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
+        ("devices differ", first.config.device, second.config.device),
+        ("numbers of threads differ", first.config.threads, second.config.threads),
+        ("volta differs", first.environment.volta, second.environment.volta),
+        ("commit differs", first.environment.commit, second.environment.commit),
+    )
+    yield from (f"{words}: {left} in A, {right} in B" for words, left, right in pairs if left != right)
+    data = [{(g.task, g.protocol): g.first_record.data for g in run.groups if g.first_record} for run in (a, b)]
     for key in data[0]:
         if key in data[1]:
             other = [name for name in data[0][key] if name in data[1][key] and data[0][key][name] != data[1][key][name]]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.bench.cells import Cell
+from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.figures import MethodBins, MethodCurve, ScoreHistogram
@@ -41,7 +40,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
     histograms: dict[tuple[str, int], ScoreHistogram] = {}
     grid: Floats | None = None
     for (method, seed), record in group.records.items():
-        arrays = store.read_arrays(Cell(**record["cell"]))
+        arrays = store.read_arrays(record.cell)
         for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
             found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
             by_method = bins.setdefault(name, {})
@@ -104,7 +103,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
 
 
 def _histogram(
-    group: Group, method: str, arrays: Mapping[str, Array], record: Mapping[str, Any]
+    group: Group, method: str, arrays: Mapping[str, Array], record: CellRecord
 ) -> ScoreHistogram | None:
     scores = {
         key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
@@ -118,7 +117,7 @@ def _histogram(
     for name, values in scores.items():
         counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
         shares[name] = counts / len(values)
-    auroc = {name: record["metrics"].get(name, {}).get("auroc") for name in scores if name != "test"}
+    auroc = {name: record.metrics.get(EvalSet.parse(name), {}).get("auroc") for name in scores if name != "test"}
     known = {name: value for name, value in auroc.items() if value is not None}
     return ScoreHistogram(method, group.title(method), edges, shares, known, group.is_ours(method))
 

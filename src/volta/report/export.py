@@ -16,6 +16,7 @@ from volta.report.run import Group, Run, load_run
 from volta.report.table_model import Table
 from volta.report.views import own_statistics
 from volta.stats import Statistics, compute_statistics
+from volta.stats.bootstrap import N_RESAMPLES
 
 
 def export(store: RunStore, format: str) -> str:  # noqa: A002
@@ -26,9 +27,10 @@ def export(store: RunStore, format: str) -> str:  # noqa: A002
     """
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
+    run = load_run(store)
     # The CSV holds values alone, so nothing has to be resampled for it.
-    stats = compute_statistics(store, 0) if format == "csv" else compute_statistics(store)
-    return FORMATS[format](load_run(store), stats)
+    stats = compute_statistics(store, run.tables, 0 if format == "csv" else N_RESAMPLES)
+    return FORMATS[format](run, stats)
 
 
 def group_tables(group: Group, stats: Statistics) -> list[Table]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -74,29 +73,20 @@ def scripts() -> str:
 
 def reproduce_view(run: Run) -> Reproduce:
     """Return the commands, versions, hardware and times of the run."""
-    manifest = run.manifest
-    environment: Mapping[str, Any] = manifest.get("environment", {})
-    commands = tuple(str(command) for command in manifest.get("commands", ()))
-    packages = environment.get("packages", {})
-    config = manifest.get("config", {})
+    manifest, config, environment = run.manifest, run.manifest.config, run.manifest.environment
     facts = (
-        ("volta", f"{environment.get('volta', '?')}, commit {environment.get('commit') or 'unknown'}"),
-        ("Python", str(environment.get("python", "?"))),
-        ("packages", ", ".join(f"{name} {version}" for name, version in packages.items())),
-        ("platform", str(environment.get("platform", "?"))),
-        ("hardware", _hardware(environment)),
-        ("device", f"{config.get('device', '?')}, {config.get('threads', '?')} thread(s) per cell"),
-        ("budget", json.dumps(config.get("budget", {}))),
-        ("seeds", ", ".join(map(str, config.get("seeds", ())))),
-        ("started", str(manifest.get("created", "?"))),
-        ("last changed", str(manifest.get("updated", "?"))),
+        ("volta", f"{environment.volta}, commit {environment.commit or 'unknown'}"),
+        ("Python", environment.python),
+        ("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
+        ("platform", environment.platform),
+        ("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
+        ("device", f"{config.device}, {config.threads} thread(s) per cell"),
+        ("budget", json.dumps(asdict(config.budget), sort_keys=True)),
+        ("seeds", ", ".join(map(str, config.seeds))),
+        ("started", manifest.created),
+        ("last changed", manifest.updated),
     )
-    return Reproduce(commands, facts)
-
-
-def _hardware(environment: Mapping[str, Any]) -> str:
-    cpu, cores, memory = (environment.get(name, "?") for name in ("cpu", "cores", "memory_gb"))
-    return f"{cpu}, {cores} cores, {memory} GB"
+    return Reproduce(tuple(manifest.commands), facts)
 
 
 def _environment() -> Environment:

@@ -48,7 +48,7 @@ def group_warnings(group: Group) -> list[str]:
 
 def unusual_features(group: Group) -> list[str]:
     """Return the backbones of the features that the records rest on, where that is not the paper's."""
-    found = {str(record["features"]) for record in group.records.values() if record.get("features")}
+    found = {record.backbone for record in group.records.values() if record.backbone is not None}
     return sorted(found - {PAPER_BACKBONE})
 
 
@@ -57,9 +57,9 @@ def group_remarks(group: Group) -> Remarks:
     notes: dict[str, list[str]] = {}
     floored = []
     for (method, seed), record in group.records.items():
-        for note in record.get("notes", ()):
-            notes.setdefault(str(note), []).append(f"{group.title(method)} ({seed})")
-        for name, count in record.get("floored_rows", {}).items():
+        for note in record.notes:
+            notes.setdefault(note, []).append(f"{group.title(method)} ({seed})")
+        for name, count in record.floored_rows.items():
             floored.append(
                 f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
                 "and were floored in NLL"
@@ -93,9 +93,9 @@ def _names(who: list[str]) -> str:
 
 
 def _data_facts(group: Group) -> list[tuple[str, str]]:
-    rows, hashes = group.first_record.get("rows", {}), group.first_record.get("data", {})
-    if not rows:
+    if group.first_record is None:
         return []
+    rows, hashes = group.first_record.rows, group.first_record.data
     counts = {name: f"{rows[name]:,} rows" for name in rows}
     sums = {name: f"sha256 {hashes[name]}" for name in hashes}
     return [(name, f"{counts.get(name, '')} {sums.get(name, '')}".strip()) for name in dict.fromkeys([*rows, *hashes])]

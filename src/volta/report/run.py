@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from volta.bench.cells import Cell
+from volta.bench.manifest import Manifest
+from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.figures import Context
+from volta.networks.recipe import Budget
 from volta.stats.results import Results, group_records
 
 BUDGET_WORDS = {
@@ -31,7 +33,7 @@ class Group:
     task: str
     protocol: str
     table: Results | None
-    records: Mapping[tuple[str, int], Mapping[str, Any]]
+    records: Mapping[tuple[str, int], CellRecord]
     planned: tuple[Cell, ...]
     missing: tuple[Cell, ...]
     failures: Mapping[Cell, str]
@@ -52,21 +54,21 @@ class Group:
         return tuple(name for name in self.methods if self.origin(name) != "ablation") or self.methods
 
     @property
-    def first_record(self) -> Mapping[str, Any]:
-        """Any record, for what all cells share."""
-        return next(iter(self.records.values()), {})
+    def first_record(self) -> CellRecord | None:
+        """Any record, for what all cells share; None where no cell has finished."""
+        return next(iter(self.records.values()), None)
 
     @property
     def context(self) -> Context:
         """What every figure says beneath itself."""
         seeds = {seed for _, seed in self.records}
-        n_rows = int(self.first_record.get("rows", {}).get("test", 0))
+        n_rows = self.first_record.rows.get("test", 0) if self.first_record else 0
         return Context(self.task, self.protocol, n_rows, len(seeds), self.budget)
 
     @property
     def budget(self) -> str:
         """The budget in words: «full budget», or what was cut."""
-        return budget_words(self.first_record.get("budget", {}))
+        return budget_words(self.first_record.budget if self.first_record else Budget())
 
     def title(self, method: str) -> str:
         """A method's name for a reader."""
@@ -89,7 +91,7 @@ class Group:
     @property
     def near_sets(self) -> tuple[str, ...]:
         """The OOD sets that the task calls near."""
-        return tuple(f"ood:{name}" for name in self.first_record.get("near_ood", ()))
+        return tuple(map(str, self.first_record.near_ood)) if self.first_record else ()
 
     def sets(self, kind: str) -> tuple[str, ...]:
         """Names of the sets of a kind ("ood", "shift") that any method has, in the order of the records."""
@@ -118,7 +120,7 @@ class Run:
     """A run folder read whole, predictions aside."""
 
     store: RunStore
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     groups: tuple[Group, ...]
 
     @property
@@ -132,6 +134,11 @@ class Run:
         return sum(len(group.records) for group in self.groups)
 
     @property
+    def records(self) -> list[CellRecord]:
+        """The records of all finished cells."""
+        return [record for group in self.groups for record in group.records.values()]
+
+    @property
     def tables(self) -> list[Results]:
         """The groups' values, for the statistics."""
         return [group.table for group in self.groups if group.table is not None]
@@ -140,7 +147,7 @@ class Run:
 def load_run(store: RunStore) -> Run:
     """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence."""
     manifest = store.read_manifest()
-    cells = list(store.cells())
+    cells = manifest.cells
     done = [(cell, store.read_record(cell)) for cell in cells if store.is_done(cell)]
     tables = {(table.task, table.protocol): table for table in group_records(record for _, record in done)}
     groups = []
@@ -153,9 +160,10 @@ def load_run(store: RunStore) -> Run:
     return Run(store, manifest, tuple(groups))
 
 
-def budget_words(budget: Mapping[str, Any]) -> str:
+def budget_words(budget: Budget) -> str:
     """Return «full budget», or «reduced: …» naming each limit."""
-    cut = [BUDGET_WORDS.get(name, name + " {}").format(value) for name, value in budget.items() if value is not None]
+    limits = sorted(asdict(budget).items())
+    cut = [BUDGET_WORDS[name].format(value) for name, value in limits if value is not None]
     return f"reduced: {', '.join(cut)}" if cut else "full budget"
 
 

@@ -56,9 +56,11 @@ def load_tables(store: RunStore) -> list[Results]:
     return group_records(store.records())
 
 
-def compute_statistics(store: RunStore, n_resamples: int = N_RESAMPLES) -> Statistics:
-    """Return every table of statistics of a run folder; ``n_resamples`` 0 leaves the bootstrap out."""
-    tables = load_tables(store)
+def compute_statistics(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Statistics:
+    """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
+
+    ``n_resamples`` 0 leaves the bootstrap out.
+    """
     bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
     return Statistics(
         summary=summarise(tables),
@@ -74,7 +76,7 @@ def compute_statistics(store: RunStore, n_resamples: int = N_RESAMPLES) -> Stati
 def write_statistics(store: RunStore, n_resamples: int = N_RESAMPLES) -> list[Path]:
     """Write the tables of statistics into the run folder and return their paths."""
     paths = []
-    for name, text in compute_statistics(store, n_resamples).to_csv().items():
+    for name, text in compute_statistics(store, load_tables(store), n_resamples).to_csv().items():
         write_text(store.root / name, text)
         paths.append(store.root / name)
     return paths

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from volta.bench.cells import Cell
+from volta.bench.records import CellRecord
 from volta.core.errors import InputError
 from volta.stats.samples import Sample, sample_of
 
@@ -64,20 +64,15 @@ class Results:
         return tuple(sorted(seed for name, seed in self.cells if name == method))
 
 
-def group_records(records: Iterable[Mapping[str, Any]]) -> list[Results]:
-    """Return one table per (task, protocol), in the order of the records.
-
-    A record is {"cell": {task, protocol, method, seed, key}, "metrics": {set: {metric: value}}, "title", "origin",
-    "near_ood": [names]}. A metric stored as null counts as absent; any other value that is not finite is refused.
-    """
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+def group_records(records: Iterable[CellRecord]) -> list[Results]:
+    """Return one table per (task, protocol), in the order of the records; values that are not finite are refused."""
+    groups: dict[tuple[str, str], list[CellRecord]] = {}
     for record in records:
-        cell = record["cell"]
-        groups.setdefault((cell["task"], cell["protocol"]), []).append(record)
+        groups.setdefault((record.cell.task, record.cell.protocol), []).append(record)
     return [_table(task, protocol, group) for (task, protocol), group in groups.items()]
 
 
-def _table(task: str, protocol: str, records: list[Mapping[str, Any]]) -> Results:
+def _table(task: str, protocol: str, records: list[CellRecord]) -> Results:
     values: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
     titles: dict[str, str] = {}
     origins: dict[str, str] = {}
@@ -85,22 +80,20 @@ def _table(task: str, protocol: str, records: list[Mapping[str, Any]]) -> Result
     ood_sets: dict[str, None] = {}
     cells: dict[tuple[str, int], Cell] = {}
     for record in records:
-        cell = Cell(**record["cell"])
+        cell = record.cell
         if (cell.method, cell.seed) in cells:
             raise InputError(f"records holds {cell.label} twice; pass the records of one run")
         cells[cell.method, cell.seed] = cell
-        titles[cell.method] = str(record.get("title", cell.method))
-        origins[cell.method] = str(record.get("origin", "extra"))
-        near |= {f"ood:{name}": None for name in record.get("near_ood", ())}
+        titles[cell.method] = record.title
+        origins[cell.method] = record.origin
+        near |= {str(eval_set): None for eval_set in record.near_ood}
         by_set = values.setdefault(cell.method, {})
-        for eval_set, metrics in record["metrics"].items():
-            if eval_set.startswith("ood:"):
-                ood_sets[eval_set] = None
+        for eval_set, metrics in record.metrics.items():
+            if eval_set.kind == "ood":
+                ood_sets[str(eval_set)] = None
             for metric, value in metrics.items():
-                if value is None:
-                    continue
                 if not math.isfinite(value):
                     raise InputError(f"{cell.label}: {metric} on {eval_set} is {value}; run this cell again")
-                by_set.setdefault(eval_set, {}).setdefault(metric, {})[cell.seed] = float(value)
+                by_set.setdefault(str(eval_set), {}).setdefault(metric, {})[cell.seed] = value
     near_sets = tuple(name for name in near if name in ood_sets) or tuple(ood_sets)[:1]
     return Results(task, protocol, values, titles, origins, near_sets, cells)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from volta.bench.records import EvalSet
 from volta.stats.csv_rows import joined_notes
 from volta.stats.results import Results
 from volta.stats.samples import sample_of
@@ -84,9 +85,8 @@ def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
 
 def split_shift(eval_set: str) -> tuple[str, int | None]:
     """Return (corruption, severity) of a set named "shift:NAME-SEVERITY"; severity is None where the name has none."""
-    name = eval_set.removeprefix("shift:")
-    stem, dash, tail = name.rpartition("-")
-    return (stem, int(tail)) if dash and stem and tail.isdecimal() else (name, None)
+    parsed = EvalSet.parse(eval_set)
+    return parsed.name, parsed.severity
 
 
 def _with_means(

@@ -14,6 +14,7 @@ from volta.bench.config import LoadedTask, RunConfig, TaskLoader
 from volta.bench.job import CellRunner
 from volta.bench.network_store import PreloadedNetworkStore, encode_network
 from volta.bench.progress import Listener
+from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array, Task
@@ -80,7 +81,7 @@ class RayExecutor:
             return failed(self._store, cell, f"{type(error.cause).__name__}: {error.cause}", str(error))
         except ray.exceptions.RayError as error:
             return failed(self._store, cell, f"{type(error).__name__}: tried {MAX_RETRIES + 1} times", str(error))
-        return finished(self._store, cell, record, arrays)
+        return finished(self._store, record, arrays)
 
 
 def ray_map(address: str | None) -> MapShards:
@@ -143,9 +144,7 @@ def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
 
-def _run_cell(
-    config: RunConfig, task: Task, cell: Cell, network: bytes | None
-) -> tuple[dict[str, Any], dict[str, Array]]:
+def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) -> tuple[CellRecord, dict[str, Array]]:
     """Run a cell on a worker; runs there."""
     networks = PreloadedNetworkStore([] if network is None else [network], pick_device(config.device))
     return CellRunner(config, networks, LoadedTask(task)).run(cell)

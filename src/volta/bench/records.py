@@ -1,0 +1,133 @@
+"""What is kept of a finished cell, as one value with types; JSON is read and written here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from volta.bench.cells import SCHEMA, Cell
+from volta.bench.environment import Environment
+from volta.bench.eval_set import TEST, EvalSet
+from volta.bench.json_fields import JsonFields, JsonObject
+from volta.core.errors import InputError, StoreError
+from volta.networks.recipe import Budget
+
+__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json"]
+
+Metrics = Mapping[EvalSet, Mapping[str, float]]
+_REMEDY = "run volta bench again to compute it anew"
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """A finished cell: what it was asked, what it ran on, and its metrics.
+
+    ``data``: hash of each part of the data; ``source``: the files it came from, in words; ``backbone``: what made
+    features of images, where one was named; ``rows``: number of rows by part; ``floored_rows``: rows whose true class
+    had probability 0, by set; ``notes``: warnings while it ran; ``predictions``: checksum of the stored predictions,
+    empty until they are stored.
+    """
+
+    cell: Cell
+    title: str
+    origin: str
+    parameters: Mapping[str, object]
+    budget: Budget
+    device: str
+    threads: int
+    data: Mapping[str, str]
+    source: str
+    backbone: str | None
+    rows: Mapping[str, int]
+    near_ood: tuple[EvalSet, ...]
+    metrics: Metrics
+    floored_rows: Mapping[EvalSet, int]
+    notes: tuple[str, ...]
+    environment: Environment
+    wall_s: float
+    predictions: str = ""
+
+    @property
+    def test(self) -> Mapping[str, float]:
+        """Metrics on the test rows."""
+        return self.metrics[TEST]
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {
+            "schema": SCHEMA,
+            "cell": self.cell.to_json(),
+            "title": self.title,
+            "origin": self.origin,
+            "parameters": dict(self.parameters),
+            "budget": asdict(self.budget),
+            "device": self.device,
+            "threads": self.threads,
+            "data": dict(self.data),
+            "source": self.source,
+            "features": self.backbone,
+            "rows": dict(self.rows),
+            "near_ood": [one.name for one in self.near_ood],
+            "metrics": {str(one): dict(values) for one, values in self.metrics.items()},
+            "floored_rows": {str(one): count for one, count in self.floored_rows.items()},
+            "notes": list(self.notes),
+            "environment": self.environment.to_json(),
+            "wall_s": self.wall_s,
+            "predictions": self.predictions,
+        }
+
+    @classmethod
+    def from_json(cls, value: object, path: Path) -> CellRecord:
+        """Return the record that :meth:`to_json` wrote to ``path``; a metric that is null counts as absent."""
+        stored = JsonFields.of(value, str(path), _REMEDY)
+        if (schema := stored.get("schema")) != SCHEMA:
+            raise StoreError(f"{path} has schema {schema}; this volta reads {SCHEMA}: {_REMEDY}")
+        data, rows = stored.fields("data"), stored.fields("rows")
+        floored = stored.fields("floored_rows")
+        return cls(
+            cell=Cell.from_json(stored.fields("cell")),
+            title=stored.text("title"),
+            origin=stored.text("origin"),
+            parameters=stored.fields("parameters").values,
+            budget=budget_from_json(stored.fields("budget")),
+            device=stored.text("device"),
+            threads=stored.integer("threads"),
+            data={name: data.text(name) for name in data.values},
+            source=stored.text("source"),
+            backbone=stored.optional_text("features"),
+            rows={name: rows.integer(name) for name in rows.values},
+            near_ood=tuple(EvalSet("ood", name) for name in stored.texts("near_ood")),
+            metrics=_metrics(stored.fields("metrics")),
+            floored_rows={_eval_set(name, floored): floored.integer(name) for name in floored.values},
+            notes=stored.texts("notes"),
+            environment=Environment.from_json(stored.fields("environment")),
+            wall_s=stored.number("wall_s"),
+            predictions=stored.text("predictions"),
+        )
+
+
+def budget_from_json(stored: JsonFields) -> Budget:
+    """Return a budget; a limit that is absent, as in files of a version with fewer kinds of them, is not set."""
+    names = {field.name for field in fields(Budget)}
+    stored.refuse_unknown(names)
+    try:
+        return Budget(**{name: stored.optional_integer(name) for name in names})
+    except InputError as error:
+        raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
+
+
+def _metrics(stored: JsonFields) -> Metrics:
+    metrics: dict[EvalSet, dict[str, float]] = {}
+    for set_name in stored.values:
+        values = stored.fields(set_name)
+        numbers = {metric: values.optional_number(metric) for metric in values.values}
+        metrics[_eval_set(set_name, stored)] = {name: number for name, number in numbers.items() if number is not None}
+    return metrics
+
+
+def _eval_set(name: str, stored: JsonFields) -> EvalSet:
+    try:
+        return EvalSet.parse(name)
+    except InputError as error:
+        raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error

@@ -1,0 +1,111 @@
+"""Records, manifests and set names: what goes in comes out, and what is wrong is named with its file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.records import make_manifest, make_record
+from volta.bench.cells import Cell
+from volta.bench.manifest import Manifest
+from volta.bench.records import TEST, CellRecord, EvalSet
+from volta.core.errors import InputError, StoreError
+from volta.networks.recipe import Budget
+
+CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
+PATH = Path("runs/digits/cells/one/record.json")
+
+
+@pytest.mark.parametrize(
+    ("stored", "eval_set"),
+    [
+        ("test", EvalSet("test")),
+        ("ood:digits_8_9", EvalSet("ood", "digits_8_9")),
+        ("ood:blur-3", EvalSet("ood", "blur-3")),
+        ("ood:a:b", EvalSet("ood", "a:b")),
+        ("shift:blur-3", EvalSet("shift", "blur", 3)),
+        ("shift:motion-blur-10", EvalSet("shift", "motion-blur", 10)),
+        ("shift:rain", EvalSet("shift", "rain")),
+        ("shift:rain-heavy", EvalSet("shift", "rain-heavy")),
+        ("shift:-3", EvalSet("shift", "-3")),
+        ("shift:fog-03", EvalSet("shift", "fog-03")),
+        ("shift:fog-\N{ARABIC-INDIC DIGIT THREE}", EvalSet("shift", "fog-\N{ARABIC-INDIC DIGIT THREE}")),
+    ],
+)
+def test_set_names_are_read_and_written_back(stored, eval_set):
+    assert EvalSet.parse(stored) == eval_set
+    assert str(eval_set) == stored
+    assert len({eval_set, EvalSet.parse(stored)}) == 1
+
+
+@pytest.mark.parametrize("stored", ["", "tests", "ood:", "shift:", "val", "test:x"])
+def test_other_names_are_refused(stored):
+    with pytest.raises(InputError, match="names no set; expected test, ood:NAME"):
+        EvalSet.parse(stored)
+
+
+def test_a_record_comes_back_through_json():
+    record = make_record(
+        CELL,
+        {"test": {"accuracy": 0.5, "ece": 0.25}, "ood:svhn": {"auroc": 0.75}, "shift:blur-3": {"accuracy": 0.125}},
+        parameters={"k": 5, "names": ["a"]},
+        budget=Budget(max_epochs=3),
+        backbone="resnet18",
+        near_ood=(EvalSet("ood", "svhn"),),
+        floored_rows={TEST: 2},
+        notes=("a note",),
+        predictions="c" * 64,
+    )
+    assert CellRecord.from_json(json.loads(json.dumps(record.to_json())), PATH) == record
+    assert record.test == {"accuracy": 0.5, "ece": 0.25}
+
+
+def test_a_manifest_comes_back_through_json():
+    manifest = make_manifest([CELL], Budget(limit_test=4))
+    assert Manifest.from_json(json.loads(json.dumps(manifest.to_json())), PATH) == manifest
+
+
+def test_a_null_metric_is_absent():
+    value = make_record(CELL, {"test": {"ece": None, "nll": 0.2}}).to_json()
+    assert CellRecord.from_json(value, PATH).metrics == {TEST: {"nll": 0.2}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 7}, "has schema 7; this volta reads 1"),
+        ({"title": 3}, "title is 3, expected a text"),
+        ({"threads": True}, "threads is True, expected a whole number"),
+        ({"wall_s": None}, "wall_s is None, expected a finite number"),
+        ({"notes": [1]}, r"notes is \[1\], expected a list of texts"),
+        ({"notes": "one"}, "notes is 'one', expected a list"),
+        ({"rows": {"train": 1.5}}, "rows: train is 1.5, expected a whole number"),
+        ({"metrics": {"test": {"ece": float("inf")}}}, "metrics: test: ece is inf, expected a finite number"),
+        ({"metrics": {"val": {}}}, "metrics: 'val' names no set"),
+        ({"metrics": []}, r"metrics is \[\], expected an object"),
+        ({"cell": {"task": "digits"}}, "cell: protocol is missing, expected a text"),
+        ({"budget": {"max_hours": 3}}, "budget has 'max_hours', which this volta does not know"),
+        ({"budget": {"max_epochs": 0}}, "budget: max_epochs is 0"),
+        ({"environment": {}}, "environment: packages is None, expected an object"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_file_and_a_remedy(change, message):
+    with pytest.raises(StoreError, match=message) as error:
+        CellRecord.from_json(make_record(CELL).to_json() | change, PATH)
+    assert str(error.value).startswith(str(PATH))
+    assert str(error.value).endswith("run volta bench again to compute it anew")
+
+
+def test_a_bad_manifest_says_that_cells_are_safe():
+    value = make_manifest([CELL]).to_json() | {"commands": None}
+    with pytest.raises(StoreError, match=r"commands is None, expected a list; finished cells are safe"):
+        Manifest.from_json(value, PATH)
+
+
+def test_records_need_no_torch():
+    code = "import sys, volta.bench.records, volta.bench.store; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
