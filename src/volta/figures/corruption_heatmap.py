@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.bench.records import EvalSet
 from volta.figures.bars import metric_choice
 from volta.figures.canvas import add_axes, mark_ours, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
@@ -65,7 +66,8 @@ def shift_values(method: MethodValues, metric: str, shift_sets: Sequence[str]) -
     grouped: dict[str, list[list[float]]] = {}
     for name, values in by_set.items():
         if values:
-            grouped.setdefault(name.rpartition("-")[0], []).append(values)
+            corruption = EvalSet("shift", EvalSet.parse(name).name)
+            grouped.setdefault(str(corruption), []).append(values)
     return {
         name: [float(value) for value in np.mean(parts, axis=0)]
         for name, parts in grouped.items()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.bench.records import TEST, EvalSet
 from volta.figures.canvas import FAINT, RULE, add_axes, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodBins
+from volta.figures.names import set_name
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -92,9 +94,9 @@ def _data(numbers: GroupNumbers) -> Json:
 
 
 def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
-    names = sorted(numbers.bins, key=lambda name: name != "test")
-    words = {name: "test rows" if name == "test" else name.replace(":", ": ", 1) for name in names}
-    return (Choice("set", "rows", tuple(words.items())),)
+    sets = sorted(map(EvalSet.parse, numbers.bins), key=lambda one: one != TEST)
+    options = ((str(one), "test rows" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
+    return (Choice("set", "rows", tuple(options)),)
 
 
 RELIABILITY = Chart(

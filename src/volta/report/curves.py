@@ -12,6 +12,7 @@ from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.figures import MethodBins, MethodCurve, ScoreHistogram
+from volta.figures.names import metric_key
 from volta.metrics import reliability_bins, risk_coverage_curve
 from volta.metrics.binning import N_BINS
 from volta.report.run import Group
@@ -90,7 +91,7 @@ def _bin_sums(probs: Array, labels: Array) -> Floats:
 def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
     count = sums[0]
     filled = np.maximum(count, 1)
-    ece = group.values(method, "ece" if name == "test" else f"ece@{name}")
+    ece = group.values(method, metric_key("ece", name))
     return MethodBins(
         method,
         group.title(method),
@@ -102,9 +103,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
     )
 
 
-def _histogram(
-    group: Group, method: str, arrays: Mapping[str, Array], record: CellRecord
-) -> ScoreHistogram | None:
+def _histogram(group: Group, method: str, arrays: Mapping[str, Array], record: CellRecord) -> ScoreHistogram | None:
     scores = {
         key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
         for key, values in arrays.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volta.figures import Difference, GroupNumbers, MethodValues
+from volta.figures.names import metric_key
 from volta.report.curves import Curves
 from volta.report.run import Group
 from volta.stats import AblationRow
@@ -27,7 +28,7 @@ def group_numbers(group: Group, curves: Curves, ablation: Sequence[AblationRow])
             Difference(
                 row.row,
                 row.reference,
-                row.metric if row.set == "test" else f"{row.metric}@{row.set}",
+                metric_key(row.metric, row.set),
                 row.difference,
                 row.std or 0.0,
                 row.p,
@@ -42,7 +43,7 @@ def group_numbers(group: Group, curves: Curves, ablation: Sequence[AblationRow])
 def method_values(group: Group, method: str) -> MethodValues:
     """Return a method's per-seed values on every set, as the figures take them."""
     found = {
-        metric if name == "test" else f"{metric}@{name}": by_seed
+        metric_key(metric, name): by_seed
         for name, metrics in (group.table.values[method] if group.table else {}).items()
         for metric, by_seed in metrics.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volta.report.run import Group
+from volta.report.run import Group, budget_limits
 
 PAPER_BACKBONE = "resnet18"
 MAX_NAMED = 6
@@ -30,11 +30,8 @@ class Remarks:
 def group_warnings(group: Group) -> list[str]:
     """Return what a reader must know before any number: a reduced budget, other features, unfinished cells."""
     lines = []
-    if group.budget.startswith("reduced"):
-        lines.append(
-            f"Reduced run ({group.budget.removeprefix('reduced: ')}): "
-            "these numbers are not comparable with a full run’s or the paper’s."
-        )
+    if limits := budget_limits(group.budget):
+        lines.append(f"Reduced run ({limits}): these numbers are not comparable with a full run’s or the paper’s.")
     lines += [f"Features: {name}." for name in unusual_features(group)]
     if group.missing:
         lines.append(

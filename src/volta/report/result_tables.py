@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from volta.bench.records import TEST
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
-from volta.figures.names import metric_name, set_name
+from volta.figures.names import metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
 from volta.report.numbers import method_values
 from volta.report.run import Group
@@ -34,20 +35,15 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[Beside
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
     for key in keys:
-        metric, _, where = key.partition("@")
+        metric, where = split_key(key)
         info = METRICS[metric]
         families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(
-            Column(
-                key, metric_name(metric), _arrow(metric), families, set_name(where) if where else "", help=info.formula
-            )
-        )
+        columns.append(Column(key, metric_name(metric), _arrow(metric), families, set_label(key), help=info.formula))
         decimals = column_decimals(group, group.compared, key)
         cells = []
         for method in group.compared:
             entry = value_entry(group, method, key, decimals)
-            where_ = where or "test"
-            test, in_paper = by_pair.get((method, metric, where_)), paper_values.get((method, metric, where_))
+            test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
             if test is not None and test.significant:
                 entry = replace(
                     entry, mark="‡" if test.significant_holm else "†", tip=f"{entry.tip}\n{_test_tip(test)}"
@@ -87,15 +83,13 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     names = list(dict.fromkeys(row.row for row in rows))
     references = dict.fromkeys(row.reference for row in rows)
     keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
-    by_key = {
-        (row.row, row.metric if row.set == "test" else f"{row.metric}@{row.set}", row.reference): row for row in rows
-    }
+    by_key = {(row.row, metric_key(row.metric, row.set), row.reference): row for row in rows}
     columns = [Column("row", "Row", numeric=False)]
     grid = []
     for key in keys:
-        metric, _, where = key.partition("@")
+        metric = split_key(key)[0]
         decimals = column_decimals(group, names, key)
-        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_name(where) if where else ""))
+        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_label(key)))
         cells = []
         for name in names:
             entry = value_entry(group, name, key, decimals)
@@ -158,8 +152,8 @@ def shifts_table(group: Group) -> Table:
 
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
     """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
-    metric, _, where = key.partition("@")
-    by_seed = group.table.of(method, where or "test", metric) if group.table else {}
+    metric, where = split_key(key)
+    by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
     entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
     return replace(entry, tip=seeds or "no value")
@@ -183,9 +177,9 @@ def _all_keys(group: Group) -> list[str]:
     if group.table is None:
         return []
     keys: dict[str, None] = {}
-    for where in ("test", *group.near_first):
+    for where in (str(TEST), *group.near_first):
         present = {metric for method in group.compared for metric in group.table.values[method].get(where, {})}
-        keys |= {metric if where == "test" else f"{metric}@{where}": None for metric in METRICS if metric in present}
+        keys |= {metric_key(metric, where): None for metric in METRICS if metric in present}
     return list(keys)
 
 

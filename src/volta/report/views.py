@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volta.figures import Chart
-from volta.figures.names import set_name
+from volta.figures.names import set_label, split_key
 from volta.metrics import METRICS
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.figure_files import FigureFile
@@ -161,14 +161,14 @@ def _best_cards(group: Group) -> list[Card]:
     names = {"accuracy": "Best accuracy", "ece": "Lowest ECE", "aurc": "Lowest AURC", "auroc": "Best near-OOD AUROC"}
     items = []
     for key in group.headline:
-        metric, _, where = key.partition("@")
+        metric, where = split_key(key)[0], set_label(key)
         means = {method: sample_of(v).mean for method in group.compared if (v := group.values(method, key))}
         if metric not in names or not means:
             continue
         best = (max if METRICS[metric].higher_is_better else min)(means, key=lambda method: means[method])
         spread = sample_of(group.values(best, key)).std
         decimals = decimals_for([means[best]])
-        who = group.title(best) + (f", {set_name(where)}" if where else "")
+        who = group.title(best) + (f", {where}" if where else "")
         who += "" if spread is None else f" (± {show(metric, spread, decimals)})"
         items.append(Card(names[metric], show(metric, means[best], decimals), who))
     return items
