@@ -1,4 +1,4 @@
-"""The door for scikit-learn users: any method as a classifier with uncertainty, abstention, sets and OOD flags."""
+"""For scikit-learn users: any method as a classifier with uncertainty, abstention, sets and OOD flags."""
 
 from __future__ import annotations
 

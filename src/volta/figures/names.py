@@ -5,34 +5,6 @@ from __future__ import annotations
 from volta.bench.records import TEST, EvalSet
 from volta.metrics import METRICS, Metric
 
-_LABELS = {
-    "accuracy": "accuracy",
-    "nll": "NLL",
-    "brier": "Brier",
-    "ece": "ECE",
-    "mce": "MCE",
-    "ece_equal_mass": "equal-mass ECE",
-    "ece_classwise": "classwise ECE",
-    "aurc": "AURC",
-    "eaurc": "e-AURC",
-    "eaurc_paper": "e-AURC (paper)",
-    "selective_auc": "selective AUC",
-    "risk_at_80": "risk at 80 %",
-    "coverage_at_5": "coverage at 5 %",
-    "auroc": "AUROC",
-    "aupr_out": "AUPR-out",
-    "aupr_in": "AUPR-in",
-    "fpr95": "FPR95",
-    "fpr95_id": "FPR95 (ID)",
-    "latency_ms": "latency, ms",
-    "latency_p95_ms": "latency p95, ms",
-    "size_mb": "size, MB",
-    "peak_mb": "peak memory, MB",
-    "train_s": "training, s",
-    "set_size": "set size",
-    "empty_sets": "empty sets",
-}
-
 
 def metric_key(metric: str, where: str) -> str:
     """Return how a metric on a set is written: ``metric`` on the test rows, else ``metric@set``."""
@@ -52,7 +24,7 @@ def metric_of(key: str) -> Metric:
 
 def metric_name(metric: str) -> str:
     """Return a metric's name for a reader."""
-    return _LABELS.get(metric, metric.replace("_", " "))
+    return METRICS[metric].label
 
 
 def set_name(name: str) -> str:

@@ -16,8 +16,8 @@ from volta.report.page import render_page
 from volta.report.payload import group_json
 from volta.report.run import Group, Run, load_run
 from volta.report.sheet import draw_sheet
+from volta.report.statistics import Statistics, compute_statistics
 from volta.report.views import ChartView, group_view, own_statistics
-from volta.stats import Statistics, compute_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"

@@ -13,9 +13,9 @@ from volta.report.latex import latex_table
 from volta.report.markdown import markdown_table
 from volta.report.result_tables import ablation_table, results_table
 from volta.report.run import Group, Run, load_run
+from volta.report.statistics import Statistics, compute_statistics
 from volta.report.table_model import Table
 from volta.report.views import own_statistics
-from volta.stats import Statistics, compute_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 

@@ -9,10 +9,11 @@ from volta.bench.records import TEST
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
 from volta.figures.names import metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
+from volta.paper import PaperComparison
 from volta.report.numbers import method_values
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
-from volta.stats import AblationRow, BesideRow, TestRow, sample_of
+from volta.stats import AblationRow, TestRow, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -26,7 +27,7 @@ FAMILY_NAMES = {
 ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
 
 
-def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[BesideRow]) -> Table:
+def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
     paper_values = {(row.method, row.metric, row.set): row for row in paper}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from volta import figures
-from volta.data.cifar10c import CORRUPTION_NAMES
+from volta.data import CORRUPTION_NAMES
 from volta.report.figure_files import data_address
 from volta.report.run import Group
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from volta.figures import Chart
 from volta.figures.names import set_label, split_key
 from volta.metrics import METRICS
+from volta.paper import FAILS, HOLDS, ClaimRow
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.figure_files import FigureFile
 from volta.report.remarks import Remarks, group_remarks, group_warnings
 from volta.report.result_tables import ablation_table, results_table, shifts_table
 from volta.report.run import Group
 from volta.report.sheet import Sheet
+from volta.report.statistics import Statistics
 from volta.report.table_model import Table, decimals_for, show
-from volta.stats import ClaimRow, Statistics, sample_of
-from volta.stats.claims import FAILS, HOLDS
+from volta.stats import sample_of
 
 VERDICTS = {HOLDS: "holds", FAILS: "fails"}
 
@@ -183,7 +184,7 @@ def detectable_sentence(own: Statistics) -> str:
             t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
         )
         if seen:
-            parts.append(f"{seen[len(seen) // 2]:.3g} in {metric if metric == 'accuracy' else metric.upper()}")
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
         return "With one seed a test can see nothing; run more seeds."
     return (
