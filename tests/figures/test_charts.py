@@ -63,21 +63,6 @@ def test_a_chart_has_its_own_file_and_a_drawing_that_one_script_registers(chart)
     assert sum(script.count(f'register("{chart.kind}"') for script in scripts) == 1
 
 
-def test_no_other_file_knows_a_chart_by_name():
-    for package in ("volta.report", "volta.figures"):
-        for item in (path for folder in ("", "assets", "templates") for path in _files(package, folder)):
-            text = item.read_text(encoding="utf-8")
-            for chart in CHARTS:
-                if item.name in (f"{chart.name}.py", "charts.py", "__init__.py"):
-                    continue
-                assert f'"{chart.name}"' not in text, (item.name, chart.name)
-
-
-def _files(package: str, folder: str) -> list:
-    root = files(package) / folder if folder else files(package)
-    return [item for item in root.iterdir() if item.name.endswith((".py", ".js", ".html"))] if root.is_dir() else []
-
-
 def test_the_figures_for_print_keep_their_names():
     assert [version.name for chart in CHARTS for version in chart.prints] == FIGURES
 

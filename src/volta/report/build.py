@@ -7,7 +7,7 @@ from pathlib import Path
 from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
 from volta.core.files import write_text
-from volta.figures import CHARTS, Chart
+from volta.figures import CHARTS
 from volta.report.across import across_view
 from volta.report.curves import read_curves
 from volta.report.figure_files import FIGURES, FigureFile, Room, draw_charts
@@ -44,14 +44,11 @@ def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
     folder = run.store.root / FIGURES
     for group in run.groups:
         own = own_statistics(group, stats)
-        numbers = None
-        charts: list[Chart] = []
+        numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
+        charts = [chart for chart in CHARTS if chart.available(numbers)]
         files: dict[str, tuple[FigureFile, ...]] = {}
         sheet = None
-        if group.table is not None:
-            numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
-            charts = [chart for chart in CHARTS if chart.available(numbers)]
-        if draw and numbers is not None:
+        if draw:
             prefix = _prefix(run, group)
             files = draw_charts(charts, numbers, folder, prefix, room)
             sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix)

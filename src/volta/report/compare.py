@@ -127,8 +127,8 @@ def compare_runs(
 
 def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     # Predictions equal to the last bit test nothing; counting them would only weaken the tests that are left.
-    tested = [row for row in rows if not row.identical]
-    corrected = dict(zip(map(id, tested), holm([row.p for row in tested]), strict=True))
+    differing = [row for row in rows if not row.identical]
+    corrected = dict(zip(map(id, differing), holm([row.p for row in differing]), strict=True))
     return [replace(row, p_holm=corrected.get(id(row), row.p)) for row in rows]
 
 

@@ -21,5 +21,5 @@ def _cell(entry: TableCell) -> str:
     words = entry.text.translate(_SPECIAL)
     words = f"**{words}**" if entry.best else words
     spread = f" ± {entry.std_text}" if entry.std_text else ""
-    printed = f" (paper {entry.paper.translate(_SPECIAL)})" if entry.paper else ""
-    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}{printed}"
+    in_paper = f" (paper {entry.paper.translate(_SPECIAL)})" if entry.paper else ""
+    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}{in_paper}"

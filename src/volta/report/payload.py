@@ -15,12 +15,12 @@ from volta.report.run import Group
 DIGITS = 5
 
 
-def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers | None) -> Json:
+def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> Json:
     """Return what the page's script needs of one group: its methods, and each chart's kind, choices and numbers."""
     return {
         "id": group.key,
         "methods": [_method_json(group, method) for method in group.methods],
-        "charts": {chart.name: _chart_json(chart, numbers) for chart in charts} if numbers else {},
+        "charts": {chart.name: _chart_json(chart, numbers) for chart in charts},
     }
 
 

@@ -81,7 +81,7 @@ class Group:
 
     def is_ours(self, method: str) -> bool:
         """Whether a method is the one that the others are compared with."""
-        return self.origin(method) == "volta"
+        return self.table is not None and method == self.table.ours
 
     @property
     def headline(self) -> tuple[str, ...]:
