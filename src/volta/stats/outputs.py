@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_text
@@ -53,7 +54,7 @@ class Statistics:
 
 def load_tables(store: RunStore) -> list[Results]:
     """Return one table per task and protocol of a run folder."""
-    return group_records(store.records())
+    return group_records(current_records(store, store.cells()))
 
 
 def compute_statistics(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Statistics:
