@@ -14,6 +14,7 @@ from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
+from volta.bench.rescoring import current_records
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
@@ -61,6 +62,8 @@ def run(
 ) -> RunSummary:
     """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
 
+    Finished cells whose metrics were computed by other code than today's are scored again from their predictions.
+
     ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
     features, where images have to be turned into them first.
     """
@@ -72,6 +75,7 @@ def run(
         damaged = store.set_aside_damaged(cells)
     for cell in damaged:
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
+    current_records(store, cells, listener.message)
     missing = [cell for cell in cells if not store.is_done(cell)]
     if missing:
         _keep_sheets(missing, config, store, tasks, listener)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from volta.bench.results_csv import write_results
@@ -24,12 +25,12 @@ REPORT = "report.html"
 OPTIONAL_TABLES = ("ablation.csv", "corruptions.csv", "paper.csv", "claims.csv", "ranks.csv")
 
 
-def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
+def build_report(store: RunStore, n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None) -> Path:
     """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
 
-    ``n_resamples`` 0 leaves the bootstrap intervals out.
+    ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     """
-    run = load_run(store)
+    run = load_run(store, say)
     write_results(store, run.records)
     stats = compute_statistics(store, run.tables, n_resamples)
     write_tables(store, stats)

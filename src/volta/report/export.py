@@ -19,15 +19,16 @@ from volta.report.views import own_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 
-def export(store: RunStore, format: str) -> str:  # noqa: A002
+def export(store: RunStore, format: str, say: Callable[[str], object] | None = None) -> str:  # noqa: A002
     """Return the run's tables as ``md``, ``latex`` (booktabs), ``csv`` or the page as ``html``.
 
     Markdown and LaTeX hold, per task and protocol, the headline results, the ablation, the tests and the paper's values
-    beside ours; CSV holds the results with every metric, one row per method.
+    beside ours; CSV holds the results with every metric, one row per method. ``say`` hears of metrics that had to be
+    computed again.
     """
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
-    run = load_run(store)
+    run = load_run(store, say)
     # The CSV holds values alone, so nothing has to be resampled for it.
     stats = compute_statistics(store, run.tables, 0 if format == "csv" else N_RESAMPLES)
     return FORMATS[format](run, stats)

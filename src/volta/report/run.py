@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from volta.bench.cells import Cell
 from volta.bench.manifest import Manifest
 from volta.bench.records import CellRecord, EvalSet
+from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.figures import Context
 from volta.figures.names import split_key
@@ -145,16 +146,19 @@ class Run:
         return [group.table for group in self.groups if group.table is not None]
 
 
-def load_run(store: RunStore) -> Run:
-    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence."""
+def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run:
+    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence.
+
+    ``say`` hears of metrics that had to be computed again, because other code than today's had computed them.
+    """
     manifest = store.read_manifest()
     cells = manifest.cells
-    done = [(cell, store.read_record(cell)) for cell in cells if store.is_done(cell)]
-    tables = {(table.task, table.protocol): table for table in group_records(record for _, record in done)}
+    done = current_records(store, cells, say)
+    tables = {(table.task, table.protocol): table for table in group_records(done)}
     groups = []
     for task, protocol in dict.fromkeys((cell.task, cell.protocol) for cell in cells):
         planned = tuple(cell for cell in cells if (cell.task, cell.protocol) == (task, protocol))
-        records = {(cell.method, cell.seed): record for cell, record in done if cell in planned}
+        records = {(record.cell.method, record.cell.seed): record for record in done if record.cell in planned}
         missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in records)
         failures = {cell: text for cell in missing if (text := _failure(store, cell))}
         groups.append(Group(task, protocol, tables.get((task, protocol)), records, planned, missing, failures))
