@@ -1,11 +1,11 @@
-"""Exact laws of what the guarantees promise, for checks that fail by chance less than once in a million."""
+"""Exact laws of what the guarantees promise, for checks that fail by chance hardly ever."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import stats
 
-TAIL = 1e-6
+TAIL = 1e-8
 
 
 def binomial_range(n_draws, probability, tail=TAIL):
