@@ -6,8 +6,6 @@ import pytest
 from volta import figures
 from volta.figures import Context, MethodBins, MethodCurve, MethodRank, MethodValues, ScoreHistogram
 from volta.figures.accuracy_ece_density import density
-from volta.figures.scales import beaten_by, dwarfed_reach, pareto_front, rank_among, rank_scale, unit_scale
-from volta.figures.ticks import log_ticks
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
 LINE = "digits · fair protocol · n = 289 test rows · 3 seeds · reduced: at most 5 epochs"
@@ -272,25 +270,6 @@ def test_saving_writes_both_formats_with_the_same_bytes_each_time(tmp_path):
 
 def test_a_script_the_font_lacks_is_no_warning(tmp_path):
     figures.save_figure(figures.accuracy_ece(Context("数字", "fair", 1, 1), some(1)), tmp_path, "x")
-
-
-def test_scales():
-    assert unit_scale([1, 2, 3], True) == [0, 0.5, 1]
-    assert unit_scale([1, 2, 3], False) == [1, 0.5, 0]
-    assert unit_scale([2, 2], True) == [1, 1]
-    assert rank_scale([0.1, 0.2, 100.0], False) == [1, 0.5, 0]
-    assert rank_scale([1, 1, 2], True) == [0.25, 0.25, 1]
-    assert log_ticks(0.004, 0.3) == pytest.approx([0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
-    assert unit_scale([0, 2, 9], True, among=[1, 3]) == [0, 0.5, 1]
-    assert rank_among(2, [1, 2, 3, 4], True) == 0.375
-    assert rank_among(2, [1, 2, 3, 4], False) == 0.625
-    assert rank_among(2, [], True) == 1
-    assert beaten_by([1, 2, 3, 3], [1, 2, 3, 2.5]) == [[], [], [3], []]
-    assert beaten_by([1, 1], [1, 1]) == [[], []]
-    assert pareto_front([1, 2, 3, 3], [1, 2, 3, 2.5]) == [0, 1, 3]
-    assert dwarfed_reach([1.0, 2.0, 40.0]) == 2
-    assert dwarfed_reach([1.0, 2.0, 30.0]) is None
-    assert dwarfed_reach([]) is None
 
 
 def test_a_context_of_one_seed_says_so():
