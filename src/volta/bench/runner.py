@@ -59,13 +59,14 @@ def run(
     command: str,
     make_executor: Callable[[TaskLoader, int], Executor],
     map_shards: MapShards = map,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> RunSummary:
     """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
 
     Finished cells whose metrics were computed by other code than today's are scored again from their predictions.
 
     ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
-    features, where images have to be turned into them first.
+    features, where images have to be turned into them first. ``should_stop`` is asked after every cell.
     """
     tasks = TaskLoader(config, listener.extracting, map_shards)
     cells = _cells(config, store, tasks)
@@ -92,6 +93,8 @@ def run(
             else:
                 n_failed += 1
                 listener.cell_failed(outcome.cell, outcome.reason, outcome.path)
+            if should_stop():
+                raise KeyboardInterrupt
         missing = _wait_for_others(store, elsewhere, listener)
     listener.finish()
     n_failed = max(n_failed, sum(not store.is_done(cell) for cell in cells))
