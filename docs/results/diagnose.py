@@ -73,7 +73,7 @@ def mahalanobis(task: Task) -> None:
     labels = task.fit.train.labels
     print(f"  AUROC {auroc(*scores):.3f}, by the formula here", end=" ")
     print(f"{auroc(*distances(train, labels, known, ood)):.3f}", end=", ")
-    print(f"of vectors scaled to length 1 {auroc(*distances(unit(train), labels, unit(known), unit(foreign))):.3f}")
+    print(f"of vectors scaled to length 1 {auroc(*distances(unit(train), labels, unit(known), unit(ood))):.3f}")
 
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
