@@ -21,6 +21,7 @@ from volta.estimators.deciding import DecidingMixin, Judged
 from volta.estimators.explanation import Explanation, explain_rows, fit_reference
 from volta.estimators.history import HistoryRecorder, warn_about
 from volta.estimators.inputs import UnfittedClassifierError, check_rows, check_targets, encode
+from volta.estimators.prediction import predict_rows
 from volta.estimators.rows import split_rows
 from volta.estimators.saving import load_classifier, plain_classes, save_classifier
 from volta.estimators.scaling import ScaleName, fit_scaler
@@ -144,10 +145,13 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self.scaler_ = fit_scaler(train.inputs, self.scale, self.encoder)  # type: ignore[arg-type]
         if self.scaler_.kind == "none":
             check_features(train.inputs, "X")
-        scaled = [Split(self.scaler_.apply(part.inputs), part.labels) for part in (train, val, cal)]
-        data = FitData(*scaled, n_classes=len(self.classes_), encoder=self.encoder)  # type: ignore[arg-type]
+        scaled = {
+            name: Split(self.scaler_.apply(part.inputs), part.labels)
+            for name, part in (("train", train), ("val", val), ("cal", cal))
+        }
+        data = FitData(**scaled, n_classes=len(self.classes_), encoder=self.encoder)  # type: ignore[arg-type]
         self._train(method, data)
-        self._calibrate(data, val, cal)
+        self._calibrate(data.train.inputs, val, cal)
         kept = (parts.train, train.inputs) if self.keep_rows else None
         self.reference_ = fit_reference(self.method_, data.train.inputs, train.labels, data.n_classes, kept)
         return self
@@ -165,7 +169,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
             scaler=self.scaler_,
             guard=self.ood_score_.guard,
             reference=self.reference_,
-            prediction=self.method_.predict(self.scaler_.apply(rows)),
+            prediction=predict_rows(self.method_, self.scaler_, rows),
             classes=self.classes_,
             names=None if names is None else [str(name) for name in names],
             most=check_count(most, "most"),
@@ -243,10 +247,10 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self.history_ = recorder.curves()
         warn_about(self.history_, stops_early=self.protocol == "paper")
 
-    def _calibrate(self, data: FitData, val: Split, cal: Split) -> None:
-        judged_val = self.method_.predict(data.val.inputs)
-        self.ood_score_ = fit_ood_score(self.scaler_, data.train.inputs, val.inputs, judged_val)
-        judged_cal = self.method_.predict(data.cal.inputs)
+    def _calibrate(self, scaled_train: Array, val: Split, cal: Split) -> None:
+        judged_val = predict_rows(self.method_, self.scaler_, val.inputs)
+        self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)
+        judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs)
         ood = self.ood_score_.of(cal.inputs, judged_cal)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
@@ -265,7 +269,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
     def _judge(self, X: Any) -> Judged:  # noqa: N803
         rows = self._rows(X)
-        prediction = self.method_.predict(self.scaler_.apply(rows))
+        prediction = predict_rows(self.method_, self.scaler_, rows)
         return Judged(prediction, self.ood_score_.of(rows, prediction))
 
     def _fitted(self) -> None:

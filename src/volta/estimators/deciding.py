@@ -94,9 +94,8 @@ class DecidingMixin:
         is called the policy has coverage 0.9.
         """
         self._fitted()
-        settings = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
-        self.policy_ = self.calibration_.policy(**settings)
-        self.policy_settings_ = settings
+        self.policy_ = self.calibration_.policy(max_error, coverage, confidence)
+        self.policy_settings_ = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
         return self.policy_
 
     def abstain(self, X: Any, *, coverage: float | None = None) -> NDArray[np.bool_]:  # noqa: N803

@@ -97,16 +97,12 @@ def fit_reference(
     """Learn the prototypes from training rows; ``kept`` is (row numbers, values) of those to keep, or None."""
     network = getattr(method, "network_", None)
     head = None if network is None else network.classifier.head
-    vectors = None if kept is None and isinstance(head, PrototypeHead) else embed(method, scaled)
-    if isinstance(head, PrototypeHead):
-        prototypes = _unit(head.prototypes.detach().cpu().numpy())
-    else:
-        sums = np.zeros((n_classes, np.shape(vectors)[1]), dtype=np.float64)
-        np.add.at(sums, labels, vectors)
-        prototypes = _unit(sums)
-    if kept is None or vectors is None:
-        return Reference(prototypes, None)
-    return Reference(prototypes, KeptRows(kept[0], labels, kept[1], vectors))
+    own = _unit(head.prototypes.detach().cpu().numpy()) if isinstance(head, PrototypeHead) else None
+    if own is not None and kept is None:
+        return Reference(own, None)
+    vectors = embed(method, scaled)
+    prototypes = _mean_directions(vectors, labels, n_classes) if own is None else own
+    return Reference(prototypes, None if kept is None else KeptRows(kept[0], labels, kept[1], vectors))
 
 
 def explain_rows(
@@ -159,7 +155,13 @@ def _in_units(found: OutOfRange, scaler: Scaler, value: float) -> OutOfRange:
 def _unit(vectors: Array) -> NDArray[np.float32]:
     wide = vectors.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    return (wide / np.maximum(lengths, np.finfo(np.float64).tiny)).astype(np.float32)
+    return np.asarray(wide / np.maximum(lengths, np.finfo(np.float64).tiny), dtype=np.float32)
+
+
+def _mean_directions(vectors: Array, labels: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+    sums = np.zeros((n_classes, vectors.shape[1]))
+    np.add.at(sums, labels, vectors)
+    return _unit(sums)
 
 
 def _plain(label: Any) -> Any:

@@ -14,7 +14,7 @@ from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array
 
 
-class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):
+class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
     """A classifier was used before ``fit``; both packages' NotFittedError."""
 
 
@@ -61,7 +61,7 @@ def encode(targets: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[n
 
 def _missing(targets: NDArray[Any]) -> NDArray[np.bool_]:
     if targets.dtype.kind == "f":
-        return ~np.isfinite(targets)
+        return np.asarray(~np.isfinite(targets))
     if targets.dtype.kind == "O":
         # Missing values of every library, and they alone, differ from themselves or refuse to be compared.
         return np.array([value is None or _unlike_itself(value) for value in targets], dtype=np.bool_)

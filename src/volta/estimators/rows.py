@@ -38,7 +38,7 @@ def split_rows(labels: RowIndex, *, hold_val: bool = True, hold_cal: bool = True
     if not (hold_val or hold_cal):
         return RowSplit(every, every[:0], every[:0])
     _check_rows(labels)
-    random = rng(SPLIT_SEED, "estimator", "splits")
+    random = rng(SPLIT_SEED, "estimator", "rows")
     n_held_out = max(2, round(HELD_OUT * n_rows))
     n_val = n_held_out // 2
     cal = np.sort(random.permutation(n_rows)[: n_held_out - n_val]) if hold_cal else every[:0]

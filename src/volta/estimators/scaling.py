@@ -48,9 +48,9 @@ class Scaler:
                 wide = (wide - self.centre) / self.scale
         return np.clip(wide, -FLOAT32_MAX, FLOAT32_MAX)
 
-    def apply(self, rows: Array) -> NDArray[np.float32]:
-        """Return (n, d) float32, cut to ±limit: what the network sees."""
-        scaled = np.empty(rows.shape, dtype=np.float32)
+    def apply(self, rows: Array, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Return (n, d) float32, cut to ±limit: what the network sees; written to ``out`` where it is given."""
+        scaled = np.empty(rows.shape, dtype=np.float32) if out is None else out
         for part in row_parts(rows):
             scaled[part] = np.clip(self.exact(rows[part]), -self.limit, self.limit)
         return scaled

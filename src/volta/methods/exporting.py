@@ -32,9 +32,12 @@ class InputScale:
 class _Scaled(nn.Module):
     """A graph behind its scaling, which is done in float64: columns may lie far from 0 for their spread."""
 
+    centre: Tensor
+    scale: Tensor
+
     def __init__(self, graph: nn.Module, scale: InputScale) -> None:
         super().__init__()
-        self._graph = graph
+        self.inner = graph
         self._limit = scale.limit
         width = 1 if scale.centre is None else len(scale.centre)
         self.register_buffer("centre", torch.from_numpy(np.zeros(width) if scale.centre is None else scale.centre))
@@ -42,7 +45,7 @@ class _Scaled(nn.Module):
 
     def forward(self, inputs: Tensor) -> Any:
         scaled = (inputs.double() - self.centre) / self.scale
-        return self._graph(torch.clamp(scaled, -self._limit, self._limit).float())
+        return self.inner(torch.clamp(scaled, -self._limit, self._limit).float())
 
 
 def export_onnx(
