@@ -66,9 +66,6 @@ def read_sealed(path: Path, format_version: int) -> tuple[dict[str, Any], dict[s
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
     header, arrays, start = _described(path, data)
     _check_format(path, header["format"], format_version)
-    expected = start + max((value["data_offsets"][1] for value in arrays.values()), default=0)
-    if len(data) < expected:
-        raise StoreError(f"{path} is cut off: it has {len(data)} of {expected} bytes; copy it again")
     _check_seal(path, data, start)
     return header, {name: _array(data, start, value) for name, value in arrays.items()}
 
@@ -84,10 +81,13 @@ def _described(path: Path, data: Array) -> tuple[dict[str, Any], dict[str, Any],
         arrays = json.loads(data[8 : 8 + length].tobytes())
         header = json.loads(arrays.pop("__metadata__")[_HEADER])
         version = header["format"]
-    except (ValueError, KeyError, TypeError) as error:
+        expected = 8 + length + max((value["data_offsets"][1] for value in arrays.values()), default=0)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is not a saved VOLTA method, or its header was altered ({error!r})") from error
     if not isinstance(version, int):
         raise StoreError(f"{path} is not a saved VOLTA method: its format is {version!r}")
+    if len(data) < expected:
+        raise StoreError(f"{path} is cut off: it has {len(data)} of {expected} bytes; copy it again")
     return header, arrays, 8 + length
 
 
