@@ -38,10 +38,7 @@ def test_it_is_a_scikit_learn_estimator():
 
 def unbalanced(kind, n_rows, random):
     """Rows of one large class and 50 rare ones, or of 100 classes with Zipf's shares."""
-    if kind == "rare":
-        shares = np.array([1000.0, *[5.0] * 50])
-    else:
-        shares = 1.0 / np.arange(1, 101)
+    shares = {"rare": np.array([1000.0, *([5.0] * 50)]), "zipf": 1.0 / np.arange(1, 101)}[kind]
     labels = random.choice(len(shares), n_rows, p=shares / shares.sum())
     centres = np.random.default_rng(0).normal(0.0, 1.5, (len(shares), 8))
     return centres[labels] + random.normal(size=(n_rows, 8)), labels
@@ -158,7 +155,7 @@ def test_a_policy_keeps_its_promise_or_says_that_it_cannot(cancer):
 
 def test_wrong_input_is_refused(cancer):
     pandas = pytest.importorskip("pandas")
-    train, test, y_train, _ = cancer
+    train, _, y_train, _ = cancer
     frame = pandas.DataFrame(train, columns=[f"c{index}" for index in range(train.shape[1])])
     classifier = VoltaClassifier(**QUICK).fit(frame, y_train)
     with pytest.raises(ValueError, match="Feature names must be in the same order as they were in fit"):

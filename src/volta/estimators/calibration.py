@@ -34,8 +34,10 @@ class TooFewRowsWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class OodScore:
-    """One OOD score a row from the method's own and the input guard's; see `fit_combination` for how.
+    """One OOD score a row from the method's own and the input guard's two; see `fit_combination` for how.
 
+    The guard's range and distance are ranked each by itself: data with wild values in single columns would otherwise
+    hide rows whose columns do not go together.
     ``guard`` saw training rows and ``combination`` validation rows, never calibration rows.
     """
 
@@ -45,19 +47,22 @@ class OodScore:
 
     def of(self, rows: Array, prediction: Prediction) -> Floats:
         """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD."""
-        return self.combination.score(prediction.ood_score, guard_scores(self.guard, self.scaler, rows))
+        return self.combination.score(prediction.ood_score, *guard_scores(self.guard, self.scaler, rows))
 
 
 def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Prediction) -> OodScore:
     """Fit the guard on scaled training rows and the combination on validation rows in the user's units."""
     guard = fit_guard(train)
-    combination = fit_combination(val_prediction.ood_score, guard_scores(guard, scaler, val))
+    combination = fit_combination(val_prediction.ood_score, *guard_scores(guard, scaler, val))
     return OodScore(scaler, guard, combination)
 
 
-def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> Floats:
-    """Return the guard's score of rows in the user's units."""
-    return np.concatenate([guard.score(scaler.exact(rows[part])) for part in row_parts(rows)])
+def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats, Floats]:
+    """Return the guard's two scores of rows in the user's units."""
+    furthest, distance = np.empty(len(rows)), np.empty(len(rows))
+    for part in row_parts(rows):
+        furthest[part], distance[part] = guard.parts(scaler.exact(rows[part]))
+    return furthest, distance
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,10 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
     rows: Array = validate_data(
         estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
     )
-    # A sum is finite only where all of its terms are; it is the cheapest test of many.
-    if not np.isfinite(np.sum(rows, dtype=np.float64)) and not (finite := np.isfinite(rows)).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite only where all of its terms are; it is the cheapest test of many.
+        total = np.sum(rows, dtype=np.float64)
+    if not np.isfinite(total) and not (finite := np.isfinite(rows)).all():
         row = int(np.argmin(finite.all(axis=1)))
         value = rows[row][~finite[row]][0]
         kind = "NaN" if np.isnan(value) else "infinity"
