@@ -17,7 +17,7 @@ from volta.core.files import canonical_json
 from volta.core.types import Array, FitData, Split
 from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import calibrate, fit_ood_score
-from volta.estimators.deciding import DecidingMixin, Judged
+from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.explanation import Explanation, explain_rows, fit_reference
 from volta.estimators.history import HistoryRecorder, warn_about
 from volta.estimators.inputs import UnfittedClassifierError, check_rows, check_targets, encode
@@ -31,8 +31,6 @@ from volta.methods.exporting import InputScale, export_onnx
 from volta.networks.protocols import PROTOCOLS, ProtocolName
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer, pick_device
-
-DEFAULT_COVERAGE = 0.9
 
 
 class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

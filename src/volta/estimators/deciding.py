@@ -17,6 +17,8 @@ from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
 from volta.estimators.calibration import Calibration, warn_if
 
+DEFAULT_COVERAGE = 0.9
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:

@@ -20,18 +20,28 @@ STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, LossCurve)
 
 
 def save_classifier(
-    path: Path, method: Method, parameters: dict[str, Any], state: dict[str, Any], classes: NDArray[Any]
+    path: Path,
+    method: Method,
+    parameters: dict[str, Any],
+    state: dict[str, Any],
+    classes: NDArray[Any],
+    further_types: tuple[type, ...] = (),
 ) -> None:
-    """Write a fitted method, the constructor's parameters, the learned state and the labels."""
+    """Write a fitted method, the constructor's parameters, the learned state and the labels.
+
+    ``further_types``: dataclasses that the state may hold besides those that every classifier has.
+    """
     named = {name: _named(value) if isinstance(value, Method) else value for name, value in parameters.items()}
     labels = classes if classes.dtype.kind in "iufb" else plain_classes(classes)
     extra = {"parameters": named, "state": state, "classes": labels}
-    save_method(method, registered_name(method), path, extra, extra_types=STATE_TYPES)
+    save_method(method, registered_name(method), path, extra, extra_types=(*STATE_TYPES, *further_types))
 
 
-def load_classifier(path: Path) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
+def load_classifier(
+    path: Path, further_types: tuple[type, ...] = ()
+) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
     """Return what :func:`save_classifier` wrote, in its order."""
-    method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
+    method, extra = load_method(path, METHODS, extra_types=(*STATE_TYPES, *further_types))
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
     parameters = {
