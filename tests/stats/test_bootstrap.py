@@ -9,7 +9,7 @@ from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.stats import paired_bootstrap, row_scores
 from volta.stats.bootstrap import draw_counts
-from volta.stats.pairs import PairCounter, Scratch, accumulate_rows
+from volta.stats.weighted_auroc import PairCounter, Scratch, accumulate_rows
 
 from .builders import predictions
 
