@@ -130,8 +130,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "accuracy-on-par",
         "VOLTA's accuracy is on par with the best baseline.",
-        "holds if VOLTA is shown to lose less than 0.01 to every baseline; does not hold if it is shown to lose more to "
-        "one of them",
+        "holds if VOLTA is shown to lose less than 0.01 to every baseline; does not hold if it is shown to lose more "
+        "to one of them",
         partial(judge_on_par, "accuracy"),
     ),
     Claim(

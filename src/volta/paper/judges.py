@@ -50,9 +50,8 @@ def judge_best(metric: str, evidence: Evidence, alpha: float) -> Judgement:
     figures = pair(evidence, nearest)
     name = label(evidence, metric)
     if wins.shown(alpha):
-        return Judgement(
-            HOLDS, f"VOLTA is better than all {len(found)} distinct baselines on {name}; {figures}.", (*found,)
-        )
+        words = f"VOLTA is significantly better than all {len(found)} distinct baselines on {name}"
+        return Judgement(HOLDS, f"{words}; {figures}.", (*found,))
     if loses.shown(alpha):
         better = loses.found(alpha)
         first = min(better, key=lambda step: step.p).test
@@ -86,9 +85,7 @@ def judge_against_median(metric: str, evidence: Evidence, alpha: float) -> Judge
         return Judgement(UNKNOWN, _nothing(evidence, metric))
     test = evidence.median(metric, evidence.set_of(metric))
     if test is None:
-        return Judgement(
-            UNKNOWN, f"There are no values of single seeds of {label(evidence, metric)} to take medians of."
-        )
+        return Judgement(UNKNOWN, f"No values of single seeds of {label(evidence, metric)} to take medians of.")
     return _not_worse(evidence, [test], test, "the median of the baselines", alpha)
 
 
@@ -154,11 +151,9 @@ def judge_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
         return Judgement(FAILS, f"{words}; {pair(evidence, lowest)}.", (*found,))
     if no_gain.shown(alpha):
         return Judgement(FAILS, f"{what} gains less than the margin on each of {metrics_words}; {figures}.", (*found,))
-    mixed = (
-        f"better on {listed(evidence, better)} and worse on {listed(evidence, worse)}"
-        if better
-        else "separated on none"
-    )
+    mixed = "separated on none"
+    if better:
+        mixed = f"better on {listed(evidence, better)} and worse on {listed(evidence, worse)}"
     return Judgement(
         UNKNOWN,
         f"{what} is {mixed} of {metrics_words}; {figures}{why(largest)}{could_see(largest)}.",

@@ -41,7 +41,7 @@ class Bootstrap:
         return tuple(sorted(set(by.get(first, {})) & set(by.get(second, {}))))
 
     def row_draws(self, metric: str, eval_set: str, method: str, seeds: Sequence[int]) -> Floats | None:
-        """Return a method's metric on every resample of the rows, (n_seeds, n_resamples), or None if it lacks a seed."""
+        """Return a method's metric on every resample of the rows, (n_seeds, n_resamples), or None if one lacks."""
         by = self.resampled.get((metric, eval_set), {}).get(method, {})
         return np.array([by[seed] for seed in seeds]) if seeds and all(seed in by for seed in seeds) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,16 @@ from volta.stats.rowscores import RowScores
 from volta.stats.weighted_aurc import RiskCounter
 from volta.stats.weighted_auroc import PairCounter, Scratch, Weights
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 Floats = NDArray[np.float64]
 Key = tuple[str, str]
 """(metric, set), for example ("ece", "test") or ("auroc", "ood:svhn")."""
 Model = tuple[str, int]
 """(method, seed)."""
 TEST_SET = "test"
-Made = TypeVar("Made")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class WeightedScorer:
@@ -65,7 +68,7 @@ class WeightedScorer:
         width = weights.shape[1]
         exact = weights.astype(np.float64)
         means = (self.means @ exact).reshape(-1, 3, width) / self.n_rows
-        errors = np.array([np.abs(gaps @ exact).sum(axis=0) for gaps in self.gaps]) / self.n_rows
+        errors = np.array([np.abs(np.asarray(gaps @ exact)).sum(axis=0) for gaps in self.gaps]) / self.n_rows
         scores: dict[Key, dict[Model, Floats]] = {}
         for (model, name), index in self.sums_of.items():
             parts = zip(("accuracy", "brier", "nll", "ece"), (*means[index], errors[index]), strict=True)
@@ -91,9 +94,6 @@ class WeightedScorer:
         outside = {name: np.ones((size, 1), dtype=np.float32) for name, size in self.ood_sizes.items()}
         scores = self.score(np.ones((self.n_rows, 1), dtype=np.float32), outside)
         return {key: {model: float(value[0]) for model, value in by.items()} for key, by in scores.items()}
-
-
-KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def _once(
@@ -130,7 +130,7 @@ def _given(array: Floats | None) -> Floats:
     return array
 
 
-def _gap_matrix(rows: RowScores):  # type: ignore[no-untyped-def]
+def _gap_matrix(rows: RowScores) -> csr_array[np.float64]:
     from scipy import sparse
 
     return sparse.csr_array((rows.gap, (rows.bin, np.arange(len(rows)))), shape=(N_BINS, len(rows)))
