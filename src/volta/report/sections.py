@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from volta.bench.records import CellRecord
+from volta.bench.records import CellRecord, instruction_sets
 from volta.figures.names import set_name
 from volta.metrics import METRICS
 from volta.report.charts import PrintFigure, charts_markup
@@ -146,6 +146,10 @@ def warnings_part(group: Group) -> str:
             "these numbers are not comparable with a full run’s or the paper’s."
         )
     lines += [f"Features: {name}." for name in unusual_features(group)]
+    mixed = instruction_sets(group.records.values())
+    if len(mixed) > 1:
+        shares = "; ".join(f"{_count(n, 'cell')} on {name}" for name, n in mixed.items())
+        lines.append(f"Instruction sets are mixed, and equal seeds give other numbers on each: {shares}.")
     if group.missing:
         lines.append(
             f"{len(group.missing)} of {len(group.planned)} cells are not finished; "
