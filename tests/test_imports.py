@@ -20,7 +20,7 @@ def test_importing_volta_loads_nothing_heavy():
 
 def test_reading_and_reporting_runs_needs_no_torch():
     assert "torch" not in loaded_after(
-        "import volta.bench.store, volta.bench.scoring, volta.bench.status, volta.stats, volta.report"
+        "import volta.bench.store, volta.bench.scoring, volta.bench.status, volta.stats, volta.paper, volta.report"
     )
 
 

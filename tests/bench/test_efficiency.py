@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from volta.bench.cells import COST_METRICS, TIMING_METRICS
 from volta.bench.efficiency import BATCH_ROWS, measure_efficiency
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.base import Method
@@ -58,3 +59,8 @@ def test_memory_counts_even_when_an_earlier_call_left_it_free():
     little, much = measured(Known())["peak_mb"], measured(Known(n_pieces=500))["peak_mb"]
     assert little < 5
     assert 45 < much < 60
+
+
+def test_what_is_measured_is_what_the_table_of_metrics_says():
+    assert set(measured(Known())) | {"train_s"} == COST_METRICS
+    assert TIMING_METRICS < COST_METRICS

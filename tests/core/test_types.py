@@ -37,6 +37,14 @@ def test_predicted_labels_are_the_most_probable_classes():
     assert Prediction(probs, probs[:, 0], probs[:, 0]).labels.tolist() == [1, 0]
 
 
+def test_the_ood_score_is_the_uncertainty_unless_there_is_another():
+    probs = np.array([[0.2, 0.8], [0.5, 0.5]])
+    doubt, other = probs[:, 0], probs[:, 1]
+    assert Prediction(probs, doubt).ood_score is doubt
+    assert Prediction(probs, doubt, sets=probs > 0.3).ood_score is doubt
+    assert Prediction(probs, doubt, other).ood_score is other
+
+
 def test_seeds_for_different_purposes_differ_and_repeat():
     assert derive_seed(42, "a") == derive_seed(42, "a")
     assert len({derive_seed(seed, name) for seed in range(20) for name in "abc"}) == 60

@@ -31,6 +31,15 @@ def test_the_new_method_works_as_documented(monkeypatch, tmp_path):
     assert np.allclose(prediction.uncertainty, ((p * (1 - p)) ** 0.1).sum(axis=1))
 
 
+@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+def test_methods_work_on_ones_own_network_as_documented():
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "methods.md").read_text(encoding="utf-8"), re.DOTALL)
+    names = {}
+    exec(compile(code, "methods.md", "exec"), names)
+    assert names["probs"].shape == (10, 3)
+    assert names["ood_score"].shape == (10,)
+
+
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_is_documented(name):
     page = (DOCS / "methods.md").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.features.conftest import tiny_network
+from volta.core.cache import JOURNAL
 from volta.core.errors import InputError
 from volta.features import (
     ExtractionProgress,
@@ -28,7 +29,6 @@ from volta.features import (
     module_backbone,
 )
 from volta.features.extract import missing_ranges
-from volta.features.store import JOURNAL
 
 
 def test_features_are_the_engines_rows_in_order(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:

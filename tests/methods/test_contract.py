@@ -202,7 +202,7 @@ def test_post_hoc_methods_share_one_training():
 def test_ablation_rows_are_settings_of_one_class_and_share_what_they_can():
     data, _ = blobs(n_rows=60)
     trainer = Trainer(seed=1, budget=Budget(max_epochs=1))
-    settings = [tuple(parameters_of(preset).values()) for _, preset in ABLATION.values()]
+    settings = [tuple(parameters_of(find_method(name).method).values()) for name in ABLATION]
     assert len(set(settings)) == len(ABLATION) == 14
     for name in ABLATION:
         with warnings.catch_warnings():

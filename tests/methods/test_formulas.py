@@ -63,21 +63,18 @@ def test_temperature(setting):
 
 def test_mahalanobis_and_rmds(setting):
     data, _, trainer = setting
-    train = trainer.network(data).outputs(data.train.inputs).penultimate.astype(np.float64)
+    train = trainer.network(data).outputs(data.train.inputs).features.astype(np.float64)
     labels = data.train.labels
     means = np.stack([train[labels == k].mean(axis=0) for k in range(4)])
     residuals = train - means[labels]
     precision = np.linalg.pinv(residuals.T @ residuals / len(train) + 1e-6 * np.eye(train.shape[1]))
     _, prediction, outputs = fit("mahalanobis", setting)
     direct = np.array(
-        [
-            min((row - mean) @ precision @ (row - mean) for mean in means)
-            for row in outputs.penultimate.astype(np.float64)
-        ]
+        [min((row - mean) @ precision @ (row - mean) for mean in means) for row in outputs.features.astype(np.float64)]
     )
     assert np.allclose(prediction.uncertainty, direct, rtol=1e-6)
     overall = np.linalg.pinv(np.cov(train.T, bias=True) + 1e-6 * np.eye(train.shape[1]))
-    centred = outputs.penultimate.astype(np.float64) - train.mean(axis=0)
+    centred = outputs.features.astype(np.float64) - train.mean(axis=0)
     background = np.einsum("ij,jk,ik->i", centred, overall, centred)
     _, relative, _ = fit("rmds", setting)
     assert np.allclose(relative.uncertainty, direct - background, rtol=1e-5, atol=1e-5)
@@ -100,13 +97,14 @@ def test_gaussian_distances_match_scipy():
 
 def test_gmm_density_is_scikit_learns(setting):
     method, prediction, outputs = fit("gmm", setting)
-    reference = GaussianMixture(len(method.means_), covariance_type="full")
-    reference.weights_ = np.exp(method.log_weights_)
-    reference.means_ = method.means_
-    reference.precisions_cholesky_ = method.factors_
-    expected = -reference.score_samples(outputs.penultimate.astype(np.float64))
+    mixture = method.mixture_
+    reference = GaussianMixture(len(mixture.means), covariance_type="full")
+    reference.weights_ = np.exp(mixture.log_weights)
+    reference.means_ = mixture.means
+    reference.precisions_cholesky_ = mixture.factors
+    expected = -reference.score_samples(outputs.features.astype(np.float64))
     assert np.allclose(prediction.uncertainty, expected, rtol=1e-9)
-    assert len(method.means_) == 10
+    assert len(mixture.means) == 10
 
 
 def test_mc_dropout_averages_ten_different_passes(setting):
@@ -221,10 +219,8 @@ def test_adaptive_sets_cover_as_often_as_asked():
 def test_knn_distance_is_scikit_learns(setting):
     data, _, trainer = setting
     _, prediction, outputs = fit("knn", setting)
-    train = trainer.network(data).outputs(data.train.inputs).penultimate.astype(np.float64)
-    unit = [
-        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (train, outputs.penultimate.astype(np.float64))
-    ]
+    train = trainer.network(data).outputs(data.train.inputs).features.astype(np.float64)
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (train, outputs.features.astype(np.float64))]
     distances, _ = NearestNeighbors(n_neighbors=50).fit(unit[0]).kneighbors(unit[1])
     assert np.allclose(prediction.uncertainty, distances[:, -1], atol=1e-3)
 
@@ -237,32 +233,30 @@ def test_vim(setting):
     train = network.outputs(data.train.inputs)
     origin = -np.linalg.pinv(matrix) @ bias
     assert np.allclose(matrix @ origin + bias, 0, atol=1e-6)
-    centred = train.penultimate - origin
+    centred = train.features - origin
     values, vectors = np.linalg.eig(centred.T @ centred)
     minor = np.real(vectors[:, np.argsort(-np.real(values))[vectors.shape[1] // 2 :]])
     method, prediction, outputs = fit("vim", setting)
     alpha = train.logits.max(axis=1).mean() / np.linalg.norm(centred @ minor, axis=1).mean()
-    expected = alpha * np.linalg.norm((outputs.penultimate - origin) @ minor, axis=1) - logsumexp(
-        outputs.logits, axis=1
-    )
+    expected = alpha * np.linalg.norm((outputs.features - origin) @ minor, axis=1) - logsumexp(outputs.logits, axis=1)
     assert np.allclose(prediction.uncertainty, expected, rtol=1e-3, atol=1e-3)
-    assert method.residual_space_.shape == (128, 64)
+    assert method.minor_.directions.shape == (128, 64)
 
 
 def test_laplace_variance_matches_the_explicit_kronecker_posterior(setting):
     data, _, trainer = setting
     method, prediction, outputs = fit("laplace", setting)
     train = trainer.network(data).outputs(data.train.inputs)
-    extended = np.concatenate([train.penultimate, np.ones((len(train.logits), 1))], axis=1).astype(np.float64)
+    extended = np.concatenate([train.features, np.ones((len(train.logits), 1))], axis=1).astype(np.float64)
     probs = softmax(train.logits)
     curvature = np.mean([np.diag(row) - np.outer(row, row) for row in probs], axis=0)
     factor = extended.T @ extended
     covariance = np.linalg.inv(np.kron(factor, curvature) + method.precision_ * np.eye(len(factor) * 4))
-    rows = np.concatenate([outputs.penultimate[:5], np.ones((5, 1))], axis=1).astype(np.float64)
-    for row, variance in zip(rows, method.logit_variance(outputs.penultimate[:5]), strict=True):
+    rows = np.concatenate([outputs.features[:5], np.ones((5, 1))], axis=1).astype(np.float64)
+    for row, variance in zip(rows, method.logit_variance(outputs.features[:5]), strict=True):
         jacobian = np.kron(row[:, None], np.eye(4))
         assert np.allclose(variance, np.diag(jacobian.T @ covariance @ jacobian), rtol=1e-5)
-    variance = method.logit_variance(outputs.penultimate)
+    variance = method.logit_variance(outputs.features)
     assert np.allclose(prediction.probs, softmax(outputs.logits / np.sqrt(1 + np.pi / 8 * variance)))
 
 
@@ -298,7 +292,7 @@ def test_volta_scores_and_probabilities(setting):
     _, test, _ = setting
     method, prediction, _ = fit("volta", setting)
     network = method.network_
-    encoded = network.outputs(test.inputs).penultimate.astype(np.float64)
+    encoded = network.outputs(test.inputs).features.astype(np.float64)
     prototypes = network.tensors()["head.prototypes"].astype(np.float64)
     similarities = encoded / np.linalg.norm(encoded, axis=1, keepdims=True) @ prototypes.T
     assert np.allclose(np.linalg.norm(prototypes, axis=1), 1)

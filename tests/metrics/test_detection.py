@@ -7,7 +7,7 @@ from sklearn.metrics import roc_curve as sklearn_roc_curve
 
 from volta import metrics
 from volta.core.errors import InputError
-from volta.metrics.detection import detection_of
+from volta.metrics.detection import SortedScores
 
 from . import reference
 from .strategies import scores
@@ -56,7 +56,8 @@ def test_agrees_with_the_definitions(id_scores, ood_scores):
     assert list(expected) == NAMES
     for name, value in expected.items():
         assert getattr(metrics, name)(id_scores, ood_scores) == pytest.approx(value, abs=1e-12), name
-    together = detection_of(np.sort(id_scores), np.sort(ood_scores))
+    merged = SortedScores(np.sort(id_scores), np.sort(ood_scores))
+    together = {name: metrics.METRICS[name].shared(merged) for name in NAMES}
     assert together == pytest.approx(expected, abs=1e-12)
 
 

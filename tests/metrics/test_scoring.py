@@ -64,10 +64,11 @@ def test_floored_rows_are_counted_and_warned_about():
     labels = [1, 0, 1]
     assert metrics.nll_floored_rows(probs, labels) == 2
     expected = (2 * -np.log(np.finfo(float).tiny) + np.log(2)) / 3
-    with pytest.warns(metrics.FlooredProbabilityWarning, match="2 of 3 rows"):
+    with pytest.warns(metrics.FlooredProbabilityWarning, match="2 of 3 rows") as alone:
         assert metrics.nll(probs, labels) == pytest.approx(expected, rel=1e-14)
-    with pytest.warns(metrics.FlooredProbabilityWarning, match="2 of 3 rows"):
+    with pytest.warns(metrics.FlooredProbabilityWarning, match="2 of 3 rows") as among_all:
         metrics.report(probs, labels, [0.1, 0.2, 0.3])
+    assert [warning.filename for warning in (*alone, *among_all)] == [__file__, __file__]
 
 
 def test_small_float32_probability_is_not_floored():

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from volta import metrics
+from volta.core.errors import InputError
 
 NAMES = [
     "accuracy",
@@ -64,6 +65,28 @@ def test_rows_are_frozen_and_text_is_complete():
         assert all(isinstance(value, str) and value and "\n" not in value for value in row.values())
 
 
+def test_every_metric_has_a_label_of_its_own():
+    labels = [metric.label for metric in metrics.METRICS.values()]
+    assert len(set(labels)) == len(labels)
+    assert [metrics.METRICS[n].label for n in ("accuracy", "ece", "fpr95", "peak_mb")] == [
+        "accuracy",
+        "ECE",
+        "FPR95",
+        "peak memory, MB",
+    ]
+
+
+def test_what_is_measured_on_a_model_and_what_differs_between_equal_runs():
+    measured = {name for name, metric in metrics.METRICS.items() if metric.measured}
+    assert measured == {name for name, metric in metrics.METRICS.items() if metric.family == "efficiency"}
+    assert measured - {name for name, metric in metrics.METRICS.items() if metric.timing} == {"size_mb"}
+
+
+def test_a_need_that_no_prediction_has_is_refused():
+    with pytest.raises(InputError, match="metric 'ece' needs 'logits'; its needs can be: probs, labels"):
+        dataclasses.replace(metrics.METRICS["ece"], needs=("logits", "labels"))
+
+
 def test_directions():
     up = {name for name, metric in metrics.METRICS.items() if metric.higher_is_better}
     neither = {name for name, metric in metrics.METRICS.items() if metric.higher_is_better is None}
@@ -81,10 +104,11 @@ def test_directions():
 
 
 def test_page_holds_the_table():
-    lines = ["| name | | needs | formula | convention | elsewhere |", "|---|---|---|---|---|---|"]
+    lines = ["| name | label | | needs | formula | convention | elsewhere |", "|---|---|---|---|---|---|---|"]
     for row in metrics.describe():
         cells = [
             f"`{row['name']}`",
+            row["label"],
             row["direction"],
             row["needs"],
             row["formula"],

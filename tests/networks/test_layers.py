@@ -72,7 +72,7 @@ def test_bodies_refuse_rows_of_the_wrong_shape():
 
 def test_specs_survive_json_and_build_the_same_weights_from_the_same_seed():
     for body in (Mlp(), VISION_ENCODER, Encoder((16,), 0.0, projection=8, residual=False)):
-        for head in (Linear(), Prototypes(), Hyperbolic(printed=True), Epistemic(4)):
+        for head in (Linear(), Prototypes(), Hyperbolic(mobius=True), Epistemic(4)):
             spec = NetworkSpec(body, head, (12,), 5)
             assert NetworkSpec.from_json(spec.to_json()) == spec
             state = torch.random.get_rng_state()
@@ -95,15 +95,15 @@ def test_hyperbolic_logits_match_mobius_arithmetic():
         x, y = np.tanh(1.0) * z, np.tanh(1.0) * p
         difference = np.linalg.norm(mobius_add(-x, y))
         cosine = torch.tensor([[float(z @ p)]], dtype=torch.float64)
-        assert hyperbolic_logits(cosine, printed=True).item() == pytest.approx(-(difference**2), rel=1e-9)
-        assert hyperbolic_logits(cosine, printed=False).item() == pytest.approx(
+        assert hyperbolic_logits(cosine, mobius=True).item() == pytest.approx(-(difference**2), rel=1e-9)
+        assert hyperbolic_logits(cosine, mobius=False).item() == pytest.approx(
             -((2 * np.arctanh(difference)) ** 2), rel=1e-9
         )
 
 
 def test_hyperbolic_gradients_are_finite_where_points_coincide():
     cosines = torch.tensor([[1.0, -1.0]], requires_grad=True)
-    hyperbolic_logits(cosines, printed=False).sum().backward()
+    hyperbolic_logits(cosines, mobius=False).sum().backward()
     assert torch.isfinite(cosines.grad).all()
 
 

@@ -26,7 +26,7 @@ from volta.networks.objectives import (
 )
 from volta.networks.protocols import PAPER_RECIPE, TABULAR_RECIPE, baseline_setup, volta_setup
 from volta.networks.recipe import Budget, Recipe
-from volta.networks.rows import Rows, epoch_order
+from volta.networks.rows import InputRows, epoch_order
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer, pick_device
 
@@ -270,7 +270,7 @@ def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path, monkeypatch, n
     order = np.array([3, 1, 7, 4, 2])
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
     for source, whole in ((array, array), (mapped, array), (mapped[2:], array[2:]), (mapped[::-1], array[::-1])):
-        rows = Rows(source, CPU)
+        rows = InputRows(source, CPU)
         assert len(rows) == len(whole)
         walked = list(rows.walk(order, 2))
         assert np.array_equal(np.concatenate([index for index, _ in walked]), order)
@@ -278,14 +278,14 @@ def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path, monkeypatch, n
         assert got.dtype == torch.float32
         assert np.array_equal(got.numpy(), whole[order].astype(np.float32))
         assert np.array_equal(torch.cat(list(rows.batches(4))).numpy(), whole.astype(np.float32))
-    pixels = Rows(np.array([[[[0, 255]]]], dtype=np.uint8), CPU)
+    pixels = InputRows(np.array([[[[0, 255]]]], dtype=np.uint8), CPU)
     assert next(pixels.batches(1)).flatten().tolist() == [0.0, 1.0]
 
 
 def test_a_file_cut_short_while_training_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", 8)
     np.save(tmp_path / "a.npy", np.zeros((10, 3), dtype=np.float32))
-    rows = Rows(np.load(tmp_path / "a.npy", mmap_mode="r"), CPU)
+    rows = InputRows(np.load(tmp_path / "a.npy", mmap_mode="r"), CPU)
     os.truncate(tmp_path / "a.npy", 160)
     with pytest.raises(OSError, match="ended before row 9"):
         list(rows.walk(np.arange(10), 4))
@@ -335,7 +335,7 @@ def test_any_number_of_steps_can_be_scheduled(n_epochs):
 
 
 def test_bytes_are_scaled_as_images_and_kept_as_features():
-    flat = Rows(np.array([[0, 255]], dtype=np.uint8), CPU)
+    flat = InputRows(np.array([[0, 255]], dtype=np.uint8), CPU)
     assert next(flat.batches(1)).tolist() == [[0.0, 255.0]]
-    big_endian = Rows(np.array([[1.5, 2.5]], dtype=">f8"), CPU)
+    big_endian = InputRows(np.array([[1.5, 2.5]], dtype=">f8"), CPU)
     assert next(big_endian.batches(1)).tolist() == [[1.5, 2.5]]

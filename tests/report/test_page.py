@@ -212,7 +212,7 @@ def test_a_full_page_stays_small(tmp_path):
     plan = replace(FULL, methods=methods, n_rows=120, ood=("a", "b", "c", "d"))
     from volta.report.build import make_page
     from volta.report.run import load_run
-    from volta.stats import compute_statistics
+    from volta.report.statistics import compute_statistics
 
     store = write_run(tmp_path / "run", plan)
     run = load_run(store)

@@ -19,7 +19,6 @@ from volta.stats import (
     summarise_corruptions,
 )
 from volta.stats.csv_rows import columns_of
-from volta.stats.summary import split_shift
 
 from .builders import five, record, table
 
@@ -120,6 +119,22 @@ def test_near_sets_come_from_the_record_and_fall_back_to_the_first():
     assert group_records([record("volta", 0, metrics, near=("gone",))])[0].near_sets == ("ood:far",)
 
 
+def test_which_method_is_ours_is_said_by_its_origin_and_not_by_its_name():
+    records = [
+        record(name, seed, {"test": {"accuracy": 0.8 + seed / 100}}, origin=origin)
+        for name, origin in (("energy", "paper"), ("successor", "volta"), ("volta-full", "ablation"))
+        for seed in range(2)
+    ]
+    (results,) = group_records(records)
+    assert results.ours == "successor"
+    assert {row.baseline for row in compare_with_baselines([results])} == {"energy"}
+    assert {(row.row, row.reference) for row in compare_ablation([results])} == {
+        ("successor", "volta-full"),
+        ("volta-full", "successor"),
+    }
+    assert group_records(records[:2])[0].ours is None
+
+
 def test_without_volta_there_is_nothing_to_test():
     assert compare_with_baselines([table({"energy": ENERGY_VALUES})]) == []
 
@@ -196,20 +211,6 @@ def test_a_seed_without_every_corruption_is_left_out_of_the_average():
     mean = by(rows, corruption="(mean)")
     assert (mean.n, mean.mean) == (1, pytest.approx(0.2))
     assert mean.note == "seeds without every corruption left out: 1; one seed: no standard deviation, no test"
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("shift:motion_blur-3", ("motion_blur", 3)),
-        ("shift:jpeg-x-1", ("jpeg-x", 1)),
-        ("shift:dusk", ("dusk", None)),
-        ("shift:-1", ("-1", None)),
-        ("shift:a-b", ("a-b", None)),
-    ],
-)
-def test_shift_names(name, expected):
-    assert split_shift(name) == expected
 
 
 def test_columns_are_fixed():

@@ -24,7 +24,7 @@ from volta.core.types import Task
 from volta.data import LoadOptions, find_task
 from volta.methods import find_method
 from volta.metrics import report
-from volta.networks.network import Outputs
+from volta.networks.outputs import Outputs
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
@@ -85,18 +85,18 @@ def max_logit(setting: Setting, outputs: Outputs) -> Scores:
 
 
 def mahalanobis(setting: Setting, outputs: Outputs) -> Scores:
-    train, labels = setting.fit["train"].penultimate.astype(np.float64), setting.task.fit.train.labels
+    train, labels = setting.fit["train"].features.astype(np.float64), setting.task.fit.train.labels
     means = np.stack([train[labels == label].mean(axis=0) for label in np.unique(labels)])
     shared = EmpiricalCovariance(assume_centered=True).fit(train - means[labels])
     shared._set_covariance(shared.covariance_ + 1e-6 * np.eye(train.shape[1]))
-    queries = outputs.penultimate.astype(np.float64)
+    queries = outputs.features.astype(np.float64)
     return softmax(outputs.logits, axis=1), np.min([shared.mahalanobis(queries - mean) for mean in means], axis=0)
 
 
 def knn(setting: Setting, outputs: Outputs) -> Scores:
     bank, queries = (
         rows.astype(np.float64) / np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-        for rows in (setting.fit["train"].penultimate, outputs.penultimate)
+        for rows in (setting.fit["train"].features, outputs.features)
     )
     distances, _ = NearestNeighbors(n_neighbors=50, algorithm="brute").fit(bank).kneighbors(queries)
     return softmax(outputs.logits, axis=1), distances[:, -1]
@@ -107,12 +107,12 @@ def vim(setting: Setting, outputs: Outputs) -> Scores:
     matrix, bias = weights["head.linear.weight"].astype(np.float64), weights["head.linear.bias"].astype(np.float64)
     origin = -np.linalg.lstsq(matrix, bias, rcond=None)[0]
     train = setting.fit["train"]
-    around = train.penultimate.astype(np.float64) - origin
+    around = train.features.astype(np.float64) - origin
     # PCA around the origin, not the mean: the rows and their mirror images have mean zero.
     axes = PCA(svd_solver="full").fit(np.concatenate([around, -around])).components_
     minor = axes[around.shape[1] - around.shape[1] // 2 :]
     alpha = train.logits.max(axis=1).mean() / np.linalg.norm(around @ minor.T, axis=1).mean()
-    residual = np.linalg.norm((outputs.penultimate - origin) @ minor.T, axis=1)
+    residual = np.linalg.norm((outputs.features - origin) @ minor.T, axis=1)
     return softmax(outputs.logits, axis=1), alpha * residual - logsumexp(outputs.logits, axis=1)
 
 

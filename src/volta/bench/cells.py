@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass
 from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.stamps import Stamps
 from volta.core.files import canonical_json, hash_text
+from volta.metrics import METRICS
 from volta.networks.recipe import Budget
 
 SCHEMA = 1
-TIMING_METRICS = frozenset({"latency_ms", "latency_p95_ms", "peak_mb", "train_s"})
-COST_METRICS = TIMING_METRICS | {"size_mb"}
+TIMING_METRICS = frozenset(name for name, metric in METRICS.items() if metric.timing)
+COST_METRICS = frozenset(name for name, metric in METRICS.items() if metric.measured)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from volta.core.errors import InputError
 from volta.core.machine import n_cores
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import InputKind, OodSet, Split, Task
-from volta.data import LoadOptions, TaskSource, find_task
+from volta.data import LoadOptions, TaskDefinition, find_task
 from volta.data.splits import stratified_take
 from volta.features.extract import MapShards
 from volta.features.tasks import Extraction, OnSet, load_task
@@ -109,7 +109,7 @@ class LoadedTask:
         return self.task
 
 
-def input_kind(source: TaskSource, protocol: str, method: str) -> InputKind:
+def input_kind(source: TaskDefinition, protocol: str, method: str) -> InputKind:
     """Return whether a method sees pixels or features: features, save for the paper's pixel baselines on images."""
     wanted = find_method(method).method.paper_inputs
     if protocol == "paper" and wanted in source.kinds:
@@ -117,7 +117,7 @@ def input_kind(source: TaskSource, protocol: str, method: str) -> InputKind:
     return "features"
 
 
-def default_threads(source: TaskSource, protocol: str, methods: Sequence[str]) -> int:
+def default_threads(source: TaskDefinition, protocol: str, methods: Sequence[str]) -> int:
     """Return 1 where every method sees features, so that cells run side by side; all cores where one sees pixels."""
     if all(input_kind(source, protocol, method) == "features" for method in methods):
         return 1

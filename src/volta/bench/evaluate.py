@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array, Prediction, Task
-from volta.methods.base import Method, PostHoc
+from volta.methods.base import Method
+from volta.methods.post_hoc import PostHoc
 from volta.networks.trainer import Trainer
 
 

@@ -29,7 +29,7 @@ def get(
     again: Annotated[bool, typer.Option("--again", help="Fetch and unpack even what is there already.")] = False,
 ) -> None:
     """Download, verify and unpack; goes on where a broken download stopped."""
-    from volta.data.fetch import get_data
+    from volta.data.holdings import get_data
 
     with stoppable(), _progress("B") as progress:
         paths = get_data(name, data, progress=progress, keep_archives=keep_archives, again=again)
@@ -41,7 +41,7 @@ def get(
 def list_(data: DataFolder = None) -> None:
     """List what the data folder holds and lacks."""
     from volta.data import data_root
-    from volta.data.fetch import list_data
+    from volta.data.holdings import list_data
 
     typer.echo(f"data folder: {data_root(data)}")
     print_table(
@@ -56,7 +56,7 @@ def verify(
     data: DataFolder = None,
 ) -> None:
     """Check files against their hashes; exit code 1 if anything is wrong."""
-    from volta.data.fetch import verify_data
+    from volta.data.holdings import verify_data
 
     verdicts = verify_data(data, tuple(names or ()))
     for verdict in verdicts:

@@ -30,7 +30,7 @@ def methods() -> None:
     print_table(
         ("method", "name", "where it comes from"),
         [(name, method.title, origins[method.origin]) for name, method in METHODS.items()]
-        + [(name, title, "ablation (--ablation)") for name, (title, _) in ABLATION.items()],
+        + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -54,6 +54,16 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON atomically, keys sorted, so that equal values give equal bytes."""
     write_text(path, canonical_json(value, indent=2) + "\n")
+
+
+def write_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], pieces: Iterable[np.ndarray]) -> None:
+    """Write an npy file of ``shape`` from pieces that follow one another, so that it never has to fit in memory."""
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    position = 0
+    for piece in pieces:
+        out[position : position + len(piece)] = piece
+        position += len(piece)
+    out.flush()
 
 
 def write_png(path: Path, image: np.ndarray) -> None:

@@ -119,14 +119,18 @@ class Prediction:
     """What a method says of n rows.
 
     ``probs`` (n, K) float64 with rows that sum to 1; ``uncertainty`` (n,) higher where less certain; ``ood_score`` (n,)
-    higher where more OOD, the uncertainty unless the method has a score of its own; ``sets`` (n, K) bool prediction
+    higher where more OOD, the uncertainty unless the method passes a score of its own; ``sets`` (n, K) bool prediction
     sets where the method makes them.
     """
 
     probs: NDArray[np.float64]
     uncertainty: NDArray[np.float64]
-    ood_score: NDArray[np.float64]
+    ood_score: NDArray[np.float64] = None  # type: ignore[assignment]
     sets: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        if self.ood_score is None:
+            object.__setattr__(self, "ood_score", self.uncertainty)  # type: ignore[unreachable]
 
     def __len__(self) -> int:
         return len(self.probs)

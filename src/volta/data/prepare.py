@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import EncoderKind, FitData, InputKind, Split, Task
-from volta.data.rows import RawSets
+from volta.data.raw_sets import RawSets
 from volta.data.splits import stratified_take
 
 Normalise = tuple[tuple[float, ...], tuple[float, ...]]
@@ -23,13 +23,6 @@ class Preparation:
     normalise: Normalise | None = None
     augment: bool = False
     paper_epochs: int = 100
-
-
-PREPARATIONS: dict[str, Preparation] = {
-    "cifar10": Preparation("vision", 0.2, HALF, augment=True, paper_epochs=80),
-    "cifar100": Preparation("vision", 0.1, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))),
-    "tinyimagenet": Preparation("tabular", 0.2, HALF),
-}
 
 
 def make_task(name: str, raw: RawSets, preparation: Preparation, kind: InputKind) -> Task:

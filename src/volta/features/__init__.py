@@ -14,7 +14,6 @@ from volta.features.export import ExportError
 from volta.features.extract import ExtractionProgress, Shard, ShardJob, extract, extract_sets, extract_shard
 from volta.features.images import Images, PixelArray
 from volta.features.preprocessing import Preprocessing
-from volta.features.store import FeatureSet, FeatureStore
 
 __all__ = [
     "BACKBONES",
@@ -23,8 +22,6 @@ __all__ = [
     "EngineWarning",
     "ExportError",
     "ExtractionProgress",
-    "FeatureSet",
-    "FeatureStore",
     "Images",
     "KnownBackbone",
     "OnnxBackbone",

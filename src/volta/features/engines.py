@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array
 from volta.data.options import cache_folder
-from volta.features.backbones import Backbone, OnnxBackbone, TorchBackbone
+from volta.features.backbones.backbone import Backbone, OnnxBackbone, TorchBackbone
 from volta.features.export import ExportError, exported
 from volta.features.preprocessing import Pipeline, Preprocessing, as_rows, check_pixels, prepare
 

@@ -16,7 +16,7 @@ from filelock import FileLock
 from volta.core.errors import VoltaError
 from volta.core.files import atomic_path, canonical_json, hash_text
 from volta.core.seeding import rng
-from volta.features.backbones import TorchBackbone
+from volta.features.backbones.backbone import TorchBackbone
 from volta.features.graphs import split_batched_products
 from volta.features.preprocessing import Pipeline
 

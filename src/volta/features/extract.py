@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from volta.core.cache import ArrayCache, CachedArray, cache_key
 from volta.core.errors import InputError, VoltaError
 from volta.core.types import Array
 from volta.data.options import cache_folder
 from volta.features.backbones import Backbone, load_backbone
 from volta.features.engines import Engine, Features, Runtime, make_engine
+from volta.features.feature_writer import FeatureWriter
 from volta.features.images import Images, PixelArray
-from volta.features.store import FeatureSet, FeatureStore, ShardWriter, feature_key
 
 SHARD_ROWS = 2048
 BATCH_ROWS = 16
@@ -75,6 +76,7 @@ def extract(
     backbone: str | Path | nn.Module | Backbone,
     *,
     weights: Path | None = None,
+    root: Path | None = None,
     cache: Path | None = None,
     dtype: str = "float32",
     runtime: Runtime = "auto",
@@ -84,17 +86,17 @@ def extract(
     shard_rows: int = SHARD_ROWS,
     map_shards: MapShards | None = map,
     on_progress: Callable[[ExtractionProgress], None] | None = None,
-) -> FeatureSet:
-    """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
+) -> CachedArray:
+    """Return the backbone's features of ``images``, from the cache if they are there, else extracted and kept.
 
     Parameters
     ----------
     images
         (n, 3, h, w) uint8 pixels, in memory or memory-mapped, or an :class:`~volta.features.images.Images`.
-    backbone, weights
+    backbone, weights, root
         See :func:`~volta.features.backbones.load_backbone`.
     cache
-        Folder that holds ``features/``, ``onnx/`` and ``weights/``; None: volta's cache folder.
+        Folder that holds ``features/`` and ``onnx/``; None: volta's cache folder.
     dtype
         ``float32`` keeps what the network gives; ``float16`` halves the disk at a relative error of at most 2⁻¹¹.
     runtime, device, threads
@@ -104,7 +106,7 @@ def extract(
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
         The built-in ``map``, or one like it over a pool or cluster; None extracts nothing and raises
-        ``NotExtractedError`` where features are not in the store.
+        ``NotExtractedError`` where features are not in the cache.
     on_progress
         Called at the start and after each shard.
     """
@@ -113,16 +115,17 @@ def extract(
             raise InputError(f"{name} is {value}; pass a whole number of at least 1")
     source: Images = PixelArray(images) if isinstance(images, np.ndarray) else images
     folder = cache or cache_folder()
-    network = load_backbone(backbone, weights=weights, cache=folder)
+    network = load_backbone(backbone, weights=weights, root=root)
     parts = {
+        "what": "features",
         "data": source.content_hash,
         "backbone": network.name,
         "weights": network.weights,
         "preprocessing": network.preprocessing.to_json(),
         "dtype": dtype,
     }
-    key = feature_key(parts)
-    store = FeatureStore(folder / "features")
+    key = cache_key(parts)
+    store = ArrayCache(folder / "features")
     if (found := store.get(key)) is not None:
         return found
     if map_shards is None:
@@ -131,16 +134,13 @@ def extract(
         if (found := store.get(key)) is not None:
             return found
         engine = make_engine(network, runtime=runtime, device=device, threads=threads, cache=folder)
-        writer = ShardWriter(store.folder(key), len(source), dtype)
+        writer = FeatureWriter(store.folder(key), len(source), dtype)
         started = time.perf_counter()
         _write_missing(source, engine, writer, batch_size, shard_rows, map_shards, on_progress)
         meta = {**parts, "engine": engine.title, "seconds": round(time.perf_counter() - started, 3)}
         width = 0 if len(source) else _width(engine)
         writer.finish(key, meta, width)
-    finished = store.get(key)
-    if finished is None:
-        raise InputError(f"the features written to {store.folder(key)} cannot be read back; check the disk")
-    return finished
+    return store.finished(key)
 
 
 def extract_sets(
@@ -149,19 +149,20 @@ def extract_sets(
     *,
     on_set: Callable[[str], Callable[[ExtractionProgress], None] | None] | None = None,
     weights: Path | None = None,
+    root: Path | None = None,
     cache: Path | None = None,
     dtype: str = "float32",
     runtime: Runtime = "auto",
     device: torch.device | None = None,
     threads: int | None = None,
     map_shards: MapShards | None = map,
-) -> dict[str, FeatureSet]:
+) -> dict[str, CachedArray]:
     """Return the features of several image sets by name; the backbone is loaded once.
 
     ``on_set`` is called with each set's name and gives the ``on_progress`` for it. Other parameters: :func:`extract`.
     """
     folder = cache or cache_folder()
-    network = load_backbone(backbone, weights=weights, cache=folder)
+    network = load_backbone(backbone, weights=weights, root=root)
     return {
         name: extract(
             sets[name],
@@ -194,7 +195,7 @@ def missing_ranges(done: list[tuple[int, int]], n_rows: int, shard_rows: int) ->
 def _write_missing(
     source: Images,
     engine: Engine,
-    writer: ShardWriter,
+    writer: FeatureWriter,
     batch_size: int,
     shard_rows: int,
     map_shards: MapShards,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from volta.features.resnet import Block, ResNet18
+from volta.features.backbones.resnet18 import Block, ResNet18
 from volta.features.winograd import WinogradConv
 
 _LARGEST_SIDE = 32

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from volta.core.cache import CachedArray
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import InputKind, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
 from volta.features.extract import ExtractionProgress, MapShards, extract_sets
-from volta.features.store import FeatureSet
 
 DEFAULT_BACKBONE = "resnet18"
 OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
@@ -35,16 +35,16 @@ def load_task(
 ) -> Task:
     """Return a task as pixels or features; features that are nowhere yet are extracted from its images."""
     source = find_task(name, options.root)
-    if kind == "pixels" or "pixels" not in _image_kinds(name, options):
+    if kind == "pixels" or source.images is None:
         return _corrupted(source.load(kind, options), options)
     if extraction.backbone is None and extraction.weights is None:
         try:
             task = source.load("features", options)
         except MissingDataError as missing:
-            if not _has_images(name, options):
+            if not source.has_images(options):
                 raise missing from None
         else:
-            if _has_corruptions(task, options) or not _has_images(name, options):
+            if _has_corruptions(task, options) or not source.has_images(options):
                 return _corrupted(task, options)
     features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
     made_by = f"features by {extraction.backbone or DEFAULT_BACKBONE}"
@@ -61,12 +61,13 @@ def extract_task(
     *,
     on_set: OnSet | None = None,
     map_shards: MapShards | None = map,
-) -> dict[str, FeatureSet]:
-    """Return the features of every image set of a task, from the feature store or extracted now."""
+) -> dict[str, CachedArray]:
+    """Return the features of every image set of a task, from the cache or extracted now."""
     return extract_sets(
         pixel_sets(name, options).inputs(),
         extraction.backbone or DEFAULT_BACKBONE,
         weights=extraction.weights,
+        root=options.folder,
         on_set=on_set,
         map_shards=map_shards,
     )
@@ -86,15 +87,3 @@ def _has_corruptions(task: Task, options: LoadOptions) -> bool:
     return options.shifts != "generated" or all(
         f"{name}-{severity}" in task.shifts for name in CORRUPTION_NAMES for severity in options.severities
     )
-
-
-def _image_kinds(name: str, options: LoadOptions) -> tuple[InputKind, ...]:
-    return ("features", "pixels") if name == "tinyimagenet" else find_task(name, options.root).kinds
-
-
-def _has_images(name: str, options: LoadOptions) -> bool:
-    try:
-        pixel_sets(name, options)
-    except MissingDataError:
-        return False
-    return True

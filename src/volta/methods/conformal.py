@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.scores import one_minus_max_softmax, softmax
-from volta.networks.network import Outputs
+from volta.methods.post_hoc import PostHoc
+from volta.methods.scores import at_labels, one_minus_max_softmax, softmax
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -30,9 +28,8 @@ class Conformal(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""
-        probs = softmax(outputs.of("cal").logits)
-        labels = outputs.data.cal.labels
-        self.quantile_ = conformal_quantile(1.0 - probs[np.arange(len(labels)), labels], self.alpha)
+        cal = outputs.of("cal")
+        self.quantile_ = conformal_quantile(1.0 - at_labels(softmax(cal.outputs.logits), cal.labels), self.alpha)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
@@ -41,4 +38,4 @@ class Conformal(PostHoc):
         sizes = sets.sum(axis=1)
         sizes[sizes == 0] = sets.shape[1]
         uncertainty = sizes + one_minus_max_softmax(outputs.logits)
-        return Prediction(probs, uncertainty, ood_score=uncertainty, sets=sets)
+        return Prediction(probs, uncertainty, sets=sets)

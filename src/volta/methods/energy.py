@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods import graphs
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import energy, softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import Outputs
 
 
 @dataclass
@@ -20,10 +23,10 @@ class Energy(PostHoc):
     title = "Energy"
     origin = "paper"
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Learn nothing beyond the network."""
-
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the free energy."""
-        uncertainty = energy(outputs.logits)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        return Prediction(softmax(outputs.logits), energy(outputs.logits))
+
+    def graph(self) -> graphs.LogitGraph:
+        """Return the formula on torch logits."""
+        return graphs.LogitGraph(self.network_, 1.0, lambda logits: -torch.logsumexp(logits, dim=1))

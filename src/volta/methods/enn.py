@@ -32,5 +32,4 @@ class Enn(Method):
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = softmax(self.network_.outputs(inputs).logits)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))

@@ -29,5 +29,4 @@ class Ensemble(Method):
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = mean_softmax(network.outputs(inputs).logits for network in self.networks_)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))

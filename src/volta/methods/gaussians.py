@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Array
+from volta.methods.pieces import row_slices
 from volta.methods.scores import Floats
 
 RIDGE = 1e-6
@@ -35,21 +35,6 @@ class Gaussians:
         return np.asarray(np.maximum(squared, 0.0))
 
 
-def row_slices(features: Array, n_rows: int = CHUNK_ROWS) -> Iterator[slice]:
-    """Walk rows in pieces of ``n_rows``, so that float64 copies of large arrays stay small."""
-    for start in range(0, len(features), n_rows):
-        yield slice(start, start + n_rows)
-
-
-def second_moment(features: Array, centre: Floats) -> Floats:
-    """Return (1/n) Σ_i (x_i − c)(x_i − c)ᵀ, gathered in pieces."""
-    total = np.zeros((features.shape[1], features.shape[1]))
-    for rows in row_slices(features):
-        centred = features[rows] - centre
-        total += centred.T @ centred
-    return total / len(features)
-
-
 def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     """Fit one mean per group and one pooled covariance (1/n Σ over groups) + 1e-6·I, inverted by pseudo-inverse.
 
@@ -64,11 +49,11 @@ def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     present, index = np.unique(groups, return_inverse=True)
     counts = np.bincount(index)
     sums = np.zeros((len(present), features.shape[1]))
-    for rows in row_slices(features):
+    for rows in row_slices(features, CHUNK_ROWS):
         np.add.at(sums, index[rows], features[rows] - centre)
     means = sums / counts[:, None]
     covariance = np.zeros((features.shape[1], features.shape[1]))
-    for rows in row_slices(features):
+    for rows in row_slices(features, CHUNK_ROWS):
         residuals = features[rows] - centre - means[index[rows]]
         covariance += residuals.T @ residuals
     covariance /= len(features)

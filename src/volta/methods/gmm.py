@@ -9,10 +9,10 @@ import numpy as np
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
-from volta.methods.base import FitOutputs, PostHoc
 from volta.methods.mixtures import Mixture, fit_mixture, spread_points
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 TOLERANCE = 1e-3
 
@@ -36,6 +36,7 @@ class Gmm(PostHoc):
 
     title = "GMM density"
     origin = "paper"
+    learned_types = (Mixture,)
 
     n_components: int | None = None
     max_iter: int = 50
@@ -43,20 +44,18 @@ class Gmm(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the mixture on the training rows."""
-        features = outputs.of("train").penultimate
-        wanted = self.n_components or (10 if outputs.data.n_classes <= 10 else 50)
+        train = outputs.of("train").outputs
+        features = train.need_features()
+        wanted = self.n_components or (10 if train.n_classes <= 10 else 50)
         n_components = max(1, min(wanted, len(features) // 10))
-        mixture = self._fit_mixture(features, n_components, outputs.trainer.seed)
-        self.log_weights_, self.means_, self.factors_ = mixture.log_weights, mixture.means, mixture.factors
+        self.mixture_ = self._fit_mixture(features, n_components, rng(outputs.random_state, "gmm"))
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negative log density."""
-        mixture = Mixture(self.log_weights_, self.means_, self.factors_)
-        uncertainty = -mixture.log_density(outputs.penultimate)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        return Prediction(softmax(outputs.logits), -self.mixture_.log_density(outputs.need_features()))
 
-    def _fit_mixture(self, features: Array, n_components: int, seed: int) -> Mixture:
-        start = spread_points(features, n_components, rng(seed, "gmm"))
+    def _fit_mixture(self, features: Array, n_components: int, random: np.random.Generator) -> Mixture:
+        start = spread_points(features, n_components, random)
         scale = float(features.var(axis=0).mean()) or 1.0
         for attempt in range(6):
             ridge = self.ridge * 10**attempt * scale

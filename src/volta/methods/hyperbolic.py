@@ -22,18 +22,18 @@ class Hyperbolic(Method):
     """p = softmax(−d²), d the geodesic distance to each prototype; u = entropy; OOD score = 1/(l_(1) − l_(2)).
 
     Departure from the paper: its printed logit, minus the squared norm of the Möbius difference, is bounded in (−1, 0]
-    and cannot be confident; ``printed=True`` gives it.
+    and cannot be confident; ``mobius=True`` gives it.
     Reference: Khrulkov et al. (2020), Hyperbolic Image Embeddings.
     """
 
     title = "Hyperbolic"
     origin = "paper"
 
-    printed: bool = False
+    mobius: bool = False
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)
-        spec = NetworkSpec(body, HyperbolicHead(self.printed), data.input_shape, data.n_classes)
+        spec = NetworkSpec(body, HyperbolicHead(self.mobius), data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)
 
     def _predict(self, inputs: Array) -> Prediction:

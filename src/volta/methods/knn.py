@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Array, Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.pieces import row_slices
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 _CHUNK_VALUES = 1 << 25
 
@@ -29,22 +30,21 @@ class Knn(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the normalised training vectors."""
-        self.bank_ = _unit_rows(outputs.of("train").penultimate)
+        self.bank_ = _unit_rows(outputs.of("train").outputs.need_features())
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the distance to the k-th neighbour."""
-        uncertainty = kth_distance(_unit_rows(outputs.penultimate), self.bank_, min(self.k, len(self.bank_)))
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        uncertainty = kth_distance(_unit_rows(outputs.need_features()), self.bank_, min(self.k, len(self.bank_)))
+        return Prediction(softmax(outputs.logits), uncertainty)
 
 
 def kth_distance(queries: Array, bank: Array, k: int) -> Floats:
     """Return each unit query's Euclidean distance to its k-th nearest unit row of ``bank``, in bounded memory."""
     distances = np.empty(len(queries))
-    rows = max(1, _CHUNK_VALUES // len(bank))
-    for start in range(0, len(queries), rows):
-        cosines = queries[start : start + rows] @ bank.T
+    for rows in row_slices(queries, max(1, _CHUNK_VALUES // len(bank))):
+        cosines = queries[rows] @ bank.T
         nearest = np.partition(cosines, len(bank) - k, axis=1)[:, len(bank) - k]
-        distances[start : start + rows] = np.sqrt(np.maximum(2.0 - 2.0 * nearest.astype(np.float64), 0.0))
+        distances[rows] = np.sqrt(np.maximum(2.0 - 2.0 * nearest.astype(np.float64), 0.0))
     return distances
 
 

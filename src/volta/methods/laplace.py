@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Array, Prediction
-from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.gaussians import row_slices
-from volta.methods.scores import Floats, entropy, softmax
-from volta.networks.network import Outputs
+from volta.methods.gaussians import CHUNK_ROWS
+from volta.methods.pieces import row_slices
+from volta.methods.post_hoc import PostHoc
+from volta.methods.scores import Floats, at_labels, entropy, softmax
+from volta.networks.outputs import FitOutputs, Outputs
 
 PRIOR_PRECISIONS = tuple(float(value) for value in np.logspace(-4, 4, 33))
 
@@ -30,31 +31,29 @@ class Laplace(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Gather the two factors on training rows and choose the prior precision on validation rows."""
-        train, val = outputs.of("train"), outputs.of("val")
-        width = train.penultimate.shape[1] + 1
-        n_classes = train.logits.shape[1]
-        features = np.zeros((width, width))
-        curvature = np.zeros((n_classes, n_classes))
-        for rows in row_slices(train.logits):
-            extended = _with_one(train.penultimate[rows])
+        train, val = outputs.of("train").outputs, outputs.of("val")
+        features = train.need_features()
+        width = features.shape[1] + 1
+        moment = np.zeros((width, width))
+        curvature = np.zeros((train.n_classes, train.n_classes))
+        for rows in row_slices(train.logits, CHUNK_ROWS):
+            extended = _with_one(features[rows])
             probs = softmax(train.logits[rows])
-            features += extended.T @ extended
+            moment += extended.T @ extended
             curvature += np.diag(probs.sum(axis=0)) - probs.T @ probs
-        self.feature_values_, self.feature_vectors_ = np.linalg.eigh(features)
-        self.class_values_, self.class_vectors_ = np.linalg.eigh(curvature / len(train.logits))
-        labels = outputs.data.val.labels
+        self.feature_values_, self.feature_vectors_ = np.linalg.eigh(moment)
+        self.class_values_, self.class_vectors_ = np.linalg.eigh(curvature / len(train))
         losses = []
         for precision in PRIOR_PRECISIONS:
             self.precision_ = precision
-            probs = softmax(self._scaled_logits(val))
-            losses.append(-np.log(np.maximum(probs[np.arange(len(labels)), labels], 1e-300)).mean())
+            probs = softmax(self._scaled_logits(val.outputs))
+            losses.append(-np.log(np.maximum(at_labels(probs, val.labels), 1e-300)).mean())
         self.precision_ = PRIOR_PRECISIONS[int(np.argmin(losses))]
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softened probabilities and their entropy."""
         probs = softmax(self._scaled_logits(outputs))
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))
 
     def logit_variance(self, features: Array) -> Floats:
         """Return v (n, K): the variance of each logit of each row."""
@@ -65,7 +64,7 @@ class Laplace(PostHoc):
         return variance
 
     def _scaled_logits(self, outputs: Outputs) -> Floats:
-        return outputs.logits / np.sqrt(1.0 + np.pi / 8.0 * self.logit_variance(outputs.penultimate))
+        return outputs.logits / np.sqrt(1.0 + np.pi / 8.0 * self.logit_variance(outputs.need_features()))
 
 
 def _with_one(features: Array) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import entropy, softmax
@@ -38,5 +39,8 @@ class Linear(Method):
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = softmax(self.network_.outputs(inputs).logits, self.beta_)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))
+
+    def graph(self) -> graphs.LogitGraph:
+        """Return the formula on torch logits."""
+        return graphs.LogitGraph(self.network_, self.beta_, lambda logits: graphs.entropy(self.beta_ * logits))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
 from volta.methods.gaussians import Gaussians, fit_gaussians
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -21,14 +21,14 @@ class Mahalanobis(PostHoc):
 
     title = "Mahalanobis"
     origin = "paper"
+    learned_types = (Gaussians,)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit class means and the shared covariance on the training rows."""
-        fitted = fit_gaussians(outputs.of("train").penultimate, outputs.data.train.labels)
-        self.centre_, self.whitening_, self.means_ = fitted.centre, fitted.whitening, fitted.means
+        train = outputs.of("train")
+        self.gaussians_ = fit_gaussians(train.outputs.need_features(), train.labels)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the smallest squared distance."""
-        gaussians = Gaussians(self.centre_, self.whitening_, self.means_)
-        uncertainty = gaussians.squared_distances(outputs.penultimate).min(axis=1)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        uncertainty = self.gaussians_.squared_distances(outputs.need_features()).min(axis=1)
+        return Prediction(softmax(outputs.logits), uncertainty)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import Outputs
 
 
 @dataclass
@@ -20,10 +20,6 @@ class MaxLogit(PostHoc):
     title = "Max logit"
     origin = "extra"
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Learn nothing beyond the network."""
-
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negated largest logit."""
-        uncertainty = -outputs.logits.max(axis=1)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        return Prediction(softmax(outputs.logits), -outputs.logits.max(axis=1))

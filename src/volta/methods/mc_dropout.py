@@ -40,5 +40,4 @@ class McDropout(Method):
     def _predict(self, inputs: Array) -> Prediction:
         generators = (rng(self.seed_, "mc_dropout", index) for index in range(self.n_passes))
         probs = mean_softmax(self.network_.sample_logits(inputs, random) for random in generators)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Array
-from volta.methods.gaussians import row_slices
+from volta.methods.pieces import row_slices
 from volta.methods.scores import Floats, log_sum_exp
 
 CHUNK_ROWS = 4096

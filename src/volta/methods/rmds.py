@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
 from volta.methods.gaussians import Gaussians, fit_gaussians
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -22,17 +22,17 @@ class Rmds(PostHoc):
 
     title = "Relative Mahalanobis"
     origin = "extra"
+    learned_types = (Gaussians,)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the class Gaussians and the background one on the training rows."""
-        features, labels = outputs.of("train").penultimate, outputs.data.train.labels
-        self.gaussians_ = [
-            (fitted.centre, fitted.whitening, fitted.means)
-            for fitted in (fit_gaussians(features, labels), fit_gaussians(features, np.zeros_like(labels)))
-        ]
+        train = outputs.of("train")
+        features = train.outputs.need_features()
+        self.classes_ = fit_gaussians(features, train.labels)
+        self.background_ = fit_gaussians(features, np.zeros_like(train.labels))
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the relative distance."""
-        classes, background = (Gaussians(*parts).squared_distances(outputs.penultimate) for parts in self.gaussians_)
-        uncertainty = classes.min(axis=1) - background[:, 0]
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        nearest = self.classes_.squared_distances(outputs.need_features()).min(axis=1)
+        uncertainty = nearest - self.background_.squared_distances(outputs.need_features())[:, 0]
+        return Prediction(softmax(outputs.logits), uncertainty)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from volta.core.types import Array
 from volta.methods.base import Method
 from volta.networks.network import Network
 
-FORMAT = 1
+FORMAT = 2
 
 
 def parameters_of(method: Method) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def parameters_of(method: Method) -> dict[str, Any]:
 def count_values(method: Method) -> int:
     """Return how many numbers the fitted method has to keep to predict: network weights, means, banks, ..."""
     tensors: dict[str, Array] = {}
-    _encode(_learned(method), "", tensors)
+    _encode(_learned(method), "", tensors, method.learned_types)
     return sum(array.size for array in tensors.values())
 
 
@@ -40,8 +41,8 @@ def save_method(method: Method, name: str, path: Path, extra: dict[str, Any] | N
         "format": FORMAT,
         "method": name,
         "parameters": parameters_of(method),
-        "learned": _encode(_learned(method), "learned", tensors),
-        "extra": _encode(extra or {}, "extra", tensors),
+        "learned": _encode(_learned(method), "learned", tensors, method.learned_types),
+        "extra": _encode(extra or {}, "extra", tensors, ()),
     }
     data = save(
         {key: np.ascontiguousarray(array) for key, array in tensors.items()},
@@ -65,17 +66,18 @@ def load_method(
     parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in header["parameters"].items()}
     method = table[header["method"]](**parameters)
     device = device or torch.device("cpu")
-    for key, value in _decode(header["learned"], tensors, device).items():
+    types = {kind.__name__: kind for kind in method.learned_types}
+    for key, value in _decode(header["learned"], tensors, device, types).items():
         setattr(method, key, value)
-    return method, _decode(header["extra"], tensors, device)
+    return method, _decode(header["extra"], tensors, device, {})
 
 
 def _learned(method: Method) -> dict[str, Any]:
     return {name: value for name, value in sorted(vars(method).items()) if name.endswith("_")}
 
 
-def _encode(value: Any, path: str, tensors: dict[str, Array]) -> Any:
-    """Return ``value`` as JSON, its arrays moved to ``tensors`` under their path."""
+def _encode(value: Any, path: str, tensors: dict[str, Array], types: tuple[type, ...]) -> Any:
+    """Return ``value`` as JSON, its arrays moved to ``tensors`` under their path; of dataclasses only ``types``."""
     if isinstance(value, np.ndarray):
         tensors[path] = value
         return {"array": path}
@@ -83,24 +85,36 @@ def _encode(value: Any, path: str, tensors: dict[str, Array]) -> Any:
         arrays = {f"{path}/{name}": array for name, array in value.tensors().items()}
         tensors |= arrays
         return {"network": value.to_json(), "path": path}
+    if is_dataclass(value):
+        if not isinstance(value, types):
+            raise StoreError(f"{path} is a {type(value).__name__}; name its class in the method's learned_types")
+        parts = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {"dataclass": type(value).__name__, "fields": _encode(parts, path, tensors, types)}
     if isinstance(value, dict):
-        return {"dict": {key: _encode(item, f"{path}/{key}", tensors) for key, item in value.items()}}
+        return {"dict": {key: _encode(item, f"{path}/{key}", tensors, types) for key, item in value.items()}}
     if isinstance(value, list | tuple):
-        items = [_encode(item, f"{path}/{index}", tensors) for index, item in enumerate(value)]
+        items = [_encode(item, f"{path}/{index}", tensors, types) for index, item in enumerate(value)]
         return {"list": items} if isinstance(value, list) else {"tuple": items}
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
-def _decode(value: Any, tensors: dict[str, Array], device: torch.device) -> Any:
+def _decode(value: Any, tensors: dict[str, Array], device: torch.device, types: Mapping[str, type]) -> Any:
+    """Return what :func:`_encode` was given; only the dataclasses in ``types`` are ever built."""
     if "array" in value:
         return tensors[value["array"]]
     if "network" in value:
         prefix = value["path"] + "/"
         arrays = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
         return Network.from_parts(value["network"], arrays, device)
+    if "dataclass" in value:
+        if value["dataclass"] not in types:
+            raise StoreError(
+                f"the file holds a {value['dataclass']!r}, which its method does not learn; it is not ours"
+            )
+        return types[value["dataclass"]](**_decode(value["fields"], tensors, device, types))
     if "dict" in value:
-        return {key: _decode(item, tensors, device) for key, item in value["dict"].items()}
+        return {key: _decode(item, tensors, device, types) for key, item in value["dict"].items()}
     for kind, make in (("list", list), ("tuple", tuple)):
         if kind in value:
-            return make(_decode(item, tensors, device) for item in value[kind])
+            return make(_decode(item, tensors, device, types) for item in value[kind])
     return value["value"]

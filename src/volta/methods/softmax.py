@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods import graphs
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import one_minus_max_softmax, softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import Outputs
 
 
 @dataclass
@@ -20,10 +21,10 @@ class Softmax(PostHoc):
     title = "Softmax (MSP)"
     origin = "extra"
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Learn nothing beyond the network."""
-
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and its complement of the maximum."""
-        uncertainty = one_minus_max_softmax(outputs.logits)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
+        return Prediction(softmax(outputs.logits), one_minus_max_softmax(outputs.logits))
+
+    def graph(self) -> graphs.LogitGraph:
+        """Return the formula on torch logits."""
+        return graphs.LogitGraph(self.network_, 1.0, graphs.one_minus_max_softmax)

@@ -16,7 +16,7 @@ from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
 from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
-from volta.networks.rows import Rows
+from volta.networks.rows import InputRows
 from volta.networks.trainer import Trainer
 
 Weights = NDArray[np.float32]
@@ -57,8 +57,7 @@ class Swag(Method):
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = mean_softmax(network.outputs(inputs).logits for network in self.networks_)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +114,6 @@ def _refresh_batch_norm(network: Network, data: FitData) -> None:
         layer.reset_running_stats()
         layer.momentum = None
         layer.train()
-    for batch in Rows(data.train.inputs, network.device).batches(BATCH_NORM_ROWS):
+    for batch in InputRows(data.train.inputs, network.device).batches(BATCH_NORM_ROWS):
         network.classifier.body(batch)
     network.classifier.eval()

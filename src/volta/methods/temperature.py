@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods import graphs
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import entropy, softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -24,10 +25,14 @@ class Temperature(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit 1/T on the validation rows."""
-        self.beta_ = fit_temperature(outputs.of("val").logits, outputs.data.val.labels).beta
+        val = outputs.of("val")
+        self.beta_ = fit_temperature(val.outputs.logits, val.labels).beta
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the scaled softmax and its entropy."""
         probs = softmax(outputs.logits, self.beta_)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))
+
+    def graph(self) -> graphs.LogitGraph:
+        """Return the formula on torch logits."""
+        return graphs.LogitGraph(self.network_, self.beta_, lambda logits: graphs.entropy(self.beta_ * logits))

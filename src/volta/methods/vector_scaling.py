@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Prediction
-from volta.methods.base import FitOutputs, PostHoc
+from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, entropy, softmax
-from volta.networks.network import Outputs
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -28,13 +28,13 @@ class VectorScaling(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit scales and biases on the validation rows."""
-        self.scale_, self.bias_ = fit_vector_scaling(outputs.of("val").logits, outputs.data.val.labels, self.ridge)
+        val = outputs.of("val")
+        self.scale_, self.bias_ = fit_vector_scaling(val.outputs.logits, val.labels, self.ridge)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the scaled softmax and its entropy."""
         probs = softmax(outputs.logits * self.scale_ + self.bias_)
-        uncertainty = entropy(probs)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, entropy(probs))
 
 
 def fit_vector_scaling(logits: Floats, labels: NDArray[np.int64], ridge: float) -> tuple[Floats, Floats]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volta.core.types import Array, Prediction
-from volta.methods.base import FitOutputs, PostHoc
-from volta.methods.gaussians import second_moment
-from volta.methods.scores import Floats, energy, softmax
-from volta.networks.network import Outputs
+from volta.core.types import Prediction
+from volta.methods.post_hoc import PostHoc
+from volta.methods.scores import energy, softmax
+from volta.methods.subspaces import MinorSpace, fit_minor_space
+from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
@@ -24,23 +24,18 @@ class Vim(PostHoc):
 
     title = "ViM"
     origin = "extra"
+    learned_types = (MinorSpace,)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find the origin, the residual space and α on the training rows."""
-        weights = self.network_.tensors()
-        matrix, bias = (weights[f"head.linear.{name}"].astype(np.float64) for name in ("weight", "bias"))
-        train = outputs.of("train")
-        self.origin_ = -np.linalg.pinv(matrix) @ bias
-        _, vectors = np.linalg.eigh(second_moment(train.penultimate, self.origin_))
-        self.residual_space_ = np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)])
-        residual = self._residual(train.penultimate).mean()
+        train = outputs.of("train").outputs
+        features, layer = train.need_features(), train.need_last_layer()
+        origin = -np.linalg.pinv(layer.weight.astype(np.float64)) @ layer.bias.astype(np.float64)
+        self.minor_ = fit_minor_space(features, origin)
+        residual = self.minor_.lengths(features).mean()
         self.alpha_ = float(train.logits.max(axis=1).mean() / residual) if residual > 0.0 else 0.0
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the virtual-logit score."""
-        uncertainty = self.alpha_ * self._residual(outputs.penultimate) + energy(outputs.logits)
-        return Prediction(softmax(outputs.logits), uncertainty, ood_score=uncertainty)
-
-    def _residual(self, features: Array) -> Floats:
-        projected = (features.astype(np.float64) - self.origin_) @ self.residual_space_
-        return np.asarray(np.sqrt((projected**2).sum(axis=1)))
+        uncertainty = self.alpha_ * self.minor_.lengths(outputs.need_features()) + energy(outputs.logits)
+        return Prediction(softmax(outputs.logits), uncertainty)

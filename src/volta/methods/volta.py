@@ -7,8 +7,10 @@ from typing import Literal, cast
 
 import numpy as np
 
+from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
@@ -76,15 +78,24 @@ class Volta(Method):
         if self.n_passes == 0:
             logits, learned = self.network_.outputs(inputs).logits, self.learned_temperature
             uncertainty = one_minus_max_softmax(logits, learned / self.uncertainty_temperature)
-            return Prediction(softmax(logits, self.beta_ * learned), uncertainty, ood_score=uncertainty)
+            return Prediction(softmax(logits, self.beta_ * learned), uncertainty)
         passes = [
             self._similarities(self.network_.sample_logits(inputs, rng(self.seed_, "volta", index)))
             for index in range(self.n_passes)
         ]
         probs = np.mean([softmax(self.beta_ * similarities) for similarities in passes], axis=0)
         sharp = np.mean([softmax(similarities / self.uncertainty_temperature) for similarities in passes], axis=0)
-        uncertainty = 1.0 - sharp.max(axis=1)
-        return Prediction(probs, uncertainty, ood_score=uncertainty)
+        return Prediction(probs, 1.0 - sharp.max(axis=1))
+
+    def graph(self) -> graphs.LogitGraph:
+        """Return the formula of the deterministic pass on torch logits."""
+        if self.n_passes:
+            raise InputError(f"the method samples {self.n_passes} passes; only deterministic ones can be exported")
+        learned = self.learned_temperature
+        sharp = learned / self.uncertainty_temperature
+        return graphs.LogitGraph(
+            self.network_, self.beta_ * learned, lambda logits: graphs.one_minus_max_softmax(sharp * logits)
+        )
 
     def _encoder(self, residual: Encoder) -> Encoder:
         hidden = {"residual": residual.hidden, "deep": (256, 128), "shallow": (256,)}[self.encoder]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
-from volta.methods.gaussians import second_moment
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
+from volta.methods.subspaces import MinorSpace, fit_minor_space
 from volta.networks.bodies import Encoder
 from volta.networks.heads import PrototypeHead, Prototypes
 from volta.networks.recipe import Recipe
@@ -38,6 +38,7 @@ class VoltaPlus(Method):
     title = "VOLTA+"
     origin = "extra"
     paper_inputs = "features"
+    learned_types = (MinorSpace,)
 
     dropout: float = 0.3
     lr: float = 5e-4
@@ -57,8 +58,8 @@ class VoltaPlus(Method):
         start = 1.0 / cast(PrototypeHead, self.network_.classifier.head).temperature
         self.beta_ = fit_temperature(similarities, data.val.labels, start).beta
         logits = self.beta_ * similarities
-        self.mean_, self.minor_ = minor_directions(data.train.inputs)
-        free, residual = energy(logits), residual_length(data.val.inputs, self.mean_, self.minor_)
+        self.minor_ = _around_mean(data.train.inputs)
+        free, residual = energy(logits), self.minor_.lengths(data.val.inputs)
         self.energy_scale_ = (float(free.mean()), float(free.std()) or 1.0)
         self.residual_scale_ = (float(residual.mean()), float(residual.std()) or 1.0)
         self.weight_ = choose_weight(data, logits, rng(trainer.seed, "volta_plus"))
@@ -66,25 +67,12 @@ class VoltaPlus(Method):
     def _predict(self, inputs: Array) -> Prediction:
         logits = self.beta_ * self._similarities(inputs)
         free = (energy(logits) - self.energy_scale_[0]) / self.energy_scale_[1]
-        residual = residual_length(inputs, self.mean_, self.minor_)
-        outside = (residual - self.residual_scale_[0]) / self.residual_scale_[1]
+        outside = (self.minor_.lengths(inputs) - self.residual_scale_[0]) / self.residual_scale_[1]
         return Prediction(softmax(logits), one_minus_max_softmax(logits), ood_score=free + self.weight_ * outside)
 
     def _similarities(self, inputs: Array) -> Floats:
         head = cast(PrototypeHead, self.network_.classifier.head)
         return self.network_.outputs(inputs).logits * head.temperature
-
-
-def minor_directions(features: Array) -> tuple[Floats, Floats]:
-    """Return the mean (d,) and the minor half of the principal directions (d, d//2) of (n, d) features."""
-    mean = np.asarray(features.mean(axis=0, dtype=np.float64))
-    _, vectors = np.linalg.eigh(second_moment(features, mean))
-    return mean, np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)])
-
-
-def residual_length(features: Array, mean: Floats, minor: Floats) -> Floats:
-    """Return |Rᵀ(h − μ)| for each row."""
-    return np.asarray(np.linalg.norm((features - mean) @ minor, axis=1), dtype=np.float64)
 
 
 def choose_weight(data: FitData, logits: Floats, random: np.random.Generator) -> float:
@@ -98,9 +86,13 @@ def choose_weight(data: FitData, logits: Floats, random: np.random.Generator) ->
         if not known.any() or len(kept) < 2:
             continue
         free = _standardised(energy(np.delete(logits, held_out, axis=1)), known)
-        outside = _standardised(residual_length(data.val.inputs, *minor_directions(kept)), known)
+        outside = _standardised(_around_mean(kept).lengths(data.val.inputs), known)
         scores += [_separation(free + weight * outside, known) for weight in RESIDUAL_WEIGHTS]
     return RESIDUAL_WEIGHTS[int(np.argmax(scores))]
+
+
+def _around_mean(features: Array) -> MinorSpace:
+    return fit_minor_space(features, np.asarray(features.mean(axis=0, dtype=np.float64)))
 
 
 def _standardised(values: Floats, known: NDArray[np.bool_]) -> Floats:

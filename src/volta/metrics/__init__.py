@@ -21,6 +21,7 @@ from volta.metrics.calibration import (
 from volta.metrics.conformal import coverage, empty_sets, set_size
 from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, fpr95, fpr95_id, roc_curve
 from volta.metrics.interval import Interval, ece_interval
+from volta.metrics.metric import Metric
 from volta.metrics.scoring import FlooredProbabilityWarning, accuracy, nll, nll_floored_rows
 from volta.metrics.selective import (
     RiskCoverage,
@@ -33,7 +34,7 @@ from volta.metrics.selective import (
     selective_auc,
 )
 from volta.metrics.summary import report
-from volta.metrics.table import METRICS, Metric, describe
+from volta.metrics.table import METRICS, describe
 
 __all__ = [
     "METRICS",

@@ -54,12 +54,11 @@ def mce(probs: ArrayLike, labels: ArrayLike) -> float:
 def ece_equal_mass(probs: ArrayLike, labels: ArrayLike) -> float:
     """Compute the expected calibration error over 15 bins of equal mass (adaptive ECE).
 
-    RowStatistics in order of confidence are cut at every n/15 rows, a row on a cut being split in proportion; rows of
+    Rows in order of confidence are cut at every n/15 rows, a row on a cut being split in proportion; rows of
     equal confidence share the mean of their correctness, so their order does not matter.
     Σ_b |Σ_b correct − Σ_b confidence| / n. probs: (n_samples, n_classes); labels: (n_samples,).
     """
-    rows = scan_rows(probs, labels)
-    return equal_mass_of(np.sort(rows.confidence), np.sort(rows.confidence[~rows.correct]))
+    return equal_mass_of(scan_rows(probs, labels))
 
 
 def ece_classwise(probs: ArrayLike, labels: ArrayLike) -> float:
@@ -99,8 +98,10 @@ def mce_of(bins: ReliabilityBins) -> float:
     return float(np.max(np.abs(bins.accuracy - bins.confidence)))
 
 
-def equal_mass_of(confidence: Floats, wrong: Floats) -> float:
-    """Return the equal-mass error from the sorted confidences of all rows and of the wrong rows."""
+def equal_mass_of(rows: RowStatistics) -> float:
+    """Return the equal-mass error of scanned rows."""
+    confidence: Floats = np.sort(rows.confidence)
+    wrong: Floats = np.sort(rows.confidence[~rows.correct])
     n = len(confidence)
     whole, part = np.divmod(np.arange(N_BINS + 1) * n, N_BINS)
     cut_value = confidence[np.minimum(whole, n - 1)]

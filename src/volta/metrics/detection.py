@@ -1,6 +1,7 @@
 """Out-of-distribution detection: OOD rows are positive, a higher score means more OOD."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +23,32 @@ class RocCurve:
     threshold: NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class SortedScores:
+    """The sorted scores of ID rows, (n_id,), and of OOD rows, (n_ood,), merged once for every metric of them."""
+
+    id_sorted: Sorted
+    ood_sorted: Sorted
+
+    @cached_property
+    def id_below(self) -> NDArray[np.intp]:
+        """For each OOD score the number of ID scores below it, (n_ood,)."""
+        return np.searchsorted(self.id_sorted, self.ood_sorted, side="left")
+
+    @cached_property
+    def ood_up_to(self) -> NDArray[np.intp]:
+        """For each ID score the number of OOD scores up to it, (n_id,)."""
+        n_id = len(self.id_sorted)
+        # ood_j ≤ id_i exactly when fewer than i + 1 ID scores lie below ood_j.
+        return np.cumsum(np.bincount(self.id_below, minlength=n_id + 1))[:n_id]
+
+
 def auroc(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     """Area under the ROC curve: P(ood > id) + ½ P(ood = id).
 
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
     """
-    return auroc_of(*_sorted(id_scores, ood_scores))
+    return auroc_of(_sorted(id_scores, ood_scores))
 
 
 def aupr_out(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
@@ -36,8 +57,7 @@ def aupr_out(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     Σ_t (recall_t − recall_{t−1}) · precision_t over the distinct scores t.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
     """
-    id_sorted, ood_sorted = _sorted(id_scores, ood_scores)
-    return aupr_out_of(ood_sorted, np.searchsorted(id_sorted, ood_sorted, side="left"), len(id_sorted))
+    return aupr_out_of(_sorted(id_scores, ood_scores))
 
 
 def aupr_in(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
@@ -46,8 +66,8 @@ def aupr_in(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     Σ_t (recall_t − recall_{t−1}) · precision_t over the distinct scores t.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
     """
-    id_sorted, ood_sorted = _sorted(id_scores, ood_scores)
-    return aupr_in_of(id_sorted, np.searchsorted(ood_sorted, id_sorted, side="right"))
+    scores = _sorted(id_scores, ood_scores)
+    return aupr_in_of(scores.id_sorted, np.searchsorted(scores.ood_sorted, scores.id_sorted, side="right"))
 
 
 def fpr95(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
@@ -79,7 +99,8 @@ def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> RocCurve:
 
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
     """
-    id_sorted, ood_sorted = _sorted(id_scores, ood_scores)
+    scores = _sorted(id_scores, ood_scores)
+    id_sorted, ood_sorted = scores.id_sorted, scores.ood_sorted
     threshold = np.unique(np.concatenate([id_sorted, ood_sorted]))[::-1]
     false_positives = len(id_sorted) - np.searchsorted(id_sorted, threshold, side="left")
     true_positives = len(ood_sorted) - np.searchsorted(ood_sorted, threshold, side="left")
@@ -90,28 +111,10 @@ def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> RocCurve:
     )
 
 
-def detection_of(id_sorted: Sorted, ood_sorted: Sorted) -> dict[str, float]:
-    """Return every detection metric from sorted scores, the two samples being merged once."""
+def auroc_of(scores: SortedScores) -> float:
+    """Return the AUROC of sorted scores."""
+    id_sorted, ood_sorted, id_below = scores.id_sorted, scores.ood_sorted, scores.id_below
     n_id, n_ood = len(id_sorted), len(ood_sorted)
-    id_below = np.searchsorted(id_sorted, ood_sorted, side="left")
-    # ood_j ≤ id_i exactly when fewer than i + 1 ID scores lie below ood_j.
-    ood_up_to = np.cumsum(np.bincount(id_below, minlength=n_id + 1))[:n_id]
-    ood_threshold = ood_sorted[n_ood - _rank95(n_ood)]
-    id_threshold = id_sorted[_rank95(n_id) - 1]
-    return {
-        "auroc": auroc_of(id_sorted, ood_sorted, id_below),
-        "aupr_out": aupr_out_of(ood_sorted, id_below, n_id),
-        "aupr_in": aupr_in_of(id_sorted, ood_up_to),
-        "fpr95": (n_id - int(np.searchsorted(id_sorted, ood_threshold, side="left"))) / n_id,
-        "fpr95_id": int(np.searchsorted(ood_sorted, id_threshold, side="right")) / n_ood,
-    }
-
-
-def auroc_of(id_sorted: Sorted, ood_sorted: Sorted, id_below: NDArray[np.intp] | None = None) -> float:
-    """Return the AUROC from sorted scores and, if known, the number of ID scores below each OOD score."""
-    n_id, n_ood = len(id_sorted), len(ood_sorted)
-    if id_below is None:
-        id_below = np.searchsorted(id_sorted, ood_sorted, side="left")
     wins = int(id_below.sum())
     equal = id_sorted.take(np.minimum(id_below, n_id - 1)) == ood_sorted
     equal &= id_below < n_id
@@ -122,12 +125,12 @@ def auroc_of(id_sorted: Sorted, ood_sorted: Sorted, id_below: NDArray[np.intp] |
     return (2 * wins + halves) / (2 * n_id * n_ood)
 
 
-def aupr_out_of(ood_sorted: Sorted, id_below: NDArray[np.intp], n_id: int) -> float:
-    """Return the OOD-positive average precision from the number of ID scores below each sorted OOD score."""
-    n_ood = len(ood_sorted)
-    starts = _tie_starts(ood_sorted)
+def aupr_out_of(scores: SortedScores) -> float:
+    """Return the OOD-positive average precision of sorted scores."""
+    n_id, n_ood = len(scores.id_sorted), len(scores.ood_sorted)
+    starts = _tie_starts(scores.ood_sorted)
     caught = n_ood - starts
-    precision = caught / (caught + (n_id - id_below[starts]))
+    precision = caught / (caught + (n_id - scores.id_below[starts]))
     return float(np.sum(np.diff(starts, append=n_ood) * precision)) / n_ood
 
 
@@ -137,6 +140,19 @@ def aupr_in_of(id_sorted: Sorted, ood_up_to: NDArray[np.intp]) -> float:
     ends = np.append(_tie_starts(id_sorted)[1:], n_id)
     precision = ends / (ends + ood_up_to[ends - 1])
     return float(np.sum(np.diff(ends, prepend=0) * precision)) / n_id
+
+
+def fpr95_of(scores: SortedScores) -> float:
+    """Return the share of ID rows called OOD where 95 % of the OOD rows are, from sorted scores."""
+    n_id, n_ood = len(scores.id_sorted), len(scores.ood_sorted)
+    threshold = scores.ood_sorted[n_ood - _rank95(n_ood)]
+    return (n_id - int(np.searchsorted(scores.id_sorted, threshold, side="left"))) / n_id
+
+
+def fpr95_id_of(scores: SortedScores) -> float:
+    """Return the share of OOD rows called ID where 95 % of the ID rows are, from sorted scores."""
+    threshold = scores.id_sorted[_rank95(len(scores.id_sorted)) - 1]
+    return int(np.searchsorted(scores.ood_sorted, threshold, side="right")) / len(scores.ood_sorted)
 
 
 def _tie_starts(ordered: Sorted) -> NDArray[np.intp]:
@@ -152,6 +168,6 @@ def _checked(id_scores: ArrayLike, ood_scores: ArrayLike) -> tuple[NDArray[np.fl
     return check_scores(id_scores, "id_scores"), check_scores(ood_scores, "ood_scores")
 
 
-def _sorted(id_scores: ArrayLike, ood_scores: ArrayLike) -> tuple[Sorted, Sorted]:
+def _sorted(id_scores: ArrayLike, ood_scores: ArrayLike) -> SortedScores:
     id_values, ood_values = _checked(id_scores, ood_scores)
-    return np.sort(id_values), np.sort(ood_values)
+    return SortedScores(np.sort(id_values), np.sort(ood_values))

@@ -12,7 +12,7 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 class FlooredProbabilityWarning(UserWarning):
-    """RowStatistics gave their true class a probability below the smallest float64 normal; their log was floored."""
+    """Rows gave their true class a probability below the smallest float64 normal; their log was floored."""
 
 
 def accuracy(probs: ArrayLike, labels: ArrayLike) -> float:
@@ -50,8 +50,11 @@ def true_probs(probs: ArrayLike, labels: ArrayLike) -> Floats:
     return array[np.arange(len(array)), checked]
 
 
-def nll_of(true_prob: Floats) -> float:
-    """Return the mean negative log of `true_prob`, (n_samples,), with a warning where it was floored."""
+def nll_of(true_prob: Floats, stacklevel: int = 3) -> float:
+    """Return the mean negative log of `true_prob`, (n_samples,), with a warning where it was floored.
+
+    `stacklevel` is the number of calls from the warning up to the user's line.
+    """
     values: NDArray[np.float64] = true_prob.astype(np.float64)
     floored = _floored(values)
     if floored:
@@ -59,7 +62,7 @@ def nll_of(true_prob: Floats) -> float:
             f"{floored} of {len(values)} rows give their true class a probability below "
             f"{SMALLEST_NORMAL:.3g} and count 708.4 each in nll; compute them in float64 to avoid underflow",
             FlooredProbabilityWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
         np.maximum(values, SMALLEST_NORMAL, out=values)
     # Subtracting from 0.0, not negating, gives a perfect prediction 0.0 and not −0.0.

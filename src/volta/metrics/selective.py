@@ -11,7 +11,7 @@ from volta.core.checks import check_correct, check_same_length, check_scores
 
 @dataclass(frozen=True)
 class RiskSteps:
-    """RowStatistics in order of certainty, one entry per distinct score.
+    """Rows in order of certainty, one entry per distinct score.
 
     `ends`: rows with at most this score; `errors`: wrong rows among them; both (n_distinct,). Between two
     ends the expected number of errors over random orders of the tied rows is linear.
@@ -117,7 +117,7 @@ def selective_auc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
     """
-    return 1 - aurc(uncertainty, correct)
+    return selective_auc_of(risk_steps(uncertainty, correct))
 
 
 def risk_at_80(uncertainty: ArrayLike, correct: ArrayLike) -> float:
@@ -167,6 +167,11 @@ def eaurc_of(steps: RiskSteps) -> float:
 def eaurc_paper_of(steps: RiskSteps) -> float:
     """Return the paper's excess AURC of `steps`."""
     return aurc_of(steps) - steps.error_rate * (1 - steps.error_rate)
+
+
+def selective_auc_of(steps: RiskSteps) -> float:
+    """Return the area under the accuracy-coverage curve of `steps`."""
+    return 1 - aurc_of(steps)
 
 
 def risk_at_80_of(steps: RiskSteps) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from volta.networks.layers import RandomLayer, normalise
+from volta.networks.outputs import LastLayer
 
 
 class HeadModule(nn.Module):
@@ -21,6 +22,10 @@ class HeadModule(nn.Module):
 
     def after_step(self) -> None:
         """Restore what an optimiser step may have broken."""
+
+    def last_layer(self) -> LastLayer | None:
+        """Return the weights as arrays where logits are linear in the penultimate vector, else None."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class _LinearHead(HeadModule):
     def forward(self, encoded: Tensor) -> Tensor:
         logits: Tensor = self.linear(encoded)
         return logits
+
+    def last_layer(self) -> LastLayer:
+        """Return W and b."""
+        return LastLayer(*(value.detach().cpu().numpy() for value in (self.linear.weight, self.linear.bias)))
 
 
 @dataclass(frozen=True)
@@ -93,29 +102,29 @@ class PrototypeHead(HeadModule):
 class Hyperbolic:
     """Prototypes in the Poincaré ball of curvature −1: logit_k = −d(exp₀(z), exp₀(p_k))², z and p_k of unit length.
 
-    exp₀(v) = tanh(|v|) v/|v|; d is the geodesic distance, or, with ``printed``, the norm of the Möbius difference
+    exp₀(v) = tanh(|v|) v/|v|; d is the geodesic distance, or, with ``mobius``, the norm of the Möbius difference
     tanh(d/2), which is what the paper prints and keeps logits in (−1, 0].
     """
 
-    printed: bool = False
+    mobius: bool = False
 
     def build(self, width: int, n_classes: int) -> HeadModule:
         """Return the head with prototypes drawn from N(0, I)."""
-        return _HyperbolicHead(width, n_classes, self.printed)
+        return _HyperbolicHead(width, n_classes, self.mobius)
 
 
 class _HyperbolicHead(HeadModule):
-    def __init__(self, width: int, n_classes: int, printed: bool) -> None:
+    def __init__(self, width: int, n_classes: int, mobius: bool) -> None:
         super().__init__()
         self.prototypes = nn.Parameter(torch.randn(n_classes, width))
-        self._printed = printed
+        self._mobius = mobius
 
     def forward(self, encoded: Tensor) -> Tensor:
         cosines = normalise(encoded) @ normalise(self.prototypes).T
-        return hyperbolic_logits(cosines, self._printed)
+        return hyperbolic_logits(cosines, self._mobius)
 
 
-def hyperbolic_logits(cosines: Tensor, printed: bool) -> Tensor:
+def hyperbolic_logits(cosines: Tensor, mobius: bool) -> Tensor:
     """Return −d² of two points at radius r = tanh(1) whose directions have the given cosine.
 
     cosh d = 1 + 2|x − y|²/(1 − r²)² with |x − y|² = 2r²(1 − cos). As cosh d − 1 = 2 sinh²(d/2), d = 2 arsinh of
@@ -123,7 +132,7 @@ def hyperbolic_logits(cosines: Tensor, printed: bool) -> Tensor:
     """
     radius = math.tanh(1.0)
     squared = 2.0 * radius**2 * (1.0 - cosines).clamp(min=1e-7) / (1.0 - radius**2) ** 2
-    if printed:
+    if mobius:
         return -squared / (1.0 + squared)
     return -(2.0 * torch.asinh(squared.sqrt())).square()
 

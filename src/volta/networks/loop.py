@@ -18,7 +18,7 @@ from volta.networks.augment import flip_and_crop
 from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
 from volta.networks.recipe import Recipe
-from volta.networks.rows import Rows, epoch_order
+from volta.networks.rows import InputRows, epoch_order
 from volta.networks.spec import Classifier, NetworkSpec
 
 
@@ -88,12 +88,12 @@ def train(
         loss = objective.build(classifier).to(device)
     seed_layers(classifier, random)
     seed_layers(loss, random)
-    inputs = Rows(data.train.inputs, device)
+    inputs = InputRows(data.train.inputs, device)
     labels = torch.from_numpy(data.train.labels).to(device)
     n_batches = max(1, math.ceil(len(data.train) / recipe.batch_size))
     optimiser, schedule = _optimiser(classifier, loss, recipe, n_batches)
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-    val_inputs, val_labels = Rows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
+    val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
 
     average = _Average(classifier, recipe.averaging) if recipe.averaging > 0.0 else None
     judged = classifier if average is None else average.classifier
@@ -133,7 +133,7 @@ def train(
 
 
 @torch.no_grad()
-def validation_loss(classifier: Classifier, inputs: Rows, labels: Tensor) -> float:
+def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor) -> float:
     """Return the mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
     classifier.eval()
     total = 0.0

@@ -12,21 +12,9 @@ from numpy.typing import NDArray
 from volta.core.types import Array
 from volta.networks.layers import Dropout, seed_layers
 from volta.networks.loop import TrainingLog
-from volta.networks.rows import Rows
+from volta.networks.outputs import Outputs
+from volta.networks.rows import InputRows
 from volta.networks.spec import Classifier, NetworkSpec
-
-
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """What a network gives for n rows: ``logits`` (n, K) float64 and ``penultimate`` (n, w) float32."""
-
-    logits: NDArray[np.float64]
-    penultimate: NDArray[np.float32]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held."""
-        return self.logits.nbytes + self.penultimate.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +29,18 @@ class Network:
 
     @torch.inference_mode()
     def outputs(self, inputs: Array) -> Outputs:
-        """Return logits and penultimate vectors, in evaluation mode."""
+        """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode."""
         self.classifier.eval()
         logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
-        penultimate = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
+        features = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
         start = 0
-        for batch in Rows(inputs, self.device).eval_batches():
+        for batch in InputRows(inputs, self.device).eval_batches():
             encoded = self.classifier.body(batch)
             stop = start + len(batch)
-            penultimate[start:stop] = encoded.cpu().numpy()
+            features[start:stop] = encoded.cpu().numpy()
             logits[start:stop] = self.classifier.head(encoded).cpu().numpy()
             start = stop
-        return Outputs(logits, penultimate)
+        return Outputs(logits, features, self.classifier.head.last_layer())
 
     def sample_logits(self, inputs: Array, random: np.random.Generator) -> NDArray[np.float64]:
         """Return the logits of one pass with dropout on and everything else in evaluation mode."""

@@ -41,8 +41,8 @@ def epoch_order(n_rows: int, n_values: int, batch_size: int, random: np.random.G
     return order
 
 
-class Rows:
-    """Rows that can be walked in any order, as float32 on ``device``.
+class InputRows:
+    """A network's input rows, which can be walked in any order, as float32 on ``device``.
 
     uint8 images (n, channels, h, w) are scaled to [0, 1]; uint8 features are taken as they are. A memory map of more
     than ``IN_MEMORY_VALUES`` stays on disk.

@@ -18,8 +18,9 @@ from volta.core.source_stamp import file_of, source_stamp
 from volta.core.types import Array, FitData
 from volta.networks.heads import Linear
 from volta.networks.loop import EpochReport, train, train_from_scratch
-from volta.networks.network import Network, Outputs
+from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
+from volta.networks.outputs import Outputs
 from volta.networks.protocols import ProtocolName, baseline_setup
 from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json

@@ -12,7 +12,7 @@ from volta.core.errors import InputError, StoreError
 from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
 from volta.report.run import Group, Run, budget_words, load_run
-from volta.report.table import show_p
+from volta.report.table_model import show_p
 from volta.stats import Bootstrap, RowScores, holm, paired_bootstrap, row_scores, rows_to_csv, welch
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")
@@ -131,8 +131,8 @@ def compare_runs(
 
 def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     # Predictions equal to the last bit test nothing; counting them would only weaken the tests that are left.
-    tested = [row for row in rows if not row.identical]
-    corrected = dict(zip(map(id, tested), holm([row.p for row in tested]), strict=True))
+    differing = [row for row in rows if not row.identical]
+    corrected = dict(zip(map(id, differing), holm([row.p for row in differing]), strict=True))
     return [replace(row, p_holm=corrected.get(id(row), row.p)) for row in rows]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from volta.figures.names import metric_name, set_name
+from volta.paper import PaperComparison
+from volta.report.result_tables import better_than
 from volta.report.run import Group
-from volta.report.table import MISSING, Column, Row, Table, TableCell, show_number, show_p
-from volta.report.tables import better_than
-from volta.stats import BesideRow, TestRow
+from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
+from volta.stats import TestRow
 
 
 def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
@@ -65,7 +66,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
     return without_empty_notes(Table(f"tests-{group.key}", "VOLTA against each baseline", columns, tuple(rows), legend))
 
 
-def paper_table(group: Group, rows: Sequence[BesideRow]) -> Table:
+def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
     """Return the paper's printed values beside ours."""
     columns = (
         Column("method", "Method", numeric=False),

@@ -1,14 +1,15 @@
-"""Each row of the ablation study against the full model and against VOLTA: `ablation.csv`."""
+"""Each row of the ablation study against the full model and against our method: `ablation.csv`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from volta.stats.comparisons import NO_OOD, below_alpha, tested_sets
+from volta.methods.ablation import Ablation
+from volta.stats.comparisons import NO_OOD, below_alpha, compared_sets
 from volta.stats.holm import holm
-from volta.stats.results import FULL, VOLTA, Results
-from volta.stats.tested import compare_pair
+from volta.stats.pair_test import compare_pair
+from volta.stats.results import Results
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,22 @@ class AblationRow:
 
 
 def compare_ablation(tables: Iterable[Results]) -> list[AblationRow]:
-    """Return every ablation row compared with `volta-full` and with `volta` on the five tested metrics.
+    """Return every ablation row compared with the full model and with our method on the five compared metrics.
 
-    Holm's family is all the tests of one task and protocol against one reference. VOLTA itself stands among the rows
-    compared with the full model.
+    Holm's family is all the tests of one task and protocol against one reference. Our method itself stands among the
+    rows compared with the full model.
     """
     rows: list[AblationRow] = []
     for table in tables:
         if not table.ablation_rows:
             continue
-        names = [name for name in (*table.ablation_rows, VOLTA) if name in table.values]
-        for reference in (FULL, VOLTA):
+        ours = () if table.ours is None else (table.ours,)
+        for reference in (Ablation.FULL.key, *ours):
             family = [
                 _compare(table, name, reference, metric, eval_set)
-                for name in names
+                for name in (*table.ablation_rows, *ours)
                 if name != reference
-                for metric, eval_set in tested_sets(table)
+                for metric, eval_set in compared_sets(table)
             ]
             corrected = holm([row.p for row in family])
             rows += [
@@ -76,13 +77,13 @@ def _compare(table: Results, name: str, reference: str, metric: str, eval_set: s
     if own is None or other is None:
         lacking = [label for label, sample in ((name, own), (reference, other)) if sample is None]
         return replace(row, note=f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD)
-    tested = compare_pair(own, other)
+    test = compare_pair(own, other)
     return replace(
         row,
-        difference=tested.difference,
-        p=tested.p,
-        hedges_g=tested.hedges_g,
-        significant=below_alpha(tested.p),
-        detectable_difference=tested.detectable_difference,
-        note=tested.note,
+        difference=test.difference,
+        p=test.p,
+        hedges_g=test.hedges_g,
+        significant=below_alpha(test.p),
+        detectable_difference=test.detectable_difference,
+        note=test.note,
     )

@@ -1,19 +1,20 @@
-"""VOLTA against each baseline: `tests.csv`."""
+"""Our method against each baseline: `tests.csv`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from volta.metrics import METRICS
 from volta.stats.bootstrap import Bootstrap
 from volta.stats.csv_rows import joined_notes
 from volta.stats.holm import holm
-from volta.stats.results import BASELINE_ORIGINS, TEST, VOLTA, Results
+from volta.stats.pair_test import compare_pair
+from volta.stats.results import BASELINE_ORIGINS, TEST_SET, Results
 from volta.stats.samples import Sample
-from volta.stats.tested import compare_pair
 from volta.stats.welch import ALPHA
 
-TESTED = ("accuracy", "ece", "brier", "nll", "auroc")
+COMPARED_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
 _DECIMALS = 12
 NO_OOD = "the task has no OOD set"
 
@@ -62,12 +63,13 @@ def compare_with_baselines(
     """
     rows: list[TestRow] = []
     for table in tables:
-        if VOLTA not in table.values:
+        ours = table.ours
+        if ours is None:
             continue
         source = (bootstraps or {}).get((table.task, table.protocol), "no bootstrap was asked for")
         compared = [
-            _compare(table, metric, eval_set, baseline, source)
-            for metric, eval_set in tested_sets(table)
+            _compare(table, ours, metric, eval_set, baseline, source)
+            for metric, eval_set in compared_sets(table)
             for baseline in table.baselines
         ]
         corrected: dict[int, float | None] = {}
@@ -81,10 +83,10 @@ def compare_with_baselines(
     return rows
 
 
-def tested_sets(table: Results) -> Iterator[tuple[str, str]]:
+def compared_sets(table: Results) -> Iterator[tuple[str, str]]:
     """Give (metric, set) of every test: AUROC on each near-OOD set, or on "" where the task has none."""
-    for metric in TESTED:
-        for eval_set in (table.near_sets or ("",)) if metric == "auroc" else (TEST,):
+    for metric in COMPARED_METRICS:
+        for eval_set in (table.near_sets or ("",)) if METRICS[metric].on_ood_sets else (TEST_SET,):
             yield metric, eval_set
 
 
@@ -93,36 +95,36 @@ def below_alpha(p: float | None) -> bool | None:
     return None if p is None else p < ALPHA
 
 
-def _compare(table: Results, metric: str, eval_set: str, baseline: str, source: Bootstrap | str) -> TestRow:
-    ours, theirs = table.sample(VOLTA, eval_set, metric), table.sample(baseline, eval_set, metric)
+def _compare(table: Results, ours: str, metric: str, eval_set: str, baseline: str, source: Bootstrap | str) -> TestRow:
+    own, other = table.sample(ours, eval_set, metric), table.sample(baseline, eval_set, metric)
     row = TestRow(
-        table.task, table.protocol, metric, eval_set, baseline, _n(ours), _n(theirs), _mean(ours), _mean(theirs),
+        table.task, table.protocol, metric, eval_set, baseline, _n(own), _n(other), _mean(own), _mean(other),
         None, None, None, None, None, None, None, None, None, "",
     )  # fmt: skip
-    if ours is None or theirs is None:
-        lacking = [name for name, sample in ((VOLTA, ours), (baseline, theirs)) if sample is None]
+    if own is None or other is None:
+        lacking = [name for name, sample in ((ours, own), (baseline, other)) if sample is None]
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return replace(row, note=note)
-    tested = compare_pair(ours, theirs)
+    test = compare_pair(own, other)
     interval, why = None, source if isinstance(source, str) else ""
     if isinstance(source, Bootstrap):
-        interval = source.difference(metric, eval_set, VOLTA, baseline)
+        interval = source.difference(metric, eval_set, ours, baseline)
         why = "" if interval else "no bootstrap: no stored predictions for this pair"
     return replace(
         row,
-        difference=tested.difference,
-        p=tested.p,
-        hedges_g=tested.hedges_g,
-        significant=below_alpha(tested.p),
-        detectable_difference=tested.detectable_difference,
+        difference=test.difference,
+        p=test.p,
+        hedges_g=test.hedges_g,
+        significant=below_alpha(test.p),
+        detectable_difference=test.detectable_difference,
         boot_low=None if interval is None else round(interval[0], _DECIMALS),
         boot_high=None if interval is None else round(interval[1], _DECIMALS),
-        note=joined_notes(tested.note, why, _seeds_note(table, baseline)),
+        note=joined_notes(test.note, why, _seeds_note(table, ours, baseline)),
     )
 
 
-def _seeds_note(table: Results, baseline: str) -> str:
-    missing = sorted(set(table.seeds(VOLTA)) - set(table.seeds(baseline)))
+def _seeds_note(table: Results, ours: str, baseline: str) -> str:
+    missing = sorted(set(table.seeds(ours)) - set(table.seeds(baseline)))
     return f"{baseline} lacks seed(s) {', '.join(map(str, missing))}" if missing else ""
 
 

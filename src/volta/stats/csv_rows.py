@@ -5,24 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from volta.bench.results_csv import csv_text
 from volta.core.errors import InputError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-def columns_of(row_type: type) -> list[str]:
+RowT = TypeVar("RowT", bound="DataclassInstance")
+
+
+def columns_of(row_type: type[DataclassInstance]) -> list[str]:
     """Return the column names of a row type, in order."""
     return [field.name for field in fields(row_type)]
 
 
-def rows_to_csv(row_type: type, rows: Iterable[Any]) -> str:
+def rows_to_csv(row_type: type[RowT], rows: Iterable[RowT]) -> str:
     """Return a header and one line a row; None is an empty field, bools are true and false, NaN is refused."""
     columns = columns_of(row_type)
     return csv_text(columns, ([_value(getattr(row, name), name) for name in columns] for row in rows))
 
 
-def _value(value: Any, column: str) -> Any:
+def _value(value: object, column: str) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,13 +1,14 @@
-"""Methods ranked on each tested metric of a task, and over all tasks of a protocol: `ranks.csv`."""
+"""Methods ranked on each compared metric of a task, and over all tasks of a protocol: `ranks.csv`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from volta.stats.comparisons import TESTED, tested_sets
+from volta.metrics import METRICS
+from volta.stats.comparisons import COMPARED_METRICS, compared_sets
 from volta.stats.ranks import CriticalDifference, critical_difference, higher_is_better, rank_values
-from volta.stats.results import TEST, Results
+from volta.stats.results import TEST_SET, Results
 
 MEAN_OVER_METRICS = "(mean)"
 """Stands in the metric column where a row is a method's mean rank."""
@@ -31,7 +32,7 @@ class RankRow:
 
 
 def rank_tables(tables: Iterable[Results]) -> list[RankRow]:
-    """Rank VOLTA and its baselines on the tested metrics of every task and protocol, then average their ranks.
+    """Rank VOLTA and its baselines on the compared metrics of every task and protocol, then average their ranks.
 
     A mean rank over fewer metrics could not be compared with the rest, so a method that lacks one gets none.
     """
@@ -48,22 +49,24 @@ def compare_over_tasks(
     means: dict[str, dict[str, float]] = {}
     for table in tables:
         if table.protocol == protocol:
-            eval_set = TEST if metric != "auroc" else next(iter(table.near_sets), "")
+            eval_set = next(iter(table.near_sets), "") if METRICS[metric].on_ood_sets else TEST_SET
             means[table.task] = _means(table, metric, eval_set, methods or compared_methods(table))
     return critical_difference(means, metric)
 
 
 def critical_differences(tables: Sequence[Results]) -> dict[tuple[str, str], CriticalDifference]:
-    """Return (protocol, metric) → critical-difference numbers, for each protocol and tested metric."""
+    """Return (protocol, metric) → critical-difference numbers, for each protocol and compared metric."""
     protocols = dict.fromkeys(table.protocol for table in tables)
     return {
-        (protocol, metric): compare_over_tasks(tables, metric, protocol) for protocol in protocols for metric in TESTED
+        (protocol, metric): compare_over_tasks(tables, metric, protocol)
+        for protocol in protocols
+        for metric in COMPARED_METRICS
     }
 
 
 def compared_methods(table: Results) -> list[str]:
-    """Return VOLTA and its baselines, without ablation rows."""
-    return [name for name in table.methods if name in table.baselines or table.origins[name] == "volta"]
+    """Return our method and its baselines, without ablation rows."""
+    return [name for name in table.methods if name in table.baselines or name == table.ours]
 
 
 def _rank(table: Results) -> list[RankRow]:
@@ -71,7 +74,7 @@ def _rank(table: Results) -> list[RankRow]:
     rows = []
     ranks: dict[str, list[float]] = {method: [] for method in methods}
     missing: dict[str, list[str]] = {method: [] for method in methods}
-    for metric, eval_set in tested_sets(table):
+    for metric, eval_set in compared_sets(table):
         if not eval_set:
             continue
         means = _means(table, metric, eval_set, methods)

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from volta.bench.cells import Cell
-from volta.bench.records import CellRecord
+from volta.bench.records import TEST, CellRecord
+from volta.bench.rescoring import current_records
+from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.stats.samples import Sample, sample_of
 
-VOLTA = "volta"
-FULL = "volta-full"
-TEST = "test"
+OUR_ORIGIN = "volta"
 BASELINE_ORIGINS = ("paper", "extra")
+ABLATION_ORIGIN = "ablation"
+TEST_SET = str(TEST)
 
 Values = Mapping[str, Mapping[str, Mapping[str, Mapping[int, float]]]]
 
@@ -23,8 +25,9 @@ Values = Mapping[str, Mapping[str, Mapping[str, Mapping[int, float]]]]
 class Results:
     """All values of one (task, protocol).
 
-    ``values``: method → set → metric → {seed: value}, methods in the order of the plan; ``titles`` and ``origins`` by
-    method; ``near_sets``: the eval sets ("ood:NAME") that AUROC is tested on; ``cells`` by (method, seed).
+    ``values``: method → set → metric → {seed: value}, methods in the order of the plan, sets by their stored names as
+    in every CSV file; ``titles`` and ``origins`` by method; ``near_sets``: the OOD sets that AUROC is compared on;
+    ``cells`` by (method, seed).
     """
 
     task: str
@@ -41,14 +44,19 @@ class Results:
         return tuple(self.values)
 
     @property
+    def ours(self) -> str | None:
+        """The method that is compared with the rest, by its record's origin; None where it was not run."""
+        return next((name for name in self.values if self.origins[name] == OUR_ORIGIN), None)
+
+    @property
     def baselines(self) -> tuple[str, ...]:
-        """What VOLTA is compared with: the paper's baselines and the extra methods, without ablation rows."""
+        """What our method is compared with: the paper's baselines and the extra methods, without ablation rows."""
         return tuple(name for name in self.values if self.origins[name] in BASELINE_ORIGINS)
 
     @property
     def ablation_rows(self) -> tuple[str, ...]:
         """The methods of the ablation study, the full model among them."""
-        return tuple(name for name in self.values if self.origins[name] == "ablation" or name == FULL)
+        return tuple(name for name in self.values if self.origins[name] == ABLATION_ORIGIN)
 
     def of(self, method: str, eval_set: str, metric: str) -> Mapping[int, float]:
         """Return {seed: value}; empty where the method, the set or the metric is not there."""
@@ -62,6 +70,11 @@ class Results:
     def seeds(self, method: str) -> tuple[int, ...]:
         """Return the finished seeds of a method, in order."""
         return tuple(sorted(seed for name, seed in self.cells if name == method))
+
+
+def load_tables(store: RunStore) -> list[Results]:
+    """Return one table per task and protocol of a run folder."""
+    return group_records(current_records(store, store.cells()))
 
 
 def group_records(records: Iterable[CellRecord]) -> list[Results]:

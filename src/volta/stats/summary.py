@@ -71,7 +71,8 @@ def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
     rows = []
     for table in tables:
         for method, sets in table.values.items():
-            shifted = {split_shift(name): metrics for name, metrics in sets.items() if name.startswith("shift:")}
+            parsed = {EvalSet.parse(name): metrics for name, metrics in sets.items()}
+            shifted = {one: metrics for one, metrics in parsed.items() if one.kind == "shift"}
             for corruption, severity, metric, values, note in _with_means(shifted):
                 sample = sample_of(values.values())
                 rows.append(
@@ -83,21 +84,15 @@ def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
     return rows
 
 
-def split_shift(eval_set: str) -> tuple[str, int | None]:
-    """Return (corruption, severity) of a set named "shift:NAME-SEVERITY"; severity is None where the name has none."""
-    parsed = EvalSet.parse(eval_set)
-    return parsed.name, parsed.severity
-
-
 def _with_means(
-    shifted: Mapping[tuple[str, int | None], Mapping[str, Mapping[int, float]]],
+    shifted: Mapping[EvalSet, Mapping[str, Mapping[int, float]]],
 ) -> Iterator[tuple[str, int | None, str, Mapping[int, float], str]]:
     grouped: dict[tuple[int, str], list[Mapping[int, float]]] = {}
-    for (corruption, severity), metrics in shifted.items():
+    for eval_set, metrics in shifted.items():
         for metric, values in metrics.items():
-            yield corruption, severity, metric, values, ""
-            if severity is not None:
-                grouped.setdefault((severity, metric), []).append(values)
+            yield eval_set.name, eval_set.severity, metric, values, ""
+            if eval_set.severity is not None:
+                grouped.setdefault((eval_set.severity, metric), []).append(values)
     for (severity, metric), parts in sorted(grouped.items(), key=lambda item: item[0][0]):
         seeds = sorted(set.intersection(*(set(part) for part in parts)))
         if seeds and len(parts) > 1:

@@ -7,7 +7,8 @@ SciPy instead of ImageMagick and OpenCV, and every random number is seeded by im
 """
 
 from volta.data.corruptions.corrupt import corrupt, find_corruption
+from volta.data.corruptions.corruption import SEVERITIES, Corruption
+from volta.data.corruptions.families import CORRUPTION_NAMES, CORRUPTIONS
 from volta.data.corruptions.sheet import contact_sheet
-from volta.data.corruptions.table import CORRUPTIONS, SEVERITIES, Corruption
 
-__all__ = ["CORRUPTIONS", "SEVERITIES", "Corruption", "contact_sheet", "corrupt", "find_corruption"]
+__all__ = ["CORRUPTIONS", "CORRUPTION_NAMES", "SEVERITIES", "Corruption", "contact_sheet", "corrupt", "find_corruption"]

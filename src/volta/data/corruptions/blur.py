@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 from volta.data.corruptions.filters import correlate, disc_kernel, gaussian, smear
 from volta.data.corruptions.levels import to_levels
@@ -58,3 +59,12 @@ def zoom_blur(images: Array, draws: Draws, percent: float) -> Array:
     # The recipe's factors come from a float range, whose last bit decides how half a pixel is rounded.
     one_percent = 1.01 - 1
     return mean_zoom(images, (1.0, *(1 + step * one_percent for step in range(int(percent) + 1))))
+
+
+BLURS: dict[str, Corruption] = {
+    "defocus_blur": Corruption(defocus_blur, ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1)), "blur"),
+    "glass_blur": Corruption(glass_blur, ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)), "blur"),
+    "motion_blur": Corruption(motion_blur, ((6, 1.0), (6, 1.5), (6, 2.0), (8, 2.0), (9, 2.5)), "blur"),
+    "zoom_blur": Corruption(zoom_blur, ((6,), (11,), (15,), (20,), (25,)), "blur"),
+    "gaussian_blur": Corruption(gaussian_blur, ((0.4,), (0.6,), (0.7,), (0.8,), (1.0,)), "blur", extra=True),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 
 
@@ -39,3 +40,12 @@ def saturate(images: Array, draws: Draws, factor: float, shift: float) -> Array:
     towards_hue = spread / np.maximum(largest, 1)
     towards_red = np.array([0, 1, 1], dtype=np.float32)
     return np.asarray(value - value * wanted * np.where(largest > 0, towards_hue, towards_red))
+
+
+COLOURS: dict[str, Corruption] = {
+    "brightness": Corruption(brightness, ((0.05,), (0.1,), (0.15,), (0.2,), (0.3,)), "weather"),
+    "contrast": Corruption(contrast, ((0.75,), (0.5,), (0.4,), (0.3,), (0.15,)), "digital"),
+    "saturate": Corruption(
+        saturate, ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2)), "digital", extra=True
+    ),
+}

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.errors import InputError
 from volta.core.types import Array
+from volta.data.corruptions.corruption import SEVERITIES, Corruption
 from volta.data.corruptions.draws import Draws
+from volta.data.corruptions.families import CORRUPTIONS
 from volta.data.corruptions.levels import to_levels
-from volta.data.corruptions.table import CORRUPTIONS, SEVERITIES, Corruption
 
 SMALLEST_SIDE = 8
 

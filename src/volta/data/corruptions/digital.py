@@ -7,6 +7,7 @@ from io import BytesIO
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 from volta.data.corruptions.resample import sample
 from volta.data.corruptions.sizes import length_scale
@@ -77,3 +78,14 @@ def _smooth(noise: Array, sigma: float) -> Array:
     from scipy.ndimage import gaussian_filter
 
     return np.asarray(gaussian_filter(noise, (0.0, sigma, sigma, 0.0), mode="reflect", truncate=3.0))
+
+
+DIGITAL: dict[str, Corruption] = {
+    "elastic_transform": Corruption(
+        elastic_transform,
+        ((0.0, 0.0, 0.08), (0.05, 0.2, 0.07), (0.08, 0.06, 0.06), (0.1, 0.04, 0.05), (0.1, 0.03, 0.03)),
+        "digital",
+    ),
+    "pixelate": Corruption(pixelate, ((0.95,), (0.9,), (0.85,), (0.75,), (0.65,)), "digital"),
+    "jpeg_compression": Corruption(jpeg_compression, ((80,), (65,), (58,), (50,), (40,)), "digital"),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 
 
@@ -41,3 +42,8 @@ def plasma(draws: Draws, side: int, decay: float) -> Array:
         step = half
     heights -= heights.min(axis=(1, 2), keepdims=True)
     return np.asarray((heights / heights.max(axis=(1, 2), keepdims=True)).astype(np.float32))
+
+
+FOG: dict[str, Corruption] = {
+    "fog": Corruption(fog, ((0.2, 3.0), (0.5, 3.0), (0.75, 2.5), (1.0, 2.0), (1.5, 1.75)), "weather"),
+}

@@ -10,6 +10,7 @@ import numpy as np
 
 from volta.core.seeding import rng
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 from volta.data.corruptions.sizes import length_scale
 
@@ -109,3 +110,8 @@ def _textures(side: int) -> Array:
 
     resized = [Image.fromarray(canvas).resize((side, side), Image.Resampling.BICUBIC) for canvas in _canvases()]
     return np.stack([np.asarray(texture) for texture in resized])
+
+
+FROST: dict[str, Corruption] = {
+    "frost": Corruption(frost, ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)), "weather"),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 
 
@@ -29,3 +30,11 @@ def impulse_noise(images: Array, draws: Draws, share: float) -> Array:
 def speckle_noise(images: Array, draws: Draws, std: float) -> Array:
     """Add noise in proportion to the value: x + x·std·ε, ε ~ N(0, 1)."""
     return images * (1 + np.float32(std) * draws.normal(images.shape[1:]))
+
+
+NOISES: dict[str, Corruption] = {
+    "gaussian_noise": Corruption(gaussian_noise, ((0.04,), (0.06,), (0.08,), (0.09,), (0.10,)), "noise"),
+    "shot_noise": Corruption(shot_noise, ((500,), (250,), (100,), (75,), (50,)), "noise"),
+    "impulse_noise": Corruption(impulse_noise, ((0.01,), (0.02,), (0.03,), (0.05,), (0.07,)), "noise"),
+    "speckle_noise": Corruption(speckle_noise, ((0.06,), (0.1,), (0.12,), (0.16,), (0.2,)), "noise", extra=True),
+}

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 from volta.core.types import Array
 from volta.data.corruptions.corrupt import check_images, corrupt
-from volta.data.corruptions.table import CORRUPTIONS, SEVERITIES
+from volta.data.corruptions.corruption import SEVERITIES
+from volta.data.corruptions.families import CORRUPTIONS
 
 GAP = 1
 GAP_LEVEL = 255

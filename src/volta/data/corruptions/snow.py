@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 from volta.data.corruptions.filters import smear
 from volta.data.corruptions.resample import enlarge, mean_zoom
@@ -42,3 +43,18 @@ def snow(
     luma = LUMA[0] * images[..., :1] + LUMA[1] * images[..., 1:2] + LUMA[2] * images[..., 2:]
     whitened = np.maximum(images, 1.5 * luma + 127.5)
     return np.asarray(np.float32(kept) * images + np.float32(1 - kept) * whitened + layer + layer[:, ::-1, ::-1])
+
+
+SNOW: dict[str, Corruption] = {
+    "snow": Corruption(
+        snow,
+        (
+            (0.1, 0.2, 1.0, 0.6, 8, 3, 0.95),
+            (0.1, 0.2, 1.0, 0.5, 10, 4, 0.9),
+            (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
+            (0.25, 0.3, 2.25, 0.6, 12, 6, 0.85),
+            (0.3, 0.3, 1.25, 0.65, 14, 12, 0.8),
+        ),
+        "weather",
+    ),
+}

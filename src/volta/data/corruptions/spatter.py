@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.corruptions.corruption import Corruption
 from volta.data.corruptions.draws import Draws
 from volta.data.corruptions.filters import correlate, gaussian
 from volta.data.corruptions.levels import to_levels
@@ -130,3 +131,19 @@ def _distance(edges: Array) -> Array:
     # Images lie far apart along the first axis, so the nearest edge is found in the image itself if it has one.
     distance = distance_transform_edt(~edges, sampling=(1e6, 1.0, 1.0))
     return np.asarray(np.minimum(distance, _LONGEST_DISTANCE))
+
+
+SPATTER: dict[str, Corruption] = {
+    "spatter": Corruption(
+        spatter,
+        (
+            (0.62, 0.1, 0.7, 0.7, 0.5, 0),
+            (0.65, 0.1, 0.8, 0.7, 0.5, 0),
+            (0.65, 0.3, 1.0, 0.69, 0.5, 0),
+            (0.65, 0.1, 0.7, 0.69, 0.6, 1),
+            (0.65, 0.1, 0.5, 0.68, 0.6, 1),
+        ),
+        "weather",
+        extra=True,
+    ),
+}

@@ -1,0 +1,160 @@
+"""Frozen features on disk: ``features/NAME.npz`` for the splits, ``NAME-ood.npz`` and ``NAME-shifts.npz`` beside it.
+
+``NAME.npz`` holds ``train_x``, ``train_y``, ``test_x``, ``test_y``, and ``val_*`` and ``cal_*`` where the splits are
+fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from volta.core.checks import check_features
+from volta.core.errors import InputError
+from volta.core.files import write_atomic
+from volta.core.types import Array, OodSet, Split
+from volta.data.options import LoadOptions
+from volta.data.raw_sets import RawSets
+
+PARTS = ("train", "val", "cal", "test")
+
+
+def features_path(root: Path, name: str, what: str = "") -> Path:
+    """Return the path of a task's feature file; ``what`` is empty, ``ood`` or ``shifts``."""
+    return root / "features" / (f"{name}-{what}.npz" if what else f"{name}.npz")
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFiles:
+    """The feature files of the task ``name``.
+
+    ``ood_rows`` says how many rows each OOD set has when whole, which the source note compares with what was found.
+    ``class_names`` are used where they fit the labels. ``every_shift`` takes the shifts of all severities, not only
+    those asked for.
+    """
+
+    name: str
+    class_names: tuple[str, ...] = ()
+    ood_rows: Mapping[str, int] = field(default_factory=dict)
+    every_shift: bool = False
+
+    def is_there(self, root: Path) -> bool:
+        """Whether the task's features are there."""
+        return features_path(root, self.name).is_file()
+
+    def read(self, options: LoadOptions) -> RawSets:
+        """Return the task's features as float32."""
+        root = options.folder
+        path = features_path(root, self.name)
+        arrays = read_npz(path)
+        parts = {part: _split(arrays, part, path) for part in PARTS if f"{part}_x" in arrays}
+        for part in ("train", "test"):
+            if part not in parts:
+                raise InputError(f"{path} has no {part}_x and {part}_y; it holds: {', '.join(arrays) or 'nothing'}")
+        ood, _ = _extra_sets(features_path(root, self.name, "ood"))
+        shifts, shift_labels = _extra_sets(features_path(root, self.name, "shifts"))
+        _check_widths(path, parts["train"].inputs.shape[1], {**ood, **shifts})
+        n_classes = int(max(split.labels.max() for split in parts.values())) + 1
+        names = self.class_names if len(self.class_names) == n_classes else map(str, range(n_classes))
+        return RawSets(
+            parts=parts,
+            ood={key: OodSet(rows) for key, rows in ood.items()},
+            shifts={
+                key: Split(rows, shift_labels.get(key, parts["test"].labels))
+                for key, rows in shifts.items()
+                if self._is_asked(key, options)
+            },
+            class_names=tuple(names),
+            source=_describe(path, ood, self.ood_rows),
+        )
+
+    def _is_asked(self, shift: str, options: LoadOptions) -> bool:
+        return options.shifts != "none" and (self.every_shift or _severity(shift) in options.severities)
+
+
+def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pixels: RawSets) -> list[Path]:
+    """Store features extracted from the sets of ``pixels``, keyed as :meth:`RawSets.inputs` is; return the files.
+
+    Half-precision features stay half-precision on disk.
+    """
+    whole = {}
+    for part, split in pixels.parts.items():
+        whole[f"{part}_x"], whole[f"{part}_y"] = features[part], split.labels
+    files = {"": whole}
+    for what, key in (("ood", "ood:"), ("shifts", "shift:")):
+        sets = {f"{set_name[len(key) :]}_x": rows for set_name, rows in features.items() if set_name.startswith(key)}
+        if sets:
+            files[what] = sets
+    for shift, split in pixels.shifts.items():
+        if f"shift:{shift}" in features and split.labels is not pixels.parts["test"].labels:
+            files["shifts"][f"{shift}_y"] = split.labels
+    for what, arrays in files.items():
+        content = {key: np.asarray(array) for key, array in arrays.items()}
+        write_atomic(features_path(root, name, what), lambda file, content=content: np.savez(file, **content))  # type: ignore[misc]
+    return [features_path(root, name, what) for what in files]
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Return the arrays of an npz; object arrays, which would have to be unpickled, are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise InputError(f"{path} is a single array, not an npz; rename it to .npy")
+            return {key: file[key] for key in file.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
+        if isinstance(error, (InputError, FileNotFoundError)):
+            raise
+        hint = "save labels as numbers or fixed-width text" if "pickle" in str(error) else "it is damaged or not an npz"
+        raise InputError(f"{path} cannot be read ({error}); {hint}") from error
+
+
+def _split(arrays: Mapping[str, Array], part: str, path: Path) -> Split:
+    if f"{part}_y" not in arrays:
+        raise InputError(f"{path} has {part}_x but no {part}_y; features need labels")
+    labels = arrays[f"{part}_y"]
+    if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min(initial=0) < 0:
+        raise InputError(
+            f"{path} has {part}_y of shape {labels.shape} and {labels.dtype}; expected class numbers from 0"
+        )
+    return Split(_features(arrays[f"{part}_x"], f"{path} {part}_x"), labels.astype(np.int64))
+
+
+def _extra_sets(path: Path) -> tuple[dict[str, Array], dict[str, Array]]:
+    if not path.is_file():
+        return {}, {}
+    arrays = read_npz(path)
+    rows = {key[:-2]: _features(array, f"{path} {key}") for key, array in arrays.items() if key.endswith("_x")}
+    return rows, {key[:-2]: array.astype(np.int64) for key, array in arrays.items() if key.endswith("_y")}
+
+
+def _features(rows: Array, where: str) -> Array:
+    if rows.ndim != 2:
+        raise InputError(f"{where} has shape {rows.shape}; expected (n_samples, n_features)")
+    return np.asarray(check_features(rows, where), dtype=np.float32)
+
+
+def _check_widths(path: Path, width: int, sets: Mapping[str, Array]) -> None:
+    for name, rows in sets.items():
+        if rows.shape[1] != width:
+            raise InputError(
+                f"{path}: {name} has {rows.shape[1]} features but train has {width}; extract them with one backbone"
+            )
+
+
+def _severity(shift: str) -> int | None:
+    tail = shift.rpartition("-")[2]
+    return int(tail) if tail.isdigit() else None
+
+
+def _describe(path: Path, ood: Mapping[str, Array], ood_rows: Mapping[str, int]) -> str:
+    text = f"features from {path.name}"
+    fewer = [
+        f"{name} {len(rows):,} of {ood_rows[name]:,} rows"
+        for name, rows in ood.items()
+        if len(rows) < ood_rows.get(name, 0)
+    ]
+    return f"{text}; not whole: {', '.join(fewer)}" if fewer else text

@@ -1,0 +1,197 @@
+"""What the data folder holds: get what is missing, list what is there, verify that it is intact."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
+from volta.core.files import hash_file
+from volta.data.catalog import ARCHIVES, archive_names
+from volta.data.download.archive import Archive
+from volta.data.download.transfer import OnProgress, download, mismatch
+from volta.data.download.unpack import RECORD, check_zip, unpack_tar
+from volta.data.formats.feature_files import read_npz
+from volta.data.formats.image_files import list_images
+from volta.data.importing.imported_tasks import DAMAGED, imported_tasks, verify_imported
+from volta.data.options import data_root
+
+State = Literal["ready", "archive only", "partial download", "stand-in", "missing"]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """One set of the data folder: an official archive, a feature file or an imported task."""
+
+    name: str
+    title: str
+    state: State
+    path: Path
+    n_bytes: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of verifying one holding; ``problems`` is empty if it is intact."""
+
+    name: str
+    path: Path
+    checked: str
+    problems: tuple[str, ...]
+
+
+def get_data(
+    name: str,
+    root: Path | None = None,
+    *,
+    progress: OnProgress | None = None,
+    keep_archives: bool = False,
+    again: bool = False,
+) -> list[Path]:
+    """Bring the archives that a task or archive name stands for into the data folder and unpack them; return where.
+
+    What is there already is left alone unless ``again``. An archive that lies in the folder, put there by hand or by a
+    broken run, is verified and used instead of a download. A tar is deleted once unpacked unless ``keep_archives``.
+    """
+    folder = data_root(root)
+    archives = [ARCHIVES[part] for part in archive_names(name)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_get(archive, folder, progress, keep_archives, again) for archive in archives]
+    except OSError as error:
+        if isinstance(error, VoltaError):
+            raise
+        reason = error.strerror or error
+        raise StoreError(f"{folder} cannot be written: {reason}; name another folder with --data") from error
+
+
+def list_data(root: Path | None = None) -> list[Holding]:
+    """Return what the data folder holds and lacks: archives, feature files, imported tasks; nothing is hashed."""
+    folder = data_root(root)
+    holdings = [_holding(name, archive, folder) for name, archive in ARCHIVES.items()]
+    holdings += [
+        Holding(f"features/{path.stem}", "frozen features", "ready", path, path.stat().st_size)
+        for path in sorted((folder / "features").glob("*.npz"))
+    ]
+    for task in imported_tasks(folder):
+        place = folder / "imported" / task.name
+        note = task.title if task.title.startswith(DAMAGED) else ""
+        holdings.append(Holding(task.name, task.title, "ready", place, _bytes(place), note))
+    return holdings
+
+
+def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Verdict]:
+    """Read and hash what the data folder holds (or the named holdings) and compare with what it has to be."""
+    folder = data_root(root)
+    holdings = [holding for holding in list_data(folder) if holding.state != "missing"]
+    known = {holding.name for holding in holdings}
+    for name in names:
+        if name not in known:
+            raise MissingDataError(
+                f"{name} is not under {folder}\n"
+                f"there is: {', '.join(sorted(known)) or 'nothing'} (see: volta data list)"
+            )
+    return [_verify(holding, folder) for holding in holdings if not names or holding.name in names]
+
+
+def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, again: bool) -> Path:
+    place, file = archive.place(root), root / archive.file
+    if place.exists() and not again and not (place == file and mismatch(file, archive.size, archive.checksum)):
+        return place
+    download(archive.urls, file, size=archive.size, checksum=archive.checksum, progress=progress)
+    if file.suffix == ".zip":
+        check_zip(file)
+    if not archive.folder:
+        return file
+    origin = {"url": archive.urls[0], archive.checksum.algorithm: archive.checksum.digest}
+    unpack_tar(file, root, archive.folder, origin)
+    if not keep:
+        file.unlink()
+    return place
+
+
+def _holding(name: str, archive: Archive, root: Path) -> Holding:
+    place, file = archive.place(root), root / archive.file
+    part = root / f"{archive.file}.part"
+    there = [path for path in (root / stand_in for stand_in in archive.stand_ins) if path.is_file()]
+    if place.exists():
+        return Holding(name, archive.title, "ready", place, _bytes(place))
+    if file.is_file():
+        return Holding(
+            name, archive.title, "archive only", file, _bytes(file), f"unpack it with: volta data get {name}"
+        )
+    if there:
+        return Holding(name, archive.title, "stand-in", there[0], _bytes(there[0]), _describe_zip(there[0]))
+    if part.is_file():
+        note = f"{part.stat().st_size:,} of {archive.size:,} bytes; go on with: volta data get {name}"
+        return Holding(name, archive.title, "partial download", part, _bytes(part), note)
+    return Holding(name, archive.title, "missing", place, 0, f"{archive.size:,} bytes: volta data get {name}")
+
+
+def _describe_zip(path: Path) -> str:
+    """Return what a zip of images holds, by its directory alone."""
+    try:
+        kinds = Counter(Path(name).suffix.lower() for name in list_images(path).names)
+    except InputError as error:
+        return str(error)
+    held = " and ".join(f"{count:,} {kind} images" for kind, count in kinds.most_common()) or "no images"
+    return f"{held} in place of the official archive"
+
+
+def _verify(holding: Holding, root: Path) -> Verdict:
+    if holding.name in ARCHIVES:
+        archive = ARCHIVES[holding.name]
+        if holding.state == "partial download":
+            return Verdict(holding.name, holding.path, "nothing", (holding.note,))
+        if holding.state == "stand-in":
+            return _attempt(holding, "zip directory", lambda: check_zip(holding.path))
+        if holding.path.is_dir():
+            return _verify_folder(holding)
+        problem = mismatch(holding.path, archive.size, archive.checksum)
+        return Verdict(
+            holding.name,
+            holding.path,
+            f"size and {archive.checksum.algorithm}",
+            (problem,) if problem else (),
+        )
+    if holding.name.startswith("features/"):
+        return _attempt(holding, "every array", lambda: read_npz(holding.path))
+    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(verify_imported(root, holding.name)))
+
+
+def _verify_folder(holding: Holding) -> Verdict:
+    path = holding.path / RECORD
+    if not path.is_file():
+        problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
+        return Verdict(holding.name, holding.path, "nothing", (problem,))
+    try:
+        files = json.loads(path.read_text(encoding="utf-8"))["files"]
+    except (ValueError, KeyError) as error:
+        return Verdict(holding.name, holding.path, RECORD, (f"{path} is damaged ({error})",))
+    problems = []
+    for name, expected in files.items():
+        file = holding.path / name
+        if not file.is_file():
+            problems.append(f"{name} is missing")
+        elif file.stat().st_size != expected["size"] or hash_file(file) != expected["sha256"]:
+            problems.append(f"{name} has changed since it was unpacked")
+    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
+
+
+def _attempt(holding: Holding, checked: str, check: Callable[[], object]) -> Verdict:
+    try:
+        check()
+    except InputError as error:
+        return Verdict(holding.name, holding.path, checked, (str(error),))
+    return Verdict(holding.name, holding.path, checked, ())
+
+
+def _bytes(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -1,0 +1,65 @@
+"""Tasks by name: the built-in ones and those imported into a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.errors import InputError, MissingDataError
+from volta.core.types import Array
+from volta.data.corruptions.shifts import sheet_of
+from volta.data.definition import TaskDefinition
+from volta.data.importing.imported_tasks import imported_tasks
+from volta.data.options import SEVERITIES, LoadOptions, data_root
+from volta.data.raw_sets import RawSets
+from volta.data.tasks import TASKS
+
+
+def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:
+    """Return the built-in tasks and those imported under ``root``."""
+    return TASKS | {task.name: task for task in imported_tasks(data_root(root))}
+
+
+def find_task(name: str, root: Path | None = None) -> TaskDefinition:
+    """Return the task called ``name``, built-in or imported under ``root``, or say which names there are.
+
+    >>> digits = find_task("digits").load()
+    >>> digits.fit.n_classes, sorted(digits.ood)
+    (8, ['digits_8_9', 'shuffled_pixels', 'uniform_noise'])
+    """
+    if name in TASKS:
+        return TASKS[name]
+    tasks = all_tasks(root)
+    if name not in tasks:
+        raise InputError(f"there is no task {name!r}; the tasks are: {', '.join(tasks)} (see: volta tasks)")
+    return tasks[name]
+
+
+def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
+    """Return all image sets of a task with their labels, before val and cal are split off."""
+    options = options or LoadOptions()
+    return find_task(name, options.root).image_sets(options)
+
+
+def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
+    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, OOD sets, shifts.
+
+    A set is read or made only when it is asked for.
+    """
+    return pixel_sets(name, LoadOptions(root)).inputs()
+
+
+def corruption_sheet(name: str, options: LoadOptions) -> NDArray[np.uint8] | None:
+    """Return a contact sheet of the 19 corruptions at 5 severities on a task's first test image.
+
+    None where the task's shifts do not include them, or its images are not there.
+    """
+    try:
+        sets = pixel_sets(name, replace(options, severities=SEVERITIES, ood=()))
+    except MissingDataError:
+        return None
+    return sheet_of(sets)

@@ -1,0 +1,124 @@
+"""The embedded task: scikit-learn's 8×8 handwritten digits, classes 0-7 known, 8-9 OOD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from volta.core.seeding import SPLIT_SEED, rng
+from volta.core.types import Array, OodSet, Split
+from volta.data.definition import TaskDefinition
+from volta.data.options import SEVERITIES, LoadOptions
+from volta.data.prepare import Preparation
+from volta.data.raw_sets import RawSets
+from volta.data.splits import stratified_take
+
+N_KNOWN = 8
+PIXEL_MAX = 16.0
+NOISE_STD = (1.0, 2.0, 3.0, 4.5, 6.0)
+BLUR_SIGMA = (0.4, 0.6, 0.8, 1.0, 1.3)
+CONTRAST_FACTOR = (0.75, 0.6, 0.45, 0.3, 0.15)
+
+
+@dataclass(frozen=True)
+class EmbeddedDigits:
+    """64 pixel intensities in 0..16 as features, split 60/20/20, the middle 20 halved into ``val`` and ``cal``.
+
+    OOD sets: digits 8 and 9, uniform noise over the pixel range, and test digits with their pixels shuffled.
+    Shifts: additive noise, blur and lost contrast at severities 1-5, on the test rows.
+    """
+
+    def is_there(self, root: Path) -> bool:
+        """Return True: scikit-learn carries the digits."""
+        return True
+
+    def read(self, options: LoadOptions) -> RawSets:
+        """Return the four parts with all OOD sets and shifts."""
+        features, labels = _read()
+        known = labels < N_KNOWN
+        inputs, targets = features[known], labels[known]
+
+        split_rng = rng(SPLIT_SEED, "digits", "splits")
+        fifth = round(len(targets) * 0.2)
+        test, rest = stratified_take(targets, fifth, split_rng)
+        held_out, train = _of(rest, stratified_take(targets[rest], fifth, split_rng))
+        val, cal = _of(held_out, stratified_take(targets[held_out], len(held_out) // 2, split_rng))
+
+        whole = Split(inputs, targets)
+        parts = {"train": train, "val": val, "cal": cal, "test": test}
+        test_split = whole.take(test)
+        return RawSets(
+            parts={name: whole.take(rows) for name, rows in parts.items()},
+            ood={
+                "digits_8_9": OodSet(features[~known]),
+                "uniform_noise": OodSet(_uniform_noise(test_split.inputs)),
+                "shuffled_pixels": OodSet(_shuffle_pixels(test_split.inputs)),
+            },
+            shifts=_shifts(test_split),
+            class_names=tuple(str(digit) for digit in range(N_KNOWN)),
+        )
+
+
+DIGITS = TaskDefinition(
+    name="digits",
+    title="scikit-learn digits, classes 0-7; OOD: 8-9, uniform noise, shuffled pixels",
+    preparation=Preparation("tabular", 0.2),
+    features=EmbeddedDigits(),
+    near=("digits_8_9",),
+    far=("uniform_noise", "shuffled_pixels"),
+)
+
+
+def _read() -> tuple[Array, Array]:
+    """Return the pixels, shape (1797, 64), and the digits."""
+    from sklearn.datasets import load_digits
+
+    features, labels = load_digits(return_X_y=True)
+    return np.ascontiguousarray(features, dtype=np.float32), labels.astype(np.int64)
+
+
+def _of(rows: Array, parts: tuple[Array, Array]) -> tuple[Array, Array]:
+    return rows[parts[0]], rows[parts[1]]
+
+
+def _uniform_noise(like: Array) -> Array:
+    draws = rng(SPLIT_SEED, "digits", "uniform_noise").uniform(0.0, PIXEL_MAX, like.shape)
+    return draws.astype(np.float32)
+
+
+def _shuffle_pixels(inputs: Array) -> Array:
+    return rng(SPLIT_SEED, "digits", "shuffled_pixels").permuted(inputs, axis=1)
+
+
+def _shifts(test: Split) -> dict[str, Split]:
+    corruptions: dict[str, tuple[Callable[[Array, float], Array], tuple[float, ...]]] = {
+        "noise": (_add_noise, NOISE_STD),
+        "blur": (_blur, BLUR_SIGMA),
+        "contrast": (_lower_contrast, CONTRAST_FACTOR),
+    }
+    return {
+        f"{name}-{severity}": Split(corrupt(test.inputs, strength), test.labels)
+        for name, (corrupt, strengths) in corruptions.items()
+        for severity, strength in zip(SEVERITIES, strengths, strict=True)
+    }
+
+
+def _add_noise(inputs: Array, std: float) -> Array:
+    noise = rng(SPLIT_SEED, "digits", "noise").normal(0.0, std, inputs.shape)
+    return np.clip(inputs + noise, 0.0, PIXEL_MAX).astype(np.float32)
+
+
+def _blur(inputs: Array, sigma: float) -> Array:
+    from scipy.ndimage import gaussian_filter
+
+    images = inputs.reshape(-1, 8, 8)
+    blurred: Array = gaussian_filter(images, sigma=(0.0, sigma, sigma))
+    return blurred.reshape(inputs.shape)
+
+
+def _lower_contrast(inputs: Array, factor: float) -> Array:
+    mean = inputs.mean(axis=1, keepdims=True)
+    return np.asarray(mean + factor * (inputs - mean), dtype=np.float32)

@@ -1,0 +1,51 @@
+"""Decisions with guarantees, from anybody's scores: ranks, sets, p-values, abstention, stream monitor, input guard.
+
+NumPy alone, float64. Calibration rows are rows that neither trained nor tuned what is calibrated on them.
+"""
+
+from volta.decisions.combine import ScoreCombination, fit_combination
+from volta.decisions.decide import Decision, Decisions, decide
+from volta.decisions.guard import InputGuard, OutOfRange, fit_guard
+from volta.decisions.monitor import Drift, Monitor, MonitorState
+from volta.decisions.multiple import benjamini_hochberg, bonferroni
+from volta.decisions.policies import Policy, fit_coverage, fit_policy, rows_needed
+from volta.decisions.pvalues import OodTest, conformal_pvalues, fit_ood
+from volta.decisions.ranks import ConformalRank, ConformalThreshold, conformal_rank, conformal_threshold, smallest_n
+from volta.decisions.set_scores import SetScore, aps_scores, lac_scores, raps_scores
+from volta.decisions.sets import SetPredictor, SetThresholds, fit_sets, fit_thresholds
+
+__all__ = [
+    "ConformalRank",
+    "ConformalThreshold",
+    "Decision",
+    "Decisions",
+    "Drift",
+    "InputGuard",
+    "Monitor",
+    "MonitorState",
+    "OodTest",
+    "OutOfRange",
+    "Policy",
+    "ScoreCombination",
+    "SetPredictor",
+    "SetScore",
+    "SetThresholds",
+    "aps_scores",
+    "benjamini_hochberg",
+    "bonferroni",
+    "conformal_pvalues",
+    "conformal_rank",
+    "conformal_threshold",
+    "decide",
+    "fit_combination",
+    "fit_coverage",
+    "fit_guard",
+    "fit_ood",
+    "fit_policy",
+    "fit_sets",
+    "fit_thresholds",
+    "lac_scores",
+    "raps_scores",
+    "rows_needed",
+    "smallest_n",
+]

@@ -1,0 +1,155 @@
+"""One decision a row: answer, abstain or OOD, with the reason in words."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_probs, check_same_length, check_scores, check_sets
+from volta.core.errors import InputError
+from volta.decisions.multiple import check_pvalues
+from volta.decisions.policies import Policy
+from volta.decisions.ranks import exact_level
+
+Action: TypeAlias = Literal["answer", "abstain", "ood"]
+ACTIONS: tuple[Action, ...] = ("answer", "abstain", "ood")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do with one row.
+
+    ``label`` is the likeliest class, which counts only where ``action`` is ``answer``, and ``probability`` its
+    probability; ``pvalue`` and ``classes``, the prediction set, are None where they were not asked for.
+    """
+
+    action: Action
+    label: Any
+    probability: float
+    uncertainty: float
+    pvalue: float | None
+    classes: tuple[Any, ...] | None
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """The decisions of n rows; index it for a `Decision`, or take `to_array` for a table.
+
+    ``action`` (n,) index into ``ACTIONS``; ``label`` (n,); ``probability``, ``uncertainty`` (n,); ``pvalue`` (n,) or
+    None; ``sets`` (n, K) or None; ``class_names`` (K,); ``reasons``: the sentence of each action.
+    """
+
+    action: NDArray[np.intp]
+    label: NDArray[Any]
+    probability: NDArray[np.float64]
+    uncertainty: NDArray[np.float64]
+    pvalue: NDArray[np.float64] | None
+    sets: NDArray[np.bool_] | None
+    class_names: NDArray[Any]
+    reasons: tuple[str, str, str]
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def __getitem__(self, row: int) -> Decision:
+        action = int(self.action[row])
+        return Decision(
+            action=ACTIONS[action],
+            label=self.label[row],
+            probability=float(self.probability[row]),
+            uncertainty=float(self.uncertainty[row]),
+            pvalue=float(self.pvalue[row]) if self.pvalue is not None else None,
+            classes=tuple(self.class_names[self.sets[row]].tolist()) if self.sets is not None else None,
+            reason=self.reasons[action],
+        )
+
+    def to_array(self) -> NDArray[np.void]:
+        """Return a structured array, one record a row; ``pandas.DataFrame(decisions.to_array())`` is a table.
+
+        Fields: action, label, probability, uncertainty, pvalue (where there is one), set (the classes, where there are
+        sets, as a tuple), reason.
+        """
+        columns: dict[str, NDArray[Any]] = {
+            "action": np.array(ACTIONS)[self.action],
+            "label": self.label,
+            "probability": self.probability,
+            "uncertainty": self.uncertainty,
+        }
+        if self.pvalue is not None:
+            columns["pvalue"] = self.pvalue
+        if self.sets is not None:
+            classes = np.empty(len(self), dtype=object)
+            classes[:] = [tuple(self.class_names[members].tolist()) for members in self.sets]
+            columns["set"] = classes
+        columns["reason"] = np.array(self.reasons)[self.action]
+        records = np.empty(len(self), dtype=[(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            records[name] = column
+        return records
+
+
+def decide(
+    probs: ArrayLike,
+    uncertainty: ArrayLike,
+    *,
+    policy: Policy,
+    pvalues: ArrayLike | None = None,
+    fpr: float = 0.05,
+    sets: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+) -> Decisions:
+    """Decide each row: ``ood`` where its p-value is at most ``fpr``, else ``abstain`` or ``answer`` by the policy.
+
+    Guarantees: those of the parts. P(ood | in-distribution) ≤ fpr, as in `OodTest.flags`. Sets as in `fit_sets`. Of a
+    policy with error ≤ ε among the rows it answers a share φ may be flagged as OOD; among those left the error is at
+    most ε / (1 − φ), since no more rows are wrong than before.
+    probs: (n_samples, n_classes); uncertainty: (n_samples,); pvalues: (n_samples,), no row is OOD without them; sets:
+    (n_samples, n_classes), passed on; classes: (n_classes,) labels, 0 … K − 1 unless set.
+
+    >>> from volta.decisions.policies import fit_coverage
+    >>> policy = fit_coverage(np.linspace(0.0, 0.4, 99), coverage=0.9)
+    >>> found = decide([[0.9, 0.1], [0.5, 0.5]], [0.1, 0.5], policy=policy, pvalues=[0.01, 0.6], classes=["cat", "dog"])
+    >>> found[0].action, found[1].action, str(found[0].label)
+    ('ood', 'abstain', 'cat')
+    """
+    rows = check_probs(probs)
+    scores = check_scores(uncertainty, "uncertainty")
+    check_same_length(probs=rows, uncertainty=scores)
+    level = float(exact_level(fpr, "fpr"))
+    names = np.arange(rows.shape[1]) if classes is None else np.asarray(classes)
+    if names.shape != (rows.shape[1],):
+        raise InputError(f"classes has shape {names.shape}; pass one label for each of the {rows.shape[1]} classes")
+    action = np.where(policy.answers(scores), ACTIONS.index("answer"), ACTIONS.index("abstain"))
+    unusual = None
+    if pvalues is not None:
+        unusual = check_pvalues(pvalues, 1)
+        check_same_length(probs=rows, pvalues=unusual)
+        action[unusual <= level] = ACTIONS.index("ood")
+    members = None
+    if sets is not None:
+        members = check_sets(sets)
+        if members.shape != rows.shape:
+            raise InputError(f"sets has shape {members.shape} but probs {rows.shape}; pass the sets of the same rows")
+    likeliest = rows.argmax(axis=1)
+    return Decisions(
+        action=action,
+        label=names[likeliest],
+        probability=rows[np.arange(len(rows)), likeliest].astype(np.float64),
+        uncertainty=scores,
+        pvalue=unusual,
+        sets=members,
+        class_names=names,
+        reasons=_reasons(policy, fpr),
+    )
+
+
+def _reasons(policy: Policy, fpr: float) -> tuple[str, str, str]:
+    limit = f"{policy.threshold:.4g}"
+    abstain = f"uncertainty above {limit}, the policy's threshold" if policy.exists else f"no policy: {policy.note}"
+    return (
+        f"uncertainty at most {limit}, the policy's threshold",
+        abstain,
+        f"p-value at most {fpr:g}: unlike the calibration rows",
+    )

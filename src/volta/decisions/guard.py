@@ -1,0 +1,195 @@
+"""The input-space guard: how far a row lies outside what training rows look like, whatever a network makes of it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import CHUNK_ELEMENTS, check_count, check_features
+from volta.core.errors import InputError
+from volta.core.mapped import row_chunks
+from volta.decisions.set_scores import Floats
+
+RANGE_TAIL = 0.001
+DISTANCE_QUANTILE = 0.99
+MIN_SHRINKAGE = 1e-3
+# Large enough to order any two inputs that differ much, small enough for sums of squares to stay finite.
+LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """One ``column`` of one row whose ``value`` is ``excess`` standard deviations outside [``low``, ``high``]."""
+
+    column: int
+    name: str
+    value: float
+    low: float
+    high: float
+    excess: float
+
+
+@dataclass(frozen=True, eq=False)
+class InputGuard:
+    """What training rows look like, column by column and together; made by `fit_guard`.
+
+    ``low``, ``high``, ``centre``, ``scale``: (n_features,); ``whitening``: (n_features, n_features);
+    ``unit``: the distance that 99 % of the training rows stay within.
+    """
+
+    low: Floats
+    high: Floats
+    centre: Floats
+    scale: Floats
+    whitening: Floats
+    unit: float
+
+    def score(self, inputs: ArrayLike) -> Floats:
+        """Return g(x) of each row, higher = further outside; see `fit_guard`. inputs: (n_samples, n_features)."""
+        array = self._check(inputs)
+        result = np.empty(len(array))
+        for rows, chunk in _chunks(array):
+            excess = self._excess(chunk).max(axis=1)
+            result[rows] = excess + self._distances(chunk) / self.unit
+        return result
+
+    def excess(self, inputs: ArrayLike) -> Floats:
+        """Return (n_samples, n_features): standard deviations outside the training rows' range, 0 inside it."""
+        return self._excess(np.asarray(self._check(inputs), dtype=np.float64))
+
+    def explain(
+        self, inputs: ArrayLike, *, names: Sequence[str] | None = None, most: int = 3
+    ) -> list[tuple[OutOfRange, ...]]:
+        """Return for each row its columns out of range, the furthest first, ``most`` of them at most.
+
+        inputs: (n_samples, n_features); names: what to call the columns, «column 3» unless set.
+        """
+        array = self._check(inputs)
+        check_count(most, "most")
+        if names is not None and len(names) != len(self.low):
+            raise InputError(
+                f"names holds {len(names)} names but inputs has {len(self.low)} columns; pass one for each"
+            )
+        outside = self.excess(array)
+        return [
+            tuple(
+                OutOfRange(
+                    column=int(column),
+                    name=names[column] if names is not None else f"column {column}",
+                    value=float(row[column]),
+                    low=float(self.low[column]),
+                    high=float(self.high[column]),
+                    excess=float(beyond[column]),
+                )
+                for column in np.argsort(-beyond, kind="stable")[:most]
+                if beyond[column] > 0
+            )
+            for row, beyond in zip(array, outside, strict=True)
+        ]
+
+    def _check(self, inputs: ArrayLike) -> NDArray[Any]:
+        array = _check_inputs(inputs)
+        if array.shape[1] != len(self.low):
+            raise InputError(
+                f"inputs has {array.shape[1]} columns but the guard was fitted on {len(self.low)}; pass those"
+            )
+        return array
+
+    def _excess(self, rows: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            beyond = np.maximum(rows - self.high, self.low - rows) / self.scale
+        return np.clip(beyond, 0.0, LARGEST)
+
+    def _distances(self, rows: Floats) -> Floats:
+        whitened = _standardise(rows, self.centre, self.scale) @ self.whitening
+        # A dot product of huge terms that cancel may round to anything but not overflow: LARGEST² · d is finite.
+        return np.asarray(np.sqrt(np.mean(whitened**2, axis=1)))
+
+
+def fit_guard(inputs: ArrayLike) -> InputGuard:
+    """Learn range and shape of training rows, for one score a row: g(x) = max_j e_j(x) + D(x) / D₉₉.
+
+    e_j(x) = max(0, x_j − h_j, l_j − x_j) / σ_j: standard deviations outside the range [l_j, h_j] of column j, its
+    0.1 % and 99.9 % quantiles in training rows; σ_j from values cut to that range, so that a few wild training values
+    decide nothing, and for a column that hardly ever moves the median σ of the others.
+    D(x)² = zᵀ Σ⁻¹ z / d, z = (x − m) / σ, d columns: whitened distance with the shrunk covariance
+    Σ = (1 − λ) S + λ (tr S / d) I of the cut training rows, λ by Ledoit and Wolf; D₉₉ is what 99 % of the training rows
+    stay within. The range sees one column far out and can be explained; the distance sees columns that do not go
+    together.
+    Guarantee: none of its own; it is a score, to be calibrated on other rows (`fit_ood`), alone or with a method's
+    score (`fit_combination`). It is finite for every input that is, and grows without end along every line out of
+    the training rows.
+    Time O(n d²), memory O(d²) and a bounded number of rows or columns at once.
+    Reference: Ledoit and Wolf (2004), A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices.
+    inputs: (n_samples, n_features), on the scale the model sees.
+
+    >>> rows = np.random.default_rng(0).normal(size=(500, 3))
+    >>> guard = fit_guard(rows)
+    >>> bool(guard.score([[0, 0, 10]])[0] > guard.score(rows).max())
+    True
+    >>> [found.column for found in guard.explain([[0, 0, 10]])[0]]
+    [2]
+    """
+    array = _check_inputs(inputs)
+    low, high, centre, deviation = _columns(array)
+    moving = deviation > 0
+    scale = np.where(moving, deviation, np.median(deviation[moving]) if moving.any() else 1.0)
+    whitening = _whitening(array, low, high, centre, scale)
+    guard = InputGuard(low, high, centre, scale, whitening, unit=1.0)
+    distances = np.concatenate([guard._distances(chunk) for _, chunk in _chunks(array)])
+    unit = float(np.quantile(distances, DISTANCE_QUANTILE))
+    return InputGuard(low, high, centre, scale, whitening, unit=unit if unit > 0 else 1.0)
+
+
+def _columns(array: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return each column's range, and mean and standard deviation of its values cut to the range."""
+    parts = []
+    step = max(1, CHUNK_ELEMENTS // len(array))
+    for start in range(0, array.shape[1], step):
+        block = np.asarray(array[:, start : start + step], dtype=np.float64)
+        low, high = np.quantile(block, [RANGE_TAIL, 1 - RANGE_TAIL], axis=0)
+        cut = np.clip(block, low, high)
+        parts.append(np.stack([low, high, cut.mean(axis=0), cut.std(axis=0)]))
+    low, high, centre, deviation = np.concatenate(parts, axis=1)
+    # The spread that rounding leaves in a constant column is none.
+    return low, high, centre, np.where(deviation > 1e-12 * np.maximum(np.abs(low), np.abs(high)), deviation, 0.0)
+
+
+def _whitening(array: NDArray[Any], low: Floats, high: Floats, centre: Floats, scale: Floats) -> Floats:
+    """Return W with W Wᵀ = Σ⁻¹, the inverse of the shrunk covariance of the cut, standardised rows."""
+    n, d = array.shape
+    outer, fourth = np.zeros((d, d)), 0.0
+    for _, chunk in _chunks(array):
+        z = _standardise(np.clip(chunk, low, high), centre, scale)
+        outer += z.T @ z
+        fourth += float(np.sum(np.einsum("ij,ij->i", z, z) ** 2))
+    covariance = outer / n
+    mean_variance = float(np.trace(covariance)) / d
+    if mean_variance <= 0:
+        return np.eye(d)
+    target = mean_variance * np.eye(d)
+    distance = float(np.sum((covariance - target) ** 2))
+    noise = (fourth / n - float(np.sum(covariance**2))) / n
+    shrinkage = min(1.0, max(MIN_SHRINKAGE, noise / distance if distance > 0 else 1.0))
+    factor = np.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * target)
+    return np.asarray(np.linalg.inv(factor).T)
+
+
+def _standardise(rows: Floats, centre: Floats, scale: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return np.clip((rows - centre) / scale, -LARGEST, LARGEST)
+
+
+def _chunks(array: NDArray[Any]) -> Iterator[tuple[slice, Floats]]:
+    step = max(1, CHUNK_ELEMENTS // array.shape[1])
+    for start, chunk in zip(range(0, len(array), step), row_chunks(array, step), strict=True):
+        yield slice(start, start + len(chunk)), np.asarray(chunk, dtype=np.float64)
+
+
+def _check_inputs(inputs: ArrayLike) -> NDArray[Any]:
+    array = check_features(inputs, "inputs")
+    if array.ndim != 2:
+        raise InputError(f"inputs has shape {array.shape}; pass (n_samples, n_features), e.g. features of the images")
+    return array

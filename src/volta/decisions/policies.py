@@ -1,0 +1,223 @@
+"""Abstention: which rows to answer, with a bound on the error among them or on how many they are."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_correct, check_fraction, check_same_length, check_scores
+from volta.decisions.binomial import binomial_cdf
+from volta.decisions.ranks import conformal_threshold, exact_level
+from volta.decisions.set_scores import Floats
+
+START_COVERAGES = (0.25, 0.5, 0.75)
+MAX_SET_ASIDE = 50
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Answer where uncertainty ≤ ``threshold``: −inf abstains always, inf never.
+
+    ``coverage`` is the expected share of rows answered, in [``coverage_low``, ``coverage_high``] with probability
+    ``confidence``. ``n`` calibration rows decided, of which ``n_answered`` would be answered; ``n_errors`` of those are
+    wrong (None where only a coverage was asked for). ``exists`` is False where no threshold keeps the promise with
+    these rows: ``note`` says why, or which other condition the reader has to know.
+    """
+
+    threshold: float
+    exists: bool
+    coverage: float
+    coverage_low: float
+    coverage_high: float
+    confidence: float
+    n: int
+    n_answered: int
+    n_errors: int | None = None
+    max_error: float | None = None
+    note: str = ""
+
+    def answers(self, uncertainty: ArrayLike) -> NDArray[np.bool_]:
+        """Return True for each row that is answered; uncertainty: (n_samples,)."""
+        scores = check_scores(uncertainty, "uncertainty")
+        return np.asarray(scores <= self.threshold) if self.exists else np.zeros(len(scores), dtype=np.bool_)
+
+
+def rows_needed(max_error: float, confidence: float = 0.95) -> int:
+    """Least number of answered calibration rows, none of them wrong, that proves a bound: ⌈log δ / log(1 − ε)⌉.
+
+    ε = max_error, δ = 1 − confidence: the least m with (1 − ε)ᵐ ≤ δ.
+
+    >>> rows_needed(0.02, 0.95)
+    149
+    """
+    error, delta = check_fraction(max_error, "max_error"), float(1 - exact_level(confidence, "confidence"))
+    return math.ceil(math.log(delta) / math.log1p(-error))
+
+
+def fit_policy(
+    uncertainty: ArrayLike,
+    correct: ArrayLike,
+    *,
+    max_error: float = 0.02,
+    confidence: float = 0.95,
+    reference: ArrayLike | None = None,
+    rng: np.random.Generator | None = None,
+) -> Policy:
+    """Find the largest coverage whose error among answered rows is at most ``max_error``, with ``confidence``.
+
+    Guarantee: with probability ≥ 1 − δ over the calibration rows, R(λ̂) = P(wrong | u ≤ λ̂) ≤ ε for new rows.
+    ε = max_error, δ = 1 − confidence, λ̂ the threshold found. Condition: calibration and new rows are i.i.d. Nothing is
+    assumed of how the error depends on the uncertainty, and ties are allowed.
+
+    Learn then test. For a fixed t let N(t) calibration rows have u ≤ t, and E(t) of them be wrong. Given N(t), E(t) is
+    Bin(N(t), R(t)), so p(t) = P(Bin(N(t), ε) ≤ E(t)) is an exact p-value for «R(t) ≥ ε». Thresholds are tried in rising
+    order from start points s_1 < … < s_D, with a share δ_d of δ each, Σ δ_d = δ. A start point passes if p(s_d) ≤ its
+    level: δ_d, and what an unbroken run from earlier start points brings along. A run goes on through every larger t as
+    long as p(t) does not exceed its level; λ̂ is the largest t that passed.
+
+    Why this is exact: let t_d be the first t ≥ s_d with R(t) > ε, or where that comes next (R is continuous from the
+    right, so R(t_d) ≥ ε). It is a fixed number as long as s_d is, though which thresholds are tried, all values that
+    calibration rows have, is not. A run that ends at a bad threshold has passed through t_d for its first start point
+    s_d, at a level of at most the sum of those δ_j with t_j = t_d; each of these events has at most that probability,
+    and together they have δ. Were start points taken from the same rows, knowing where they fall would tell about the
+    errors below them, unless R rises throughout.
+
+    So start points come from other rows: the 25, 50 and 75 % quantiles of ``reference``, uncertainties of any other
+    rows (validation rows, unlabelled rows), and inf, «answer every row», which needs none. Without ``reference`` a
+    random fifth of the rows, 50 at most, is set aside for it (drawn by ``rng``, seed 0 unless set). Start points with
+    too few rows to prove anything are left out, by their expected number alone; shares are equal.
+
+    ``coverage`` is the share of all calibration rows with u ≤ λ̂, and its interval is that of Dvoretzky, Kiefer,
+    Wolfowitz and Massart, ± √(log(2/δ) / 2n), which holds for all thresholds at once and so for the one found.
+    Reference: Angelopoulos, Bates, Candès, Jordan and Lei (2021), Learn then Test; Geifman and El-Yaniv (2017),
+    Selective Classification for Deep Neural Networks; Wiens and Dmitrienko (2005) for the levels; Massart (1990).
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> u = np.linspace(0, 1, 1000)
+    >>> policy = fit_policy(u, u < 0.9, max_error=0.02)
+    >>> policy.exists, 0.85 < policy.coverage < 0.92
+    (True, True)
+    >>> fit_policy(u[:50], u[:50] < 0.9, max_error=0.02).note
+    '50 calibration rows are too few: even without an error, 149 would have to be answered'
+    """
+    scores, right = check_scores(uncertainty, "uncertainty"), check_correct(correct)
+    n = check_same_length(uncertainty=scores, correct=right)
+    needed, delta = rows_needed(max_error, confidence), float(1 - exact_level(confidence, "confidence"))
+    every_score = np.sort(scores)
+    if reference is None:
+        aside = np.zeros(n, dtype=np.bool_)
+        drawn = (rng or np.random.default_rng(0)).permutation(n)[: min(MAX_SET_ASIDE, n // 5)]
+        # Rows are given up only where there are enough of them for a start point below «answer every row».
+        aside[drawn] = (n - len(drawn)) * START_COVERAGES[-1] >= needed
+        other, scores, right = scores[aside], scores[~aside], right[~aside]
+    else:
+        other = check_scores(reference, "reference")
+    starts = _start_points(other, len(scores), needed)
+    threshold, n_answered, n_errors = _largest_passing(scores, right, starts, max_error, delta)
+    exists = threshold is not None
+    coverage = float(np.searchsorted(every_score, threshold, side="right")) / n if threshold is not None else 0.0
+    margin = math.sqrt(math.log(2 / delta) / (2 * n)) if exists and threshold != math.inf else 0.0
+    return Policy(
+        threshold=threshold if threshold is not None else -math.inf,
+        exists=exists,
+        coverage=coverage,
+        coverage_low=max(0.0, coverage - margin),
+        coverage_high=min(1.0, coverage + margin),
+        confidence=confidence,
+        n=len(scores),
+        n_answered=n_answered,
+        n_errors=n_errors,
+        max_error=max_error,
+        note="" if exists else _why_none(n, needed, max_error, confidence),
+    )
+
+
+def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: float = 0.95) -> Policy:
+    """Answer a given share of rows: the threshold is the ⌈(n + 1) coverage⌉-th smallest uncertainty, inf beyond n.
+
+    Guarantee: P(answered) ≥ coverage over calibration and new rows together, and less than coverage + 1/(n + 1) for
+    uncertainties without ties; rows exchangeable. Given the calibration rows the share answered is Beta(r, n + 1 − r)
+    distributed, which gives the interval. Nothing is promised of the error.
+    Reference: Vovk (2012), Conditional Validity of Inductive Conformal Predictors.
+    uncertainty: (n_samples,) of calibration rows, higher = less certain.
+
+    >>> policy = fit_coverage(np.arange(99.0), coverage=0.9)
+    >>> policy.threshold, policy.coverage
+    (89.0, 0.9)
+    """
+    scores = check_scores(uncertainty, "uncertainty")
+    found = conformal_threshold(scores, 1 - check_fraction(coverage, "coverage"))
+    low, high = found.rank.interval(confidence)
+    few = (
+        f"{len(scores)} calibration rows are too few for coverage = {coverage:g}, which needs at least "
+        f"{found.rank.smallest_n}: every row is answered"
+    )
+    return Policy(
+        threshold=found.value,
+        exists=True,
+        coverage=found.rank.expected,
+        coverage_low=low,
+        coverage_high=high,
+        confidence=confidence,
+        n=len(scores),
+        n_answered=int(np.count_nonzero(scores <= found.value)),
+        note="" if found.rank.enough else few,
+    )
+
+
+def _start_points(other: Floats, n: int, needed: int) -> list[float]:
+    levels = [level for level in START_COVERAGES if n * level >= needed] if len(other) else []
+    return [*(float(np.quantile(other, level, method="higher")) for level in levels), math.inf]
+
+
+def _largest_passing(
+    scores: Floats, correct: NDArray[np.bool_], starts: list[float], max_error: float, delta: float
+) -> tuple[float | None, int, int]:
+    """Return the largest threshold that passed, or None, with the rows and errors it answers."""
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    errors = np.concatenate([[0], np.cumsum(~correct[order])])
+
+    def pvalue(n_answered: int) -> float:
+        return binomial_cdf(int(errors[n_answered]), n_answered, max_error)
+
+    points, multiplicity = np.unique(starts, return_counts=True)
+    shares = multiplicity * (delta / len(starts))
+    ends = np.searchsorted(ordered, points, side="right")
+    befores = np.append(np.searchsorted(ordered, points[1:], side="left"), len(ordered))
+    best: tuple[float | None, int, int] = (None, 0, 0)
+    level, alive = 0.0, False
+    for point, share, end, before in zip(points.tolist(), shares.tolist(), ends, befores, strict=True):
+        level = level + share if alive else share
+        alive = pvalue(int(end)) <= level
+        if not alive:
+            continue
+        best = (point, int(end), int(errors[end]))
+        following = _distinct_ends(ordered, int(end), int(before))
+        # Only a further error can end the run: a further right answer lowers the p-value.
+        worse = following[np.diff(errors[following], prepend=errors[end]) > 0]
+        broken = next((int(stop) for stop in worse if pvalue(int(stop)) > level), None)
+        alive = broken is None
+        passed = following if broken is None else following[following < broken]
+        if len(passed):
+            last = int(passed[-1])
+            best = (float(ordered[last - 1]), last, int(errors[last]))
+    return best
+
+
+def _distinct_ends(ordered: Floats, start: int, stop: int) -> NDArray[np.intp]:
+    """Return for each distinct value among the sorted rows start … stop − 1 how many rows are at most as large."""
+    if start == stop:
+        return np.empty(0, dtype=np.intp)
+    inner = np.flatnonzero(ordered[start + 1 : stop] != ordered[start : stop - 1]) + start + 1
+    return np.append(inner, stop)
+
+
+def _why_none(n: int, needed: int, max_error: float, confidence: float) -> str:
+    if n < needed:
+        return f"{n} calibration rows are too few: even without an error, {needed} would have to be answered"
+    return (
+        f"no threshold shows an error of at most {max_error:g} with confidence {confidence:g} on {n} calibration rows; "
+        "allow more error, ask for less confidence, or calibrate on more rows"
+    )

@@ -1,0 +1,130 @@
+"""Conformal p-values: how unusual a score is among calibration rows, with an exact false-alarm rate."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_count, check_labels, check_same_length, check_scores
+from volta.core.errors import InputError
+from volta.decisions.ranks import exact_level, smallest_n
+from volta.decisions.set_scores import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class OodTest:
+    """Calibration scores, sorted, of all rows together or of each group; made by `fit_ood`.
+
+    ``scores``: one sorted array for each group, a single one where ``grouped`` is False.
+    """
+
+    scores: tuple[Floats, ...]
+    grouped: bool
+
+    def pvalues(
+        self, scores: ArrayLike, *, groups: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """Return the conformal p-value of each row; see `conformal_pvalues` for formula and guarantee.
+
+        scores: (n_samples,); groups: (n_samples,), needed if and only if calibration was grouped.
+        """
+        values = check_scores(scores)
+        self._check_groups(groups)
+        if groups is None:
+            return _pvalues(self.scores[0], values, rng)
+        members = check_labels(groups, len(self.scores), "groups")
+        check_same_length(scores=values, groups=members)
+        result = np.empty(len(values))
+        for group in np.unique(members):
+            rows = members == group
+            result[rows] = _pvalues(self.scores[group], values[rows], rng)
+        return result
+
+    def flags(self, scores: ArrayLike, *, fpr: float = 0.05, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """Flag rows as OOD where the p-value is at most ``fpr``.
+
+        Guarantee: P(flag | in-distribution) ≤ fpr over calibration and new rows together, ⌊fpr (n + 1)⌋ / (n + 1) for
+        scores without ties; within each group where calibration was grouped. Where n is too small nothing can be
+        flagged: see ``note``.
+        """
+        return np.asarray(self.pvalues(scores, groups=groups) <= float(exact_level(fpr, "fpr")))
+
+    def false_alarm_rate(self, fpr: float = 0.05) -> Floats:
+        """P(flag | in-distribution) of each group for scores without ties: ⌊fpr (n + 1)⌋ / (n + 1), at most ``fpr``."""
+        level = exact_level(fpr, "fpr")
+        sizes = [len(own) + 1 for own in self.scores]
+        return np.array([level.numerator * size // level.denominator / size for size in sizes])
+
+    def note(self, fpr: float = 0.05) -> str:
+        """Say in words where ``fpr`` asks for more calibration rows than there are; empty where it does not."""
+        needed = smallest_n(float(exact_level(fpr, "fpr")))
+        few = [group for group, own in enumerate(self.scores) if len(own) < needed]
+        if not few:
+            return ""
+        if not self.grouped:
+            return (
+                f"{len(self.scores[0])} calibration rows are too few for fpr = {fpr:g}, which needs {needed}: no flag"
+            )
+        names = ", ".join(map(str, few[:10])) + (f" and {len(few) - 10} more" if len(few) > 10 else "")
+        return f"groups {names} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
+
+    def _check_groups(self, groups: ArrayLike | None) -> None:
+        if self.grouped and groups is None:
+            raise InputError("groups is missing, and calibration was grouped; pass the predicted label of each row")
+        if not self.grouped and groups is not None:
+            raise InputError("groups is set, but calibration was not grouped; leave it out, or pass it to fit_ood too")
+
+
+def fit_ood(scores: ArrayLike, *, groups: ArrayLike | None = None, n_groups: int | None = None) -> OodTest:
+    """Keep the calibration scores, so that p-values of new rows take O(log n) each.
+
+    groups: (n_samples,) the predicted labels (not the true ones, which a new row does not have), for false-alarm rates
+    that hold for every predicted label; n_groups: how many labels there are, the largest + 1 unless set. A label
+    without calibration rows gives p-value 1.
+    scores: (n_samples,) of rows that neither trained nor tuned the score, higher = more OOD.
+
+    >>> test = fit_ood(np.arange(19.0))
+    >>> test.flags([18.5, 3.0], fpr=0.05)
+    array([ True, False])
+    >>> fit_ood([0.1, 0.2]).note(0.05)
+    '2 calibration rows are too few for fpr = 0.05, which needs 19: no flag'
+    """
+    values = check_scores(scores)
+    if groups is None:
+        return OodTest((np.sort(values),), grouped=False)
+    size = check_count(n_groups, "n_groups") if n_groups is not None else int(np.max(groups, initial=0)) + 1
+    members = check_labels(groups, size, "groups")
+    check_same_length(scores=values, groups=members)
+    ordered = values[np.lexsort((values, members))]
+    ends = np.cumsum(np.bincount(members, minlength=size))
+    return OodTest(tuple(np.split(ordered, ends[:-1])), grouped=True)
+
+
+def conformal_pvalues(
+    calibration: ArrayLike, scores: ArrayLike, *, rng: np.random.Generator | None = None
+) -> NDArray[np.float64]:
+    """One-sided conformal p-values: p = (1 + #{i : c_i ≥ s}) / (n + 1).
+
+    c_i: the n calibration scores; s: the score of a new row; higher = more OOD. With ``rng`` the smoothed form
+    p = (#{c_i > s} + U (1 + #{c_i = s})) / (n + 1), U ~ U(0, 1), breaks ties at random.
+    Guarantee: P(p ≤ t) ≤ t for every t where new and calibration rows are exchangeable, over both draws together;
+    P(p ≤ t) = t for the smoothed form. Given the calibration rows alone the rate varies around t, by about
+    √(t (1 − t) / n). Condition: the score was made without the calibration rows.
+    Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World; Bates et al. (2023), Testing
+    for Outliers with Conformal p-values.
+    calibration: (n_calibration,); scores: (n_samples,); returns (n_samples,) in (0, 1].
+
+    >>> conformal_pvalues([1.0, 2.0, 3.0], [2.0, 9.0, 0.0])
+    array([0.75, 0.25, 1.  ])
+    """
+    return fit_ood(check_scores(calibration, "calibration")).pvalues(scores, rng=rng)
+
+
+def _pvalues(ordered: Floats, values: Floats, rng: np.random.Generator | None) -> Floats:
+    n = len(ordered)
+    at_least = n - np.searchsorted(ordered, values, side="left")
+    if rng is None:
+        return np.asarray((1 + at_least) / (n + 1))
+    above = n - np.searchsorted(ordered, values, side="right")
+    # 1 − U is in (0, 1], so that no p-value is 0.
+    return np.asarray((above + (1 - rng.random(len(values))) * (1 + at_least - above)) / (n + 1))

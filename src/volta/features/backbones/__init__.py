@@ -1,0 +1,17 @@
+"""Backbones: frozen networks from images to feature rows; one file each, one table."""
+
+from volta.features.backbones.backbone import Backbone, BackbonePattern, KnownBackbone, OnnxBackbone, TorchBackbone
+from volta.features.backbones.load import BACKBONES, find_weights, load_backbone
+from volta.features.backbones.torch_module import module_backbone
+
+__all__ = [
+    "BACKBONES",
+    "Backbone",
+    "BackbonePattern",
+    "KnownBackbone",
+    "OnnxBackbone",
+    "TorchBackbone",
+    "find_weights",
+    "load_backbone",
+    "module_backbone",
+]

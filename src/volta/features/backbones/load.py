@@ -1,0 +1,78 @@
+"""A backbone by name, by file or as a module, ready for extraction."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from torch import nn
+
+from volta.core.errors import InputError
+from volta.data.options import data_root
+from volta.features.backbones.backbone import Backbone, BackbonePattern, KnownBackbone, OnnxBackbone, TorchBackbone
+from volta.features.backbones.efficientnet_lite0 import EFFICIENTNET_LITE0
+from volta.features.backbones.hugging_face import HUGGING_FACE
+from volta.features.backbones.onnx_file import ONNX_FILE
+from volta.features.backbones.resnet18 import RESNET18
+from volta.features.backbones.torch_module import module_backbone
+from volta.features.preprocessing import Preprocessing
+from volta.features.weights import checked_file, hash_weights, load_weights, read_weights
+
+BACKBONES: dict[str, KnownBackbone] = {"resnet18": RESNET18, "efficientnet-lite0": EFFICIENTNET_LITE0}
+
+PATTERNS: tuple[BackbonePattern, ...] = (ONNX_FILE, HUGGING_FACE)
+
+
+def load_backbone(
+    name: str | Path | nn.Module | Backbone,
+    *,
+    weights: Path | None = None,
+    root: Path | None = None,
+    preprocessing: Preprocessing | None = None,
+) -> Backbone:
+    """Return a backbone ready for extraction.
+
+    Parameters
+    ----------
+    name
+        A name in :data:`BACKBONES`; a path that ends in ``.onnx``; ``hf:MODEL`` for a Hugging Face vision model; or a
+        module in evaluation mode's sense: it is switched to it.
+    weights
+        A ``.safetensors`` or ``.pth`` state dict for a named backbone, in place of the usual weights.
+    root
+        Data folder, where ``volta data get`` puts weights; None: ``VOLTA_DATA`` or the platform's cache folder.
+    preprocessing
+        In place of the backbone's own. For modules and ONNX files the default is 224×224 (or the file's fixed size)
+        with ImageNet's mean and standard deviation.
+    """
+    if isinstance(name, TorchBackbone | OnnxBackbone):
+        return name
+    if weights is not None and not (isinstance(name, str) and name in BACKBONES):
+        raise InputError(f"weights goes with a named backbone ({', '.join(BACKBONES)}); {name} brings its own")
+    if isinstance(name, nn.Module):
+        return module_backbone(name, preprocessing=preprocessing)
+    text = str(name)
+    if text in BACKBONES:
+        return _load_known(text, weights or find_weights(text, data_root(root)), preprocessing)
+    for pattern in PATTERNS:
+        if pattern.matches(text):
+            return pattern.load(text, preprocessing)
+    forms = ", or ".join(pattern.form for pattern in PATTERNS)
+    raise InputError(f"there is no backbone {text!r}; pass one of {', '.join(BACKBONES)}, {forms}")
+
+
+def find_weights(name: str, root: Path) -> Path:
+    """Return the weights file of a named backbone: from the data folder, else from where else they may be."""
+    known = BACKBONES[name]
+    path = root / known.weights_file
+    return checked_file(path if path.is_file() else known.find_elsewhere(root))
+
+
+def _load_known(name: str, weights: Path, preprocessing: Preprocessing | None) -> TorchBackbone:
+    known = BACKBONES[name]
+    network = known.build()
+    load_weights(network, read_weights(weights), known.head, str(weights))
+    network.eval()
+    preprocessing = preprocessing or known.preprocessing
+    fast = None if known.rewrite is None else partial(known.rewrite, network, preprocessing.size)
+    return TorchBackbone(name, network, hash_weights(network), preprocessing, fast)

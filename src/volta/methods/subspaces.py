@@ -1,0 +1,38 @@
+"""How far rows lie outside the main directions of others: the residual that ViM and VOLTA+ score by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Array
+from volta.methods.pieces import row_slices
+from volta.methods.scores import Floats
+
+CHUNK_ROWS = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class MinorSpace:
+    """The minor half of the principal directions R around a centre o.
+
+    ``centre`` is (d,), ``directions`` (d, max(1, ⌊d/2⌋)) with orthonormal columns.
+    """
+
+    centre: Floats
+    directions: Floats
+
+    def lengths(self, rows: Array) -> Floats:
+        """Return |Rᵀ(x − o)| for each row x."""
+        return np.asarray(np.linalg.norm((rows - self.centre) @ self.directions, axis=1), dtype=np.float64)
+
+
+def fit_minor_space(rows: Array, centre: Floats) -> MinorSpace:
+    """Return the minor half of the eigenvectors of (1/n) Σ_i (x_i − o)(x_i − o)ᵀ, gathered in pieces."""
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for piece in row_slices(rows, CHUNK_ROWS):
+        centred = rows[piece] - centre
+        total += centred.T @ centred
+    _, vectors = np.linalg.eigh(total / len(rows))
+    return MinorSpace(centre, np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)]))

@@ -1,0 +1,207 @@
+"""The tables of a group that hold values: results, ablation, shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from volta.bench.records import TEST
+from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
+from volta.figures.names import metric_key, metric_name, set_label, set_name, split_key
+from volta.metrics import METRICS
+from volta.paper import PaperComparison
+from volta.report.numbers import method_values
+from volta.report.run import Group
+from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
+from volta.stats import AblationRow, TestRow, sample_of
+
+FAMILY_NAMES = {
+    "headline": "Headline",
+    "prediction": "Prediction",
+    "calibration": "Calibration",
+    "selective": "Selective",
+    "ood": "OOD",
+    "conformal": "Conformal",
+    "efficiency": "Cost",
+}
+ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
+
+
+def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
+    """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
+    by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
+    paper_values = {(row.method, row.metric, row.set): row for row in paper}
+    headline = group.headline
+    keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
+    columns = [Column("method", "Method", numeric=False)]
+    grid: list[list[TableCell]] = []
+    for key in keys:
+        metric, where = split_key(key)
+        info = METRICS[metric]
+        families = (*(("headline",) if key in headline else ()), info.family)
+        columns.append(Column(key, metric_name(metric), _arrow(metric), families, set_label(key), help=info.formula))
+        decimals = column_decimals(group, group.compared, key)
+        cells = []
+        for method in group.compared:
+            entry = value_entry(group, method, key, decimals)
+            test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
+            if test is not None and test.significant:
+                entry = replace(
+                    entry, mark="‡" if test.significant_holm else "†", tip=f"{entry.tip}\n{_test_tip(test)}"
+                )
+            if in_paper is not None:
+                spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
+                entry = replace(entry, paper=f"{in_paper.paper_mean:g}{spread}")
+            cells.append(entry)
+        grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
+    rows = tuple(
+        Row(
+            method,
+            (
+                TableCell(
+                    group.title(method), group.title(method), tip=f"{method} ({ORIGINS.get(group.origin(method), '')})"
+                ),
+                *cells,
+            ),
+            group.origin(method),
+            group.is_ours(method),
+        )
+        for method, *cells in zip(group.compared, *grid, strict=True)
+    )
+    present = {family for column in columns for family in column.families}
+    families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
+    legend = (
+        "Mean ± standard deviation over seeds; bold: best mean. † differs from VOLTA (Welch’s test, p < 0.05); "
+        "‡ still does after Holm’s correction."
+    )
+    if any(entry.paper for column in grid for entry in column):
+        legend += " Small figures below: the value printed in the paper."
+    return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families)
+
+
+def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
+    """Return the ablation rows with their values, marked against the full model (†) and against VOLTA (*)."""
+    names = list(dict.fromkeys(row.row for row in rows))
+    references = dict.fromkeys(row.reference for row in rows)
+    keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
+    by_key = {(row.row, metric_key(row.metric, row.set), row.reference): row for row in rows}
+    columns = [Column("row", "Row", numeric=False)]
+    grid = []
+    for key in keys:
+        metric = split_key(key)[0]
+        decimals = column_decimals(group, names, key)
+        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_label(key)))
+        cells = []
+        for name in names:
+            entry = value_entry(group, name, key, decimals)
+            marks = ""
+            for reference in references:
+                test = by_key.get((name, key, reference))
+                if test is not None:
+                    entry = replace(entry, tip=f"{entry.tip}\nagainst {group.title(reference)}: {_ablation_tip(test)}")
+                    mark = "*" if group.is_ours(reference) else "†"
+                    marks += mark if test.significant else ""
+            cells.append(replace(entry, mark=marks))
+        grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+    body = tuple(
+        Row(name, (TableCell(group.title(name), group.title(name), tip=name), *cells), "ablation", group.is_ours(name))
+        for name, *cells in zip(names, *grid, strict=True)
+    )
+    legend = (
+        "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
+        "(Welch’s two-sided test, p < 0.05, uncorrected; Holm’s p on hover and in ablation.csv)."
+    )
+    return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
+
+
+def shifts_table(group: Group) -> Table:
+    """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
+    columns = [Column("method", "Method", numeric=False)]
+    grid: list[list[TableCell]] = []
+    found = {
+        metric: {
+            method: shift_values(method_values(group, method), metric, group.sets("shift")) for method in group.compared
+        }
+        for metric in SHIFT_METRICS
+    }
+    metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
+    for metric in metrics:
+        by_method = found[metric]
+        for name in dict.fromkeys(name for values in by_method.values() for name in values):
+            columns.append(Column(f"{metric}@{name}", set_name(name), _arrow(metric), (metric,)))
+            cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
+            grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+    rows = tuple(
+        Row(
+            method,
+            (TableCell(group.title(method), group.title(method), tip=method), *cells),
+            group.origin(method),
+            group.is_ours(method),
+        )
+        for method, *cells in zip(group.compared, *grid, strict=True)
+    )
+    families = tuple((metric, metric_name(metric)) for metric in metrics)
+    return Table(
+        f"shifts-{group.key}",
+        "Under shift",
+        tuple(columns),
+        rows,
+        "Mean ± standard deviation over seeds; bold: best mean.",
+        families,
+    )
+
+
+def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
+    """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
+    metric, where = split_key(key)
+    by_seed = group.table.of(method, where, metric) if group.table else {}
+    seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
+    entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
+    return replace(entry, tip=seeds or "no value")
+
+
+def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
+    """Return how many decimals the column of a metric needs."""
+    return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
+
+
+def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> TableCell:
+    if not values:
+        return MISSING
+    sample = sample_of(values)
+    tip = "\n".join(show(metric, value, decimals) for value in values)
+    std_text = "" if sample.std is None else show(metric, sample.std, decimals)
+    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
+
+
+def _all_keys(group: Group) -> list[str]:
+    if group.table is None:
+        return []
+    keys: dict[str, None] = {}
+    for where in (str(TEST), *group.near_first):
+        present = {metric for method in group.compared for metric in group.table.values[method].get(where, {})}
+        keys |= {metric_key(metric, where): None for metric in METRICS if metric in present}
+    return list(keys)
+
+
+def _arrow(metric: str) -> str:
+    arrow = METRICS[metric].direction
+    return "" if arrow == "–" else arrow
+
+
+def better_than(metric: str, difference: float | None) -> bool | None:
+    """Return whether a difference in a metric is a gain; None where it is none or the metric has no direction."""
+    up = METRICS[metric].higher_is_better
+    return None if difference is None or difference == 0 or up is None else (difference > 0) == up
+
+
+def _test_tip(test: TestRow) -> str:
+    better = better_than(test.metric, test.difference)
+    who = "" if better is None else " (VOLTA better)" if better else " (VOLTA worse)"
+    return f"VOLTA − this: {test.difference:+.4f}{who}\np = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+
+
+def _ablation_tip(test: AblationRow) -> str:
+    if test.difference is None:
+        return test.note
+    return f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"

@@ -1,0 +1,79 @@
+"""From a run folder to every table of its statistics: reads records and predictions, runs nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from volta.bench.store import RunStore
+from volta.core.files import write_text
+from volta.paper import ClaimRow, PaperComparison, compare_with_paper, judge_claims
+from volta.stats import (
+    AblationRow,
+    CorruptionRow,
+    RankRow,
+    Results,
+    SummaryRow,
+    TestRow,
+    bootstrap_tables,
+    compare_ablation,
+    compare_with_baselines,
+    load_tables,
+    rank_tables,
+    rows_to_csv,
+    summarise,
+    summarise_corruptions,
+)
+from volta.stats.bootstrap import N_RESAMPLES
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Every table of statistics of a run, and what they say of the paper."""
+
+    summary: list[SummaryRow]
+    tests: list[TestRow]
+    ablation: list[AblationRow]
+    corruptions: list[CorruptionRow]
+    ranks: list[RankRow]
+    paper: list[PaperComparison]
+    claims: list[ClaimRow]
+
+    def to_csv(self) -> dict[str, str]:
+        """Return file name → CSV text."""
+        return {
+            "summary.csv": rows_to_csv(SummaryRow, self.summary),
+            "tests.csv": rows_to_csv(TestRow, self.tests),
+            "ablation.csv": rows_to_csv(AblationRow, self.ablation),
+            "corruptions.csv": rows_to_csv(CorruptionRow, self.corruptions),
+            "ranks.csv": rows_to_csv(RankRow, self.ranks),
+            "paper.csv": rows_to_csv(PaperComparison, self.paper),
+            "claims.csv": rows_to_csv(ClaimRow, self.claims),
+        }
+
+
+def compute_statistics(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Statistics:
+    """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
+
+    ``n_resamples`` 0 leaves the bootstrap out.
+    """
+    bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
+    return Statistics(
+        summary=summarise(tables),
+        tests=compare_with_baselines(tables, bootstraps),
+        ablation=compare_ablation(tables),
+        corruptions=summarise_corruptions(tables),
+        ranks=rank_tables(tables),
+        paper=compare_with_paper(tables),
+        claims=judge_claims(tables),
+    )
+
+
+def write_statistics(store: RunStore, n_resamples: int = N_RESAMPLES) -> list[Path]:
+    """Write the tables of statistics into the run folder and return their paths."""
+    paths = []
+    for name, text in compute_statistics(store, load_tables(store), n_resamples).to_csv().items():
+        write_text(store.root / name, text)
+        paths.append(store.root / name)
+    return paths

@@ -1,0 +1,127 @@
+"""A table as data: columns with a direction, cells with a value, a spread, marks and what to show on hover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from volta.metrics import METRICS
+
+LONG_TEXT = 40
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name in files, its heading, its direction (↑, ↓ or empty), the families it is shown with,
+    and the set it is about, where that is not the test rows.
+    """
+
+    key: str
+    heading: str
+    arrow: str = ""
+    families: tuple[str, ...] = ()
+    where: str = ""
+    numeric: bool = True
+    help: str = ""
+
+    @property
+    def label(self) -> str:
+        """Heading, set and direction in one line of plain text."""
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.heading}{where} {self.arrow}".strip()
+
+    def is_shown(self, family: str) -> bool:
+        """Whether the column is shown when a reader has chosen a family."""
+        return not self.families or family in self.families
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text."""
+
+    text: str
+    value: float | str | None = None
+    std: float | None = None
+    std_text: str = ""
+    tip: str = ""
+    best: bool = False
+    mark: str = ""
+    paper: str = ""
+    tone: str = ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the text needs several lines."""
+        return len(self.text) > LONG_TEXT
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's."""
+
+    name: str
+    cells: tuple[TableCell, ...]
+    kind: str = ""
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption, what its marks mean, and the families of columns a reader can choose between."""
+
+    key: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    legend: str = ""
+    families: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether some cell shows the value of each seed on hover."""
+        return any(cell.tip.startswith("seed ") for row in self.rows for cell in row.cells)
+
+
+MISSING = TableCell("–", None, tip="no value")
+
+
+def mark_best(column: Sequence[TableCell], higher_is_better: bool | None, eligible: Sequence[bool]) -> list[TableCell]:
+    """Return the cells of a column with the best eligible value, as it is printed, set as best."""
+    values = [cell.value for cell, may in zip(column, eligible, strict=True) if may and isinstance(cell.value, float)]
+    if higher_is_better is None or len(values) < 2:
+        return list(column)
+    best = max(values) if higher_is_better else min(values)
+    text = next(cell.text for cell in column if cell.value == best)
+    return [
+        replace(cell, best=True) if may and cell.text == text else cell
+        for cell, may in zip(column, eligible, strict=True)
+    ]
+
+
+def show(metric: str, value: float, decimals: int = 4) -> str:
+    """Return a metric's value as printed: so many decimals for shares and errors, three digits for costs."""
+    known = METRICS.get(metric)
+    if known is not None and known.family == "efficiency":
+        return show_number(value)
+    return f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.4g}"
+
+
+def decimals_for(means: Sequence[float]) -> int:
+    """Return how many decimals a column needs: four, and more where all its means are small."""
+    largest = max((abs(mean) for mean in means), default=1.0)
+    return 4 if largest >= 0.05 else 5 if largest >= 0.005 else 6
+
+
+def show_number(value: float) -> str:
+    """Return a number with three significant digits and no exponent where one can be avoided."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if 1e-4 <= abs(value) < 1e6:
+        return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    return f"{value:.3g}"
+
+
+def show_p(p: float | None) -> str:
+    """Return a p-value: three decimals, or «< 0.001»."""
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

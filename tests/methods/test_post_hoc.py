@@ -1,0 +1,131 @@
+"""Post-hoc methods on plain arrays: a user's own network is as good as one trained here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.conftest import blobs
+from tests.methods.test_contract import same
+from volta.core.errors import InputError
+from volta.methods import METHODS
+from volta.methods.post_hoc import PostHoc
+from volta.methods.saving import load_method, save_method
+from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
+from volta.networks.recipe import Budget
+from volta.networks.trainer import Trainer
+
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+POST_HOC = [name for name, method in METHODS.items() if issubclass(method, PostHoc)]
+FROM_LOGITS = ["softmax", "temperature", "energy", "conformal", "max_logit", "vector_scaling", "aps"]
+
+
+@pytest.fixture(scope="module")
+def setting():
+    data, test = blobs(spread=3.0)
+    trainer = Trainer(seed=5, budget=Budget(max_epochs=3))
+    return data, test, trainer
+
+
+def as_a_user_has_them(network, inputs, **without):
+    """Return outputs made of numbers that went through text, as from another library."""
+    found = network.outputs(inputs)
+    logits, features, weight, bias = (
+        np.array(array.tolist())
+        for array in (found.logits, found.features, found.last_layer.weight, found.last_layer.bias)
+    )
+    parts = {"features": features, "last_layer": LastLayer(weight, bias)} | without
+    return Outputs(logits, **parts)
+
+
+def splits(data, network, **without):
+    return {
+        name: LabelledOutputs(as_a_user_has_them(network, split.inputs, **without), split.labels)
+        for name, split in (("train", data.train), ("val", data.val), ("cal", data.cal))
+    }
+
+
+def test_every_post_hoc_method_is_among_these():
+    assert len(POST_HOC) == 13
+    assert set(FROM_LOGITS) < set(POST_HOC)
+
+
+@pytest.mark.parametrize("name", POST_HOC)
+def test_plain_arrays_give_what_the_trainer_gives(setting, name, tmp_path):
+    data, test, trainer = setting
+    through_trainer = METHODS[name]().fit(data, trainer)
+    network = through_trainer.network_
+    method = METHODS[name]().fit_from_outputs(**splits(data, network), random_state=trainer.seed)
+    outputs = as_a_user_has_them(network, test.inputs)
+    prediction = method.predict_outputs(outputs)
+    same(prediction, through_trainer.predict(test.inputs))
+    same(prediction, through_trainer.predict_outputs(trainer.outputs(network, test.inputs)))
+    save_method(method, name, tmp_path / "method.safetensors")
+    loaded, _ = load_method(tmp_path / "method.safetensors", METHODS)
+    same(prediction, loaded.predict_outputs(outputs))
+    with pytest.raises(InputError, match="was fitted from outputs, without a network; call predict_outputs"):
+        method.predict(test.inputs)
+
+
+@pytest.mark.parametrize("name", POST_HOC)
+def test_what_is_missing_is_named(setting, name):
+    data, test, trainer = setting
+    network = trainer.network(data)
+    bare = splits(data, network, features=None, last_layer=None)
+    if name in FROM_LOGITS:
+        method = METHODS[name]().fit_from_outputs(**bare)
+        same(
+            method.predict_outputs(as_a_user_has_them(network, test.inputs, features=None, last_layer=None)),
+            METHODS[name]().fit(data, trainer).predict(test.inputs),
+        )
+        return
+    with pytest.raises(InputError, match="outputs hold no features"):
+        METHODS[name]().fit_from_outputs(**bare)
+    fitted = METHODS[name]().fit_from_outputs(**splits(data, network))
+    with pytest.raises(InputError, match="outputs hold no features"):
+        fitted.predict_outputs(Outputs(network.outputs(test.inputs).logits))
+
+
+def test_vim_names_the_last_layer_it_misses(setting):
+    data, _, trainer = setting
+    with pytest.raises(InputError, match=r"outputs hold no last_layer.*LastLayer\(weight, bias\)"):
+        METHODS["vim"]().fit_from_outputs(**splits(data, trainer.network(data), last_layer=None))
+
+
+@pytest.mark.parametrize(("name", "split"), [("temperature", "val"), ("conformal", "cal"), ("knn", "train")])
+def test_only_the_splits_a_method_learns_from_are_needed(setting, name, split):
+    data, _, trainer = setting
+    every = splits(data, trainer.network(data))
+    METHODS[name]().fit_from_outputs(**{split: every[split]})
+    del every[split]
+    with pytest.raises(InputError, match=f"learns from {split} rows and there are none; pass {split}="):
+        METHODS[name]().fit_from_outputs(**every)
+
+
+def test_splits_of_two_networks_are_refused(setting):
+    data, _, trainer = setting
+    train = splits(data, trainer.network(data))["train"]
+    narrow = LabelledOutputs(Outputs(np.zeros((2, 4)), np.zeros((2, 3))), np.array([0, 1]))
+    with pytest.raises(InputError, match=r"differ.*pass outputs of one network"):
+        METHODS["laplace"]().fit_from_outputs(train=train, val=narrow)
+
+
+def test_fitting_from_outputs_forgets_an_earlier_fit(setting):
+    data, test, trainer = setting
+    method = METHODS["temperature"]().fit(data, trainer)
+    method.fit_from_outputs(val=splits(data, trainer.network(data))["val"])
+    with pytest.raises(InputError, match="without a network"):
+        method.predict(test.inputs)
+    assert set(vars(method)) == {"beta_", "input_shape_"}
+
+
+def test_only_what_a_method_asks_for_is_computed(setting):
+    data, _, _ = setting
+    trainer = Trainer(seed=5, budget=Budget(max_epochs=1))
+    seen = []
+    compute = trainer.cache.outputs
+    trainer.cache.outputs = lambda network, inputs: seen.append(len(inputs)) or compute(network, inputs)
+    METHODS["energy"]().fit(data, trainer)
+    assert seen == []
+    METHODS["temperature"]().fit(data, trainer)
+    assert seen == [len(data.val)]

@@ -1,0 +1,62 @@
+import csv
+
+import pytest
+
+from tests.stats.builders import make_store
+from volta.report.statistics import compute_statistics, write_statistics
+from volta.stats import load_tables, paired_bootstrap, row_scores
+
+FILES = {"summary.csv", "tests.csv", "ablation.csv", "corruptions.csv", "ranks.csv", "paper.csv", "claims.csv"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return make_store(tmp_path / "run", {"volta": 3.0, "energy": 1.0, "swag": 2.0, "volta-full": 2.5})
+
+
+def test_a_run_folder_gets_its_tables_byte_for_byte_the_same(store):
+    paths = write_statistics(store, 100)
+    assert {path.name for path in paths} == FILES
+    first = {path.name: path.read_bytes() for path in paths}
+    assert {path.name: path.read_bytes() for path in write_statistics(store, 100)} == first
+    fields = {field for path in paths for row in csv.reader(path.read_text().splitlines()) for field in row}
+    assert not fields & {"nan", "inf", "-inf", "None"}
+    with (store.root / "tests.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 5
+    assert all(row["p"] and row["boot_low"] and row["boot_high"] and not row["note"] for row in rows)
+
+
+def test_the_interval_is_that_of_the_stored_predictions(store):
+    results = load_tables(store)[0]
+    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 64).tests}
+    models = {}
+    for method in ("volta", "energy", "swag"):
+        loaded = [store.read_arrays(results.cells[method, seed]) for seed in results.seeds(method)]
+        models[method] = [
+            row_scores(a["test/probs"], a["test/labels"], a["test/ood_score"], {"ood:near": a["ood:near/ood_score"]})
+            for a in loaded
+        ]
+    direct = paired_bootstrap(models, 64)
+    for metric, eval_set in (("ece", "test"), ("auroc", "ood:near")):
+        row = rows[metric, "energy"]
+        low, high = direct.difference(metric, eval_set, "volta", "energy")
+        assert (row.boot_low, row.boot_high) == pytest.approx((low, high), abs=1e-12)
+        observed = direct.observed[metric, eval_set]
+        assert row.difference == pytest.approx(observed["volta"] - observed["energy"], abs=1e-12)
+
+
+def test_without_resamples_the_note_says_so(store):
+    rows = compute_statistics(store, load_tables(store), 0).tests
+    assert {row.note for row in rows} == {"no bootstrap was asked for"}
+    assert {row.boot_low for row in rows} == {None}
+
+
+def test_a_cell_without_predictions_loses_its_interval_alone(store):
+    cell = load_tables(store)[0].cells["swag", 42]
+    (store.cells_folder / cell.folder / "predictions.npz").unlink()
+    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 20).tests}
+    assert rows["ece", "swag"].boot_low is None
+    assert rows["ece", "swag"].note == "no bootstrap: no stored predictions for this pair"
+    assert rows["ece", "swag"].p is not None
+    assert rows["ece", "energy"].boot_low is not None
