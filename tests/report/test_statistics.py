@@ -29,7 +29,7 @@ def test_a_run_folder_gets_its_tables_byte_for_byte_the_same(store):
 
 def test_the_interval_is_that_of_the_stored_predictions(store):
     results = load_tables(store)[0]
-    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 64).tests}
+    rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 64).tests}
     models = {}
     for method in ("volta", "energy", "swag"):
         loaded = [store.read_arrays(results.cells[method, seed]) for seed in results.seeds(method)]
@@ -55,7 +55,7 @@ def test_without_resamples_the_note_says_so(store):
 def test_a_cell_without_predictions_loses_its_interval_alone(store):
     cell = load_tables(store)[0].cells["swag", 42]
     (store.cells_folder / cell.folder / "predictions.npz").unlink()
-    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 20).tests}
+    rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 20).tests}
     assert rows["ece", "swag"].boot_low is None
     assert rows["ece", "swag"].note == "no bootstrap: no stored predictions for this pair"
     assert rows["ece", "swag"].p is not None

@@ -18,9 +18,10 @@ class RiskCounter:
     errors, E = Σ e_k, and H the harmonic numbers,
 
         n · AURC = E (1 + H_n) − Σ_k [e_k H(S_k) + S_{k−1} (e_k / g_k) (H(S_k) − H(S_{k−1}))],
-        n² · AUGRC = Σ_k e_k (n − S_k + (g_k + 1) / 2),
+        n² · AUGRC = Σ_k e_k (n − S_k + g_k / 2),
 
-    which is Abel's summation of the mean risk over coverages 1/n … 1: only groups with errors cost anything.
+    by Abel's summation of the mean risk over coverages 1/n … 1, and of the trapezoids of the generalised risk: only
+    groups with errors cost anything.
 
     uncertainty: (n,), higher = less certain; correct: (n,), 1 or 0.
     """
@@ -58,7 +59,7 @@ class RiskCounter:
         total = errors.sum(axis=0)
         inner = np.einsum("kc,kc->c", errors, high) + np.einsum("kc,kc,kc->c", before, share, high - low)
         area = (total * (1 + harmonic[n]) - inner) / n
-        generalised = np.einsum("kc,kc->c", errors, n - after + (size + 1) / 2.0) / (n * n)
+        generalised = np.einsum("kc,kc->c", errors, n - after + size / 2.0) / (n * n)
         return area, generalised
 
 
