@@ -9,6 +9,7 @@ from volta.bench.cells import Cell
 from volta.bench.environment import Environment
 from volta.bench.manifest import Manifest, RunSettings
 from volta.bench.records import CellRecord, EvalSet
+from volta.bench.stamps import Stamps, scoring_stamp
 from volta.networks.recipe import Budget
 
 ENVIRONMENT = Environment(
@@ -22,6 +23,9 @@ ENVIRONMENT = Environment(
     cores=2,
     memory_gb=8.0,
 )
+
+
+STAMPS = Stamps("training", "method", scoring_stamp())
 
 
 def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = None, **changes: Any) -> CellRecord:
@@ -42,6 +46,7 @@ def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = 
         "notes": (),
         "environment": ENVIRONMENT,
         "wall_s": 1.5,
+        "stamps": STAMPS,
     }
     by_set = {EvalSet.parse(name): dict(values) for name, values in (metrics or {"test": {"accuracy": 0.5}}).items()}
     return CellRecord(cell=cell, metrics=by_set, **(own | changes))

@@ -13,6 +13,7 @@ from tests.records import make_manifest, make_record
 from volta.bench.cells import Cell
 from volta.bench.manifest import Manifest
 from volta.bench.records import TEST, CellRecord, EvalSet
+from volta.bench.stamps import NO_STAMPS
 from volta.core.errors import InputError, StoreError
 from volta.networks.recipe import Budget
 
@@ -62,6 +63,11 @@ def test_a_record_comes_back_through_json():
     )
     assert CellRecord.from_json(json.loads(json.dumps(record.to_json())), PATH) == record
     assert record.test == {"accuracy": 0.5, "ece": 0.25}
+
+
+def test_a_record_of_a_version_without_stamps_is_read():
+    value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
+    assert CellRecord.from_json(value, PATH) == make_record(CELL, stamps=NO_STAMPS)
 
 
 def test_a_manifest_comes_back_through_json():

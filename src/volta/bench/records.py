@@ -10,6 +10,7 @@ from volta.bench.cells import SCHEMA, Cell
 from volta.bench.environment import Environment
 from volta.bench.eval_set import TEST, EvalSet
 from volta.bench.json_fields import JsonFields, JsonObject
+from volta.bench.stamps import NO_STAMPS, Stamps
 from volta.core.errors import InputError, StoreError
 from volta.networks.recipe import Budget
 
@@ -25,8 +26,8 @@ class CellRecord:
 
     ``data``: hash of each part of the data; ``source``: the files it came from, in words; ``backbone``: what made
     features of images, where one was named; ``rows``: number of rows by part; ``floored_rows``: rows whose true class
-    had probability 0, by set; ``notes``: warnings while it ran; ``predictions``: checksum of the stored predictions,
-    empty until they are stored.
+    had probability 0, by set; ``notes``: warnings while it ran; ``stamps``: the code it rests on; ``predictions``:
+    checksum of the stored predictions, empty until they are stored.
     """
 
     cell: Cell
@@ -46,6 +47,7 @@ class CellRecord:
     notes: tuple[str, ...]
     environment: Environment
     wall_s: float
+    stamps: Stamps
     predictions: str = ""
 
     @property
@@ -74,6 +76,7 @@ class CellRecord:
             "notes": list(self.notes),
             "environment": self.environment.to_json(),
             "wall_s": self.wall_s,
+            "stamps": self.stamps.to_json(),
             "predictions": self.predictions,
         }
 
@@ -103,6 +106,7 @@ class CellRecord:
             notes=stored.texts("notes"),
             environment=Environment.from_json(stored.fields("environment")),
             wall_s=stored.number("wall_s"),
+            stamps=Stamps.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_STAMPS,
             predictions=stored.text("predictions"),
         )
 
