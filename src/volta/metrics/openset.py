@@ -1,0 +1,151 @@
+"""Errors and OOD rows in one number: a row is rightly accepted only if it is ID and its class is right."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_correct, check_same_length, check_scores
+from volta.metrics.detection import SortedScores
+from volta.metrics.harmonic import harmonic_between
+from volta.metrics.selective import RiskSteps, steps_of
+
+_CHUNK = 1 << 16
+Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class JointScores:
+    """The ID rows in order of score, with their errors, among the scores of the OOD rows."""
+
+    steps: RiskSteps
+    scores: SortedScores
+
+    @property
+    def n_samples(self) -> int:
+        """Number of ID and OOD rows together."""
+        return self.steps.n_samples + len(self.scores.ood_sorted)
+
+    def groups(self) -> Iterator["ScoreGroups"]:
+        """Yield the distinct ID scores in order, a chunk at a time, so that memory does not grow with the rows."""
+        ends, errors = self.steps.ends, self.steps.errors
+        n_id, n_ood = self.steps.n_samples, len(self.scores.ood_sorted)
+        for first in range(0, len(ends), _CHUNK):
+            end, wrong = ends[first : first + _CHUNK], errors[first : first + _CHUNK]
+            start = np.concatenate([ends[first - 1 : first] if first else [0], end[:-1]]).astype(np.intp)
+            wrong_before = np.concatenate([errors[first - 1 : first] if first else [0], wrong[:-1]]).astype(np.intp)
+            ood_before_next = self.scores.ood_below.take(np.minimum(end, n_id - 1))
+            ood_before_next[end == n_id] = n_ood
+            yield ScoreGroups(
+                correct=(end - wrong) - (start - wrong_before),
+                correct_before=start - wrong_before,
+                ood_below=self.scores.ood_below.take(start),
+                ood_up_to=self.scores.ood_up_to.take(start),
+                start=start,
+                end=end,
+                next_start=end + ood_before_next,
+            )
+
+
+@dataclass(frozen=True)
+class ScoreGroups:
+    """For each of some distinct ID scores, in order, (n_groups,) integers.
+
+    `correct`: rightly predicted rows of this score, `correct_before` of lower scores; `ood_below`, `ood_up_to`: OOD
+    rows of lower, and of lower or equal scores; `start`, `end`: ID rows of lower, and of lower or equal scores;
+    `next_start`: ID and OOD rows below the next ID score.
+    """
+
+    correct: Counts
+    correct_before: Counts
+    ood_below: Counts
+    ood_up_to: Counts
+    start: Counts
+    end: Counts
+    next_start: Counts
+
+
+def scod_aurc(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike) -> float:
+    """Area under the risk-coverage curve of selective classification in the presence of OOD rows.
+
+    AURC of the ID and OOD rows together in order of one score, where a failure is an ID row whose class is wrong and
+    every OOD row: (1/N) Σ_i failures among the i lowest scores / i, N = n_id + n_ood. Rows of equal score share the
+    mean of their failures. Rows are mixed as they come: each counts once, so the value depends on n_ood / n_id.
+    id_scores: (n_id,); correct: (n_id,) booleans; ood_scores: (n_ood,); higher = more OOD.
+    References: Jaeger et al., ICLR 2023 (FD-Shifts); Narasimhan et al., ICLR 2024.
+
+    >>> round(scod_aurc([0.1, 0.2, 0.4], [True, True, False], [0.3]), 4)  # (0 + 0 + 1/3 + 2/4) / 4
+    0.2083
+    """
+    return scod_aurc_of(joint_scores(id_scores, correct, ood_scores))
+
+
+def scod_augrc(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike) -> float:
+    """Area under the generalized risk-coverage curve in the presence of OOD rows.
+
+    `augrc` of the ID and OOD rows together in order of one score, where a failure is an ID row whose class is wrong and
+    every OOD row; rows are mixed as they come, as in `scod_aurc`.
+    id_scores: (n_id,); correct: (n_id,) booleans; ood_scores: (n_ood,); higher = more OOD.
+    References: Traub et al., NeurIPS 2024; Jaeger et al., ICLR 2023 (FD-Shifts).
+
+    >>> scod_augrc([0.1, 0.2, 0.4], [True, True, False], [0.3])  # (0 + 0 + 1/2 + 3/2) / 4²
+    0.125
+    """
+    return scod_augrc_of(joint_scores(id_scores, correct, ood_scores))
+
+
+def oscr(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike) -> float:
+    """Open-set classification rate: area under the correct classification rate over the false positive rate.
+
+    At threshold t, CCR = share of ID rows with score ≤ t whose class is right, FPR = share of OOD rows with score ≤ t;
+    the area under CCR over FPR is (1/n_id) Σ_{i right} [P(ood > s_i) + ½ P(ood = s_i)], at most the accuracy.
+    id_scores: (n_id,); correct: (n_id,) booleans; ood_scores: (n_ood,); higher = more OOD.
+    Reference: Dhamija, Günther & Boult, NeurIPS 2018, there with 1 − max p as the score.
+
+    >>> oscr([0.1, 0.5, 0.2], [True, True, False], [0.3, 0.7])  # (1 + 1/2 + 0) / 3
+    0.5
+    """
+    return oscr_of(joint_scores(id_scores, correct, ood_scores))
+
+
+def joint_scores(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike) -> JointScores:
+    """Return the merged rows from checked arguments."""
+    values, right = check_scores(id_scores, "id_scores"), check_correct(correct)
+    check_same_length(id_scores=values, correct=right)
+    ood_values = check_scores(ood_scores, "ood_scores")
+    ordered = np.sort(values)
+    return JointScores(steps_of(ordered, values, right), SortedScores(ordered, np.sort(ood_values)))
+
+
+def scod_aurc_of(joint: JointScores) -> float:
+    """Return the AURC of ID and OOD rows together.
+
+    One minus the mean over i of the share right among the i lowest scores. After s rows with C right ones, g tied rows
+    with c right ones add c + (C − s·c/g) Σ_j 1/(s + j), as in `RiskSteps.group_sums`; the rows between two ID scores
+    are all failures and add C Σ 1/i.
+    """
+    right = 0.0
+    for group in joint.groups():
+        start, end = group.start + group.ood_below, group.end + group.ood_up_to
+        outside = group.correct_before - start * (group.correct / (end - start))
+        right += float(np.sum(group.correct + outside * harmonic_between(start, end)))
+        right += float(np.sum((group.correct_before + group.correct) * harmonic_between(end, group.next_start)))
+    return 1 - right / joint.n_samples
+
+
+def scod_augrc_of(joint: JointScores) -> float:
+    """Return the AUGRC of ID and OOD rows together, exact in integers up to the last division."""
+    n = joint.n_samples
+    right = 0
+    for group in joint.groups():
+        ranks = group.start + group.ood_below + group.end + group.ood_up_to
+        right += int(np.sum(group.correct * (2 * n - ranks)))
+    return (n * n - right) / (2 * n * n)
+
+
+def oscr_of(joint: JointScores) -> float:
+    """Return the area under the open-set classification rate, exact in integers up to the last division."""
+    n_id, n_ood = joint.steps.n_samples, len(joint.scores.ood_sorted)
+    wins = sum(int(np.sum(group.correct * (2 * n_ood - group.ood_below - group.ood_up_to))) for group in joint.groups())
+    return wins / (2 * n_id * n_ood)
