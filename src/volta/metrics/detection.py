@@ -180,17 +180,29 @@ def aupr_out_of(scores: SortedScores) -> float:
     """Return the OOD-positive average precision of sorted scores."""
     n_id, n_ood = len(scores.id_sorted), len(scores.ood_sorted)
     starts = _tie_starts(scores.ood_sorted)
-    caught = n_ood - starts
-    precision = caught / (caught + (n_id - scores.id_below[starts]))
-    return float(np.sum(np.diff(starts, append=n_ood) * precision)) / n_ood
+    # Three arrays and no more, because here memory is at its peak: OOD rows caught, rows called OOD, starts.
+    precision = np.subtract(n_ood, starts, dtype=np.float64)
+    called = scores.id_below.take(starts)
+    called += starts
+    np.subtract(n_id + n_ood, called, out=called)
+    precision /= called
+    np.subtract(starts[1:], starts[:-1], out=called[:-1])
+    called[-1] = n_ood - starts[-1]
+    precision *= called
+    return float(np.sum(precision)) / n_ood
 
 
 def aupr_in_of(id_sorted: Sorted, ood_up_to: NDArray[np.intp]) -> float:
     """Return the ID-positive average precision from the number of OOD scores up to each sorted ID score."""
     n_id = len(id_sorted)
     ends = np.append(_tie_starts(id_sorted)[1:], n_id)
-    precision = ends / (ends + ood_up_to[ends - 1])
-    return float(np.sum(np.diff(ends, prepend=0) * precision)) / n_id
+    called = ood_up_to.take(ends - 1)
+    called += ends
+    precision = ends / called
+    np.subtract(ends[1:], ends[:-1], out=called[1:])
+    called[0] = ends[0]
+    precision *= called
+    return float(np.sum(precision)) / n_id
 
 
 def fpr95_of(scores: SortedScores) -> float:
@@ -220,7 +232,10 @@ def _scaled_mean(ordered: Sorted, low: np.float64, high: np.float64) -> float:
     """Return the mean of sorted scores after low ↦ 0, high ↦ 1; where one is infinite, finite scores share a point."""
     if np.isfinite(low) and np.isfinite(high):
         # Halves, because the range of two finite numbers may be infinite.
-        return float(np.mean((ordered / 2 - low / 2) / (high / 2 - low / 2)))
+        scaled = ordered / 2
+        scaled -= low / 2
+        scaled /= high / 2 - low / 2
+        return float(np.mean(scaled))
     n_low = int(np.searchsorted(ordered, -np.inf, side="right"))
     n_high = len(ordered) - int(np.searchsorted(ordered, np.inf, side="left"))
     finite = 0.5 if low == -high else float(low == -np.inf)

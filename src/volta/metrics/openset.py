@@ -11,7 +11,7 @@ from volta.metrics.detection import SortedScores
 from volta.metrics.harmonic import harmonic_between
 from volta.metrics.selective import RiskSteps, steps_of
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 Counts = NDArray[np.intp]
 
 

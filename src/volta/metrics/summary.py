@@ -81,7 +81,10 @@ def report(
     test |= _plain_values(wanted, arguments)
     result = {"test": _in_order(test)}
     if ood_scores:
-        if id_ood_score is not None:
+        if id_ood_score is None:
+            # Without the sums that the selective metrics have left in them.
+            steps = RiskSteps(steps.ends, steps.errors)
+        else:
             ordered = np.sort(id_scores)
             steps = steps_of(ordered, id_scores, correct)
         for name, values in ood_scores.items():
