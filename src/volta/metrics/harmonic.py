@@ -16,9 +16,8 @@ def harmonic_between(start: NDArray[np.intp], stop: NDArray[np.intp]) -> NDArray
     near = _TABLE.take(np.minimum(stop, _SMALL)) - _TABLE.take(np.minimum(start, _SMALL))
     a = np.maximum(start, _SMALL).astype(np.float64)
     b = np.maximum(stop, _SMALL).astype(np.float64)
-    u, v = 1 / a**2, 1 / b**2
-    far: NDArray[np.float64] = (
-        np.log1p((b - a) / a) - (b - a) / (2 * a * b) + (u - v) / 12 - (u**2 - v**2) / 120 + (u**3 - v**3) / 252
-    )
+    u, v = 1 / (a * a), 1 / (b * b)
+    tail = (u - v) * (1 / 12 - (u + v) / 120 + (u * u + u * v + v * v) / 252)
+    far: NDArray[np.float64] = np.log1p((b - a) / a) - (b - a) / (2 * a * b) + tail
     far += near
     return far

@@ -30,21 +30,18 @@ class JointScores:
     def groups(self) -> Iterator["ScoreGroups"]:
         """Yield the distinct ID scores in order, a chunk at a time, so that memory does not grow with the rows."""
         ends, errors = self.steps.ends, self.steps.errors
-        n_id, n_ood = self.steps.n_samples, len(self.scores.ood_sorted)
         for first in range(0, len(ends), _CHUNK):
             end, wrong = ends[first : first + _CHUNK], errors[first : first + _CHUNK]
-            start = np.concatenate([ends[first - 1 : first] if first else [0], end[:-1]]).astype(np.intp)
-            wrong_before = np.concatenate([errors[first - 1 : first] if first else [0], wrong[:-1]]).astype(np.intp)
-            ood_before_next = self.scores.ood_below.take(np.minimum(end, n_id - 1))
-            ood_before_next[end == n_id] = n_ood
+            start, wrong_before = np.zeros_like(end), np.zeros_like(wrong)
+            start[1:], wrong_before[1:] = end[:-1], wrong[:-1]
+            if first:
+                start[0], wrong_before[0] = ends[first - 1], errors[first - 1]
             yield ScoreGroups(
                 correct=(end - wrong) - (start - wrong_before),
-                correct_before=start - wrong_before,
+                id_below=start,
+                id_up_to=end,
                 ood_below=self.scores.ood_below.take(start),
                 ood_up_to=self.scores.ood_up_to.take(start),
-                start=start,
-                end=end,
-                next_start=end + ood_before_next,
             )
 
 
@@ -52,18 +49,25 @@ class JointScores:
 class ScoreGroups:
     """For each of some distinct ID scores, in order, (n_groups,) integers.
 
-    `correct`: rightly predicted rows of this score, `correct_before` of lower scores; `ood_below`, `ood_up_to`: OOD
-    rows of lower, and of lower or equal scores; `start`, `end`: ID rows of lower, and of lower or equal scores;
-    `next_start`: ID and OOD rows below the next ID score.
+    `correct`: rightly predicted rows of this score; `id_below`, `ood_below`: rows of lower scores; `id_up_to`,
+    `ood_up_to`: rows of lower or equal scores.
     """
 
     correct: Counts
-    correct_before: Counts
+    id_below: Counts
+    id_up_to: Counts
     ood_below: Counts
     ood_up_to: Counts
-    start: Counts
-    end: Counts
-    next_start: Counts
+
+    @property
+    def below(self) -> Counts:
+        """ID and OOD rows of lower scores."""
+        return self.id_below + self.ood_below
+
+    @property
+    def up_to(self) -> Counts:
+        """ID and OOD rows of lower or equal scores."""
+        return self.id_up_to + self.ood_up_to
 
 
 def scod_aurc(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike) -> float:
@@ -121,31 +125,34 @@ def joint_scores(id_scores: ArrayLike, correct: ArrayLike, ood_scores: ArrayLike
 def scod_aurc_of(joint: JointScores) -> float:
     """Return the AURC of ID and OOD rows together.
 
-    One minus the mean over i of the share right among the i lowest scores. After s rows with C right ones, g tied rows
-    with c right ones add c + (C − s·c/g) Σ_j 1/(s + j), as in `RiskSteps.group_sums`; the rows between two ID scores
-    are all failures and add C Σ 1/i.
+    One minus the mean over i of the share right among the i lowest scores, to which a right row of rank r gives Σ 1/i
+    over r ≤ i ≤ N. A right row among g rows of equal score that end at rank e gives, in the mean over their orders,
+    1 − (e − g)/g · Σ_{e−g < i ≤ e} 1/i + Σ_{e < i ≤ N} 1/i.
     """
+    n = joint.n_samples
     right = 0.0
     for group in joint.groups():
-        start, end = group.start + group.ood_below, group.end + group.ood_up_to
-        outside = group.correct_before - start * (group.correct / (end - start))
-        right += float(np.sum(group.correct + outside * harmonic_between(start, end)))
-        right += float(np.sum((group.correct_before + group.correct) * harmonic_between(end, group.next_start)))
-    return 1 - right / joint.n_samples
+        below, up_to = group.below, group.up_to
+        share = harmonic_between(up_to, np.asarray(n))
+        size = up_to - below
+        tied = np.flatnonzero(size > 1)
+        within = 1 / up_to
+        within[tied] = 1 - below[tied] / size[tied] * harmonic_between(below[tied], up_to[tied])
+        share += within
+        share *= group.correct
+        right += float(np.sum(share))
+    return 1 - right / n
 
 
 def scod_augrc_of(joint: JointScores) -> float:
     """Return the AUGRC of ID and OOD rows together, exact in integers up to the last division."""
     n = joint.n_samples
-    right = 0
-    for group in joint.groups():
-        ranks = group.start + group.ood_below + group.end + group.ood_up_to
-        right += int(np.sum(group.correct * (2 * n - ranks)))
+    right = sum(int(np.dot(group.correct, 2 * n - group.below - group.up_to)) for group in joint.groups())
     return (n * n - right) / (2 * n * n)
 
 
 def oscr_of(joint: JointScores) -> float:
     """Return the area under the open-set classification rate, exact in integers up to the last division."""
     n_id, n_ood = joint.steps.n_samples, len(joint.scores.ood_sorted)
-    wins = sum(int(np.sum(group.correct * (2 * n_ood - group.ood_below - group.ood_up_to))) for group in joint.groups())
+    wins = sum(int(np.dot(group.correct, 2 * n_ood - group.ood_below - group.ood_up_to)) for group in joint.groups())
     return wins / (2 * n_id * n_ood)
