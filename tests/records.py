@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volta.bench.cells import Cell
-from volta.bench.environment import Environment
+from volta.bench.environment import BlasLibrary, Environment
 from volta.bench.manifest import Manifest, RunSettings
 from volta.bench.records import CellRecord, EvalSet
+from volta.bench.stamps import Stamps, scoring_stamp
 from volta.networks.recipe import Budget
 
 ENVIRONMENT = Environment(
@@ -21,7 +22,12 @@ ENVIRONMENT = Environment(
     cpu="Example CPU",
     cores=2,
     memory_gb=8.0,
+    cpu_capability="AVX2",
+    blas=(BlasLibrary("openblas", "0.3.27", "Haswell"),),
 )
+
+
+STAMPS = Stamps("training", "method", scoring_stamp())
 
 
 def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = None, **changes: Any) -> CellRecord:
@@ -42,6 +48,7 @@ def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = 
         "notes": (),
         "environment": ENVIRONMENT,
         "wall_s": 1.5,
+        "stamps": STAMPS,
     }
     by_set = {EvalSet.parse(name): dict(values) for name, values in (metrics or {"test": {"accuracy": 0.5}}).items()}
     return CellRecord(cell=cell, metrics=by_set, **(own | changes))

@@ -19,14 +19,14 @@ from volta.metrics import auroc
 from volta.networks.trainer import Trainer
 
 SEED = 42
-FOREIGN = "classes_100_199"
+OOD_CLASSES = "classes_100_199"
 
 
 def confidence(task: Task) -> None:
     """MSP on CIFAR-10 under ``fair``: what softening the softmax does, on all known rows and on those it gets right."""
     trainer = Trainer(seed=SEED)
     method, network = find_method("temperature").method.fit(task.fit, trainer), trainer.network(task.fit)
-    known, foreign = (network.outputs(rows).logits for rows in (task.test.inputs, task.ood["cifar100"].inputs))
+    known, ood = (network.outputs(rows).logits for rows in (task.test.inputs, task.ood["cifar100"].inputs))
     right = known.argmax(axis=1) == task.test.labels
     cool = method.beta_
     scores: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -38,18 +38,18 @@ def confidence(task: Task) -> None:
     }
     print(f"CIFAR-10 against CIFAR-100, fair: T = {1 / cool:.2f}, {right.mean():.3f} of the known rows right")
     for name, score in scores.items():
-        of_known, of_foreign = score(known), score(foreign)
-        print(f"  {name}: AUROC {auroc(of_known, of_foreign):.3f}, right rows {auroc(of_known[right], of_foreign):.3f}")
+        of_known, of_ood = score(known), score(ood)
+        print(f"  {name}: AUROC {auroc(of_known, of_ood):.3f}, right rows {auroc(of_known[right], of_ood):.3f}")
 
 
 def vim(task: Task) -> None:
     """ViM under ``fair``: how many directions the vectors fill, and what each half of the score tells alone."""
     trainer = Trainer(seed=SEED)
     method, network = find_method("vim").method.fit(task.fit, trainer), trainer.network(task.fit)
-    outputs = [network.outputs(rows) for rows in (task.test.inputs, task.ood[FOREIGN].inputs)]
+    outputs = [network.outputs(rows) for rows in (task.test.inputs, task.ood[OOD_CLASSES].inputs)]
     free = [energy(part.logits) for part in outputs]
     residual = [method.predict_outputs(part).ood_score - own for part, own in zip(outputs, free, strict=True)]
-    vectors = outputs[0].penultimate.astype(np.float64)
+    vectors = outputs[0].need_features().astype(np.float64)
     spectrum = np.linalg.eigvalsh(np.cov(vectors.T))[::-1]
     print(f"ViM, fair: vectors of {vectors.shape[1]} values, {(spectrum > 1e-9 * spectrum[0]).sum()} directions filled")
     print(f"  alpha {method.alpha_:.0f}, residual {residual[0].mean() / method.alpha_:.3f} long", end=", ")
@@ -61,19 +61,19 @@ def mahalanobis(task: Task) -> None:
     """Mahalanobis under ``paper``: whether length decides it, by this page's own formula, with and without length."""
     trainer = Trainer(seed=SEED, protocol="paper")
     method, network = find_method("mahalanobis").method.fit(task.fit, trainer), trainer.network(task.fit)
-    sets = (task.test.inputs, task.ood[FOREIGN].inputs)
-    known, foreign = (network.outputs(rows).penultimate.astype(np.float64) for rows in sets)
-    train = network.outputs(task.fit.train.inputs).penultimate.astype(np.float64)
-    lengths = [np.linalg.norm(part, axis=1) for part in (known, foreign)]
+    sets = (task.test.inputs, task.ood[OOD_CLASSES].inputs)
+    known, ood = (network.outputs(rows).need_features().astype(np.float64) for rows in sets)
+    train = network.outputs(task.fit.train.inputs).need_features().astype(np.float64)
+    lengths = [np.linalg.norm(part, axis=1) for part in (known, ood)]
     scores = [method.predict(rows).ood_score for rows in sets]
     correlation = np.corrcoef(np.concatenate(lengths), np.concatenate(scores))[0, 1]
     print("Mahalanobis, paper")
-    print(f"  vectors {lengths[0].mean():.1f} long, foreign ones {lengths[1].mean():.1f}", end=", ")
+    print(f"  vectors {lengths[0].mean():.1f} long, OOD ones {lengths[1].mean():.1f}", end=", ")
     print(f"correlation of length and score {correlation:.2f}")
     labels = task.fit.train.labels
     print(f"  AUROC {auroc(*scores):.3f}, by the formula here", end=" ")
-    print(f"{auroc(*distances(train, labels, known, foreign)):.3f}", end=", ")
-    print(f"of vectors scaled to length 1 {auroc(*distances(unit(train), labels, unit(known), unit(foreign))):.3f}")
+    print(f"{auroc(*distances(train, labels, known, ood)):.3f}", end=", ")
+    print(f"of vectors scaled to length 1 {auroc(*distances(unit(train), labels, unit(known), unit(ood))):.3f}")
 
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

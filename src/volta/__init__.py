@@ -1,19 +1,74 @@
-"""VOLTA: uncertainty-aware classification on frozen features, and a benchmark of it against ten baselines."""
+"""VOLTA: uncertainty-aware classification on frozen features, and a benchmark of it against ten baselines.
 
+What is listed in ``__all__`` here, in ``volta.metrics`` and in ``volta.decisions`` is public; every other module is
+private and may change in any release. Names are imported when they are first used: ``import volta`` costs nothing.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from volta._version import __version__
 
 if TYPE_CHECKING:
+    from volta import decisions, metrics
+    from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError
+    from volta.core.types import FitData, OodSet, Prediction, Split, Task
+    from volta.data import TASKS, find_task
     from volta.estimators.classifier import VoltaClassifier
+    from volta.methods import METHODS, Method, find_method
+    from volta.metrics import METRICS
+    from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
+    from volta.networks.trainer import Trainer
 
-__all__ = ["VoltaClassifier", "__version__"]
+__all__ = [
+    "METHODS",
+    "METRICS",
+    "TASKS",
+    "FitData",
+    "InputError",
+    "LabelledOutputs",
+    "LastLayer",
+    "Method",
+    "MissingDataError",
+    "NotFittedError",
+    "OodSet",
+    "Outputs",
+    "Prediction",
+    "Split",
+    "StoreError",
+    "Task",
+    "Trainer",
+    "VoltaClassifier",
+    "VoltaError",
+    "__version__",
+    "decisions",
+    "find_method",
+    "find_task",
+    "metrics",
+]
+
+_HOMES = {
+    "volta.core.errors": ("InputError", "MissingDataError", "NotFittedError", "StoreError", "VoltaError"),
+    "volta.core.types": ("FitData", "OodSet", "Prediction", "Split", "Task"),
+    "volta.data": ("TASKS", "find_task"),
+    "volta.estimators.classifier": ("VoltaClassifier",),
+    "volta.methods": ("METHODS", "Method", "find_method"),
+    "volta.metrics": ("METRICS",),
+    "volta.networks.outputs": ("LabelledOutputs", "LastLayer", "Outputs"),
+    "volta.networks.trainer": ("Trainer",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator, and torch with it, only when it is used."""
-    if name == "VoltaClassifier":
-        from volta.estimators.classifier import VoltaClassifier
-
-        return VoltaClassifier
+    """Import a public name from the module it lives in."""
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    if name in __all__:
+        return import_module(f"volta.{name}")
     raise AttributeError(f"module 'volta' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return __all__

@@ -166,6 +166,25 @@ def test_metrics_can_be_recomputed_from_predictions(finished, tmp_path):
     assert results(copy) == results(finished[0])
 
 
+def test_metrics_of_other_code_are_computed_again_and_nothing_is_trained(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    store = RunStore(folder)
+    for record in store.records():
+        other = {**record.metrics, TEST: {**record.test, "accuracy": 0.0}}
+        store.replace_record(replace(record, metrics=other, stamps=replace(record.stamps, scoring="other code")))
+    shutil.rmtree(folder / "networks")
+    sentence = "the code of metrics has changed: computing those of 8 cells again from their stored predictions"
+    again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--no-report", "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert sentence in again.stdout
+    assert "all 8 cells are done already: nothing to run" in again.stdout
+    assert not (folder / "networks").exists()
+    assert store.records() == RunStore(finished[0]).records()
+    told = volta("report", folder)
+    assert told.returncode == 0, told.stderr
+    assert sentence not in told.stdout
+
+
 def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
     import shutil
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.records import make_manifest, make_record
+from tests.records import STAMPS, make_manifest, make_record
 from volta.bench.cells import Cell, make_cell
 from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
 from volta.core.errors import StoreError
@@ -132,7 +133,7 @@ def test_keys_change_with_everything_that_decides_a_result():
     settings = {
         "data_hash": "d",
         "parameters": {"k": 1},
-        "code": "c",
+        "stamps": STAMPS,
         "budget": Budget(),
         "threads": 1,
         "device": "cpu",
@@ -143,14 +144,16 @@ def test_keys_change_with_everything_that_decides_a_result():
     for name, value in {
         "data_hash": "e",
         "parameters": {"k": 2},
-        "code": "d",
+        "stamps": replace(STAMPS, method="other"),
         "budget": Budget(max_epochs=1),
         "threads": 2,
         "device": "cuda",
     }.items():
         keys.add(make_cell("digits", "fair", "knn", 1, **{**settings, name: value}).key)
+    keys.add(make_cell("digits", "fair", "knn", 1, **{**settings, "stamps": replace(STAMPS, training="other")}).key)
     for changed in (("cifar10", "fair", "knn", 1), ("digits", "paper", "knn", 1), ("digits", "fair", "vim", 1)):
         keys.add(make_cell(*changed, **settings).key)
     keys.add(make_cell("digits", "fair", "knn", 2, **settings).key)
-    assert len(keys) == 11
+    assert len(keys) == 12
+    assert make_cell("digits", "fair", "knn", 1, **{**settings, "stamps": replace(STAMPS, scoring="other")}) == base
     assert json.dumps(base.to_json())

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from volta import figures
-from volta.figures import Context, MethodBins, MethodCurve, MethodValues, ScoreHistogram
+from volta.figures import Context, MethodBins, MethodCurve, MethodRank, MethodValues, ScoreHistogram
 from volta.figures.accuracy_ece_density import density
-from volta.figures.ticks import log_ticks, pareto_front, rank_scale, unit_scale
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
 LINE = "digits · fair protocol · n = 289 test rows · 3 seeds · reduced: at most 5 epochs"
@@ -28,7 +27,9 @@ def values(name: str, shift: float = 0.0, n_seeds: int = 3) -> MethodValues:
         "brier": 0.1,
     }
     keys |= {"latency_ms": 0.01, "size_mb": 0.3, "auroc@ood:near_set": 0.8, "auroc@ood:noise": 0.95, "shift:fog-1": 0.7}
-    return MethodValues(name, f"Title of {name}", {key: around(middle) for key, middle in keys.items()})
+    return MethodValues(
+        name, f"Title of {name}", {key: around(middle) for key, middle in keys.items()}, name == "volta"
+    )
 
 
 def some(n: int = 4) -> list[MethodValues]:
@@ -40,18 +41,23 @@ def bins(name: str) -> MethodBins:
     count = np.zeros(15, dtype=np.int64)
     count[10:] = [1, 0, 3, 10, 100]
     middle = (np.arange(15) + 0.5) / 15
-    return MethodBins(name, f"Title of {name}", count, middle, np.clip(middle - 0.05, 0, 1), 0.05)
+    return MethodBins(name, f"Title of {name}", count, middle, np.clip(middle - 0.05, 0, 1), 0.05, name == "volta")
 
 
 def curve(name: str, area: float) -> MethodCurve:
     x = np.linspace(0.01, 1, 50)
-    return MethodCurve(name, f"Title of {name}", x, area * x, 0.8 * area * x, 1.2 * area * x, area)
+    return MethodCurve(name, f"Title of {name}", x, area * x, 0.8 * area * x, 1.2 * area * x, area, name == "volta")
 
 
 def histogram(name: str) -> ScoreHistogram:
     shares = np.full(10, 0.1)
     return ScoreHistogram(
-        name, f"Title of {name}", np.linspace(0, 1, 11), {"test": shares, "ood:near_set": shares}, {"ood:near_set": 0.5}
+        name,
+        f"Title of {name}",
+        np.linspace(0, 1, 11),
+        {"test": shares, "ood:near_set": shares},
+        {"ood:near_set": 0.5},
+        name == "volta",
     )
 
 
@@ -78,7 +84,7 @@ DRAWN = {
     "corruption_sheet": lambda n: figures.corruption_sheet(CONTEXT, tiles(n), [f"corruption_{i}" for i in range(n)]),
     "ablation_bars": lambda n: figures.ablation_bars(CONTEXT, values("x"), some(n), METRICS, {("volta", "ece")}),
     "critical_difference": lambda n: figures.critical_difference(
-        CONTEXT, [(m.name, m.title, 1.0 + i) for i, m in enumerate(some(n))], 1.2, [(1.0, 2.0)], "Mean ranks", 6
+        CONTEXT, [MethodRank(m.name, m.title, 1.0 + i, m.ours) for i, m in enumerate(some(n))], 1.2, [(1.0, 2.0)], "Mean ranks", 6
     ),
 }  # fmt: skip
 
@@ -125,7 +131,9 @@ def test_a_legend_covers_no_axes(name):
 )
 def test_titles_are_text_not_mathematics(draw):
     title = r"costs $5 and $x_{ \frac"
-    figure = draw(Context("a $task$_{", "fair", 1, 1), [MethodValues("volta", title, values("volta").values)])
+    figure = draw(
+        Context("a $task$_{", "fair", 1, 1), [MethodValues("volta", title, values("volta").values, ours=True)]
+    )
     figure.draw_without_rendering()
     assert any(title.replace("$", r"\$") in text for text in texts(figure))
 
@@ -244,7 +252,7 @@ def test_an_outlier_does_not_hide_the_other_ablation_rows():
 
 def test_critical_difference_draws_a_ruler_and_a_bar_per_group():
     figure = figures.critical_difference(
-        CONTEXT, [("volta", "VOLTA", 1.2), ("b", "B", 1.8)], 0.7, [(1.2, 1.8)], "Ranks", 6
+        CONTEXT, [MethodRank("volta", "VOLTA", 1.2, True), MethodRank("b", "B", 1.8)], 0.7, [(1.2, 1.8)], "Ranks", 6
     )
     words = texts(figure)
     assert "critical difference 0.70" in words
@@ -262,16 +270,6 @@ def test_saving_writes_both_formats_with_the_same_bytes_each_time(tmp_path):
 
 def test_a_script_the_font_lacks_is_no_warning(tmp_path):
     figures.save_figure(figures.accuracy_ece(Context("数字", "fair", 1, 1), some(1)), tmp_path, "x")
-
-
-def test_scales():
-    assert unit_scale([1, 2, 3], True) == [0, 0.5, 1]
-    assert unit_scale([1, 2, 3], False) == [1, 0.5, 0]
-    assert unit_scale([2, 2], True) == [1, 1]
-    assert rank_scale([0.1, 0.2, 100.0], False) == [1, 0.5, 0]
-    assert rank_scale([1, 1, 2], True) == [0.25, 0.25, 1]
-    assert log_ticks(0.004, 0.3) == pytest.approx([0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
-    assert pareto_front([1, 2, 3, 3], [1, 2, 3, 2.5]) == [0, 1, 3]
 
 
 def test_a_context_of_one_seed_says_so():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.records import make_manifest, make_record
+from tests.records import STAMPS, make_manifest, make_record
 from volta.bench.cells import Cell, make_cell
 from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
@@ -156,7 +156,7 @@ def _cell(plan: Plan, task: str, protocol: str, method: str, seed: int) -> Cell:
         seed,
         data_hash="d",
         parameters={},
-        code="c",
+        stamps=STAMPS,
         budget=plan.budget,
         threads=1,
         device="cpu",

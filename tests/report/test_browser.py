@@ -7,17 +7,17 @@ import pytest
 from .browser import run_page, take_picture
 
 CHARTS = [
-    "scatter",
-    "risk",
-    "parallel",
+    "accuracy_ece",
+    "risk_coverage",
+    "parallel_coordinates",
     "reliability",
-    "calibration",
-    "ood",
+    "calibration_bars",
+    "ood_bars",
     "efficiency",
-    "ablation",
-    "histograms",
-    "summary",
-    "shifts",
+    "ablation_bars",
+    "score_histograms",
+    "summary_heatmap",
+    "corruption_heatmap",
 ]
 
 
@@ -63,7 +63,7 @@ def test_the_theme_button_switches_and_charts_follow(small, tmp_path):
         small,
         tmp_path,
         """
-        const cell = () => document.querySelector("[data-chart=summary] rect").style.fill;
+        const cell = () => document.querySelector("[data-chart=summary_heatmap] rect").style.fill;
         const before = [document.documentElement.dataset.theme, cell()];
         document.getElementById("theme").click();
         await pause(50);
@@ -144,7 +144,16 @@ def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
         return { before, after, words };
         """,
     )
-    for chart in ("scatter", "risk", "parallel", "calibration", "ood", "efficiency", "summary", "shifts"):
+    for chart in (
+        "accuracy_ece",
+        "risk_coverage",
+        "parallel_coordinates",
+        "calibration_bars",
+        "ood_bars",
+        "efficiency",
+        "summary_heatmap",
+        "corruption_heatmap",
+    ):
         assert value["before"][chart] > 0, chart
         assert value["after"][chart] == 0, chart
     assert value["words"] == ["4 of 7", "3 of 7", "false", "7 of 7", "0 of 7", len(CHARTS) - 1]
@@ -164,7 +173,7 @@ def test_choosers_redraw(small, tmp_path):
           const name = select.closest(".chart").dataset.chart;
           result.push([name, plot.innerHTML !== before, plot.querySelector("svg") !== null]);
         }
-        const density = document.querySelector("[data-chart=scatter] input");
+        const density = document.querySelector("[data-chart=accuracy_ece] input");
         const plot = density.closest(".chart").querySelector(".plot");
         const before = plot.querySelectorAll("rect").length;
         density.click();
@@ -173,7 +182,7 @@ def test_choosers_redraw(small, tmp_path):
         """,
     )
     assert {name for name, *_ in value} == {
-        "parallel", "reliability", "calibration", "ood", "ablation", "histograms", "summary", "shifts", "density",
+        "parallel_coordinates", "reliability", "calibration_bars", "ood_bars", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap", "density",
     }  # fmt: skip
     assert all(changed and drawn for _, changed, drawn in value)
 
@@ -187,8 +196,8 @@ def test_saving_a_table_and_a_figure(small, tmp_path):
         URL.createObjectURL = (blob) => { saved.push(blob); return "data:,"; };
         HTMLAnchorElement.prototype.click = function () { saved.at(-1).fileName = this.download; };
         document.querySelector(".table-box [data-csv]").click();
-        document.querySelector("[data-chart=scatter] [data-save=svg]").click();
-        document.querySelector("[data-chart=risk] [data-save=png]").click();
+        document.querySelector("[data-chart=accuracy_ece] [data-save=svg]").click();
+        document.querySelector("[data-chart=risk_coverage] [data-save=png]").click();
         for (let i = 0; i < 40 && saved.length < 3; i += 1) await pause(50);
         const [csv, svg] = [await saved[0].text(), await saved[1].text()];
         return { names: saved.map((blob) => blob.fileName), csv, svg, png: saved[2].size };

@@ -12,7 +12,7 @@ from volta.core.errors import InputError
 from volta.report import export
 from volta.report.latex import latex_table
 from volta.report.markdown import markdown_table
-from volta.report.table import Column, Row, Table, TableCell
+from volta.report.table_model import Column, Row, Table, TableCell
 
 TABLE = Table(
     "results-x_y",

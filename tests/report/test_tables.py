@@ -6,11 +6,11 @@ import io
 import pytest
 
 from volta.report.comparisons import baseline_table, paper_table
+from volta.report.result_tables import ablation_table, results_table, shifts_table
 from volta.report.run import load_run
-from volta.report.sections import own_statistics
 from volta.report.statistics import compute_statistics
-from volta.report.table import TableCell, decimals_for, mark_best, show, show_number, show_p
-from volta.report.tables import ablation_table, results_table, shifts_table
+from volta.report.table_model import TableCell, decimals_for, mark_best, show, show_number, show_p
+from volta.report.views import own_statistics
 
 from .synthetic import FULL, Plan, write_run
 

@@ -30,13 +30,13 @@ def data_file(name: str) -> Path:
     return path
 
 
-def read_images(split: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def read_images(split: str, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     """Return pixels and labels of the given rows of a split, in sorted-path order."""
     image = pytest.importorskip("PIL.Image", reason="reading images needs Pillow")
     with zipfile.ZipFile(data_file(IMAGES)) as archive:
-        names = sorted(name for name in archive.namelist() if name.startswith(f"{split}/") and name.endswith(".jpg"))
+        names = sorted(name for name in archive.namelist() if name.startswith(f"{split}/") and not name.endswith("/"))
         classes = sorted({name.split("/")[1] for name in names})
-        chosen = [names[row] for row in rows]
+        chosen = names[rows]
         decoded = [np.asarray(image.open(io.BytesIO(archive.read(name))).convert("RGB")) for name in chosen]
     labels = np.array([classes.index(name.split("/")[1]) for name in chosen], dtype=np.int64)
     return np.ascontiguousarray(np.stack(decoded).transpose(0, 3, 1, 2)), labels
@@ -48,15 +48,15 @@ def test_extraction_reproduces_published_rows(tmp_path: Path, runtime: str) -> N
         pytest.importorskip("onnxruntime")
         pytest.importorskip("onnxscript")
     published = np.load(data_file(FEATURES))
-    rows = np.arange(7, 10_000, 50)
+    rows = slice(7, None, 50)
     pixels, labels = read_images("test", rows)
     np.testing.assert_array_equal(labels, published["test_y"][rows])
     found = extract(PixelArray(pixels), "resnet18", weights=data_file(WEIGHTS), cache=tmp_path, runtime=runtime)
-    expected = published["test_x"][rows]
-    # float16 keeps 11 bits: half a unit in the last place is 2⁻¹¹ of the value, subnormals 2⁻²⁵ apart from that.
-    np.testing.assert_allclose(found.array, expected.astype(np.float32), rtol=2.0**-11 + 1e-4, atol=1e-4)
-    same = np.mean(found.array.astype(np.float16) == expected)
-    assert same > 0.95
+    expected = published["test_x"][rows].astype(np.float32)
+    # The weights are rounded to float16, the features were made with the float32 weights: some 1e-3 of a row's length.
+    error = np.linalg.norm(found.array - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert error.mean() < 2e-3
+    assert error.max() < 5e-3
 
 
 def test_offline_backbone_and_volta_tell_real_images_apart(tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_offline_backbone_and_volta_tell_real_images_apart(tmp_path: Path) -> No
 
     splits = {}
     for name, (split, start, step) in {
-        "train": ("train", 0, 100),
-        "val": ("train", 33, 500),
-        "cal": ("train", 66, 500),
+        "train": ("train", 0, 6),
+        "val": ("train", 1, 30),
+        "cal": ("train", 2, 30),
         "test": ("test", 0, 50),
     }.items():
-        pixels, labels = read_images(split, np.arange(start, 50_000 if split == "train" else 10_000, step))
+        pixels, labels = read_images(split, slice(start, None, step))
         splits[name] = Split(extract(pixels, "efficientnet-lite0", cache=tmp_path).array, labels)
     data = FitData(splits["train"], splits["val"], splits["cal"], n_classes=10, encoder="vision")
     method = Volta().fit(data, Trainer(seed=42, budget=Budget(max_epochs=30)))

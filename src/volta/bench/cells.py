@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from volta.bench.json_fields import JsonFields, JsonObject
+from volta.bench.stamps import Stamps
 from volta.core.files import canonical_json, hash_text
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
@@ -64,12 +65,12 @@ def make_cell(
     *,
     data_hash: str,
     parameters: Mapping[str, object],
-    code: str,
+    stamps: Stamps,
     budget: Budget,
     threads: int,
     device: str,
 ) -> Cell:
-    """Return the cell with its key made from all that decides its result."""
+    """Return the cell with its key made from all that decides its predictions; metrics follow from those."""
     decisive = {
         "schema": SCHEMA,
         "task": task,
@@ -77,7 +78,8 @@ def make_cell(
         "protocol": protocol,
         "method": method,
         "parameters": dict(parameters),
-        "code": code,
+        "training": stamps.training,
+        "prediction": stamps.method,
         "budget": asdict(budget),
         "seed": seed,
         "threads": threads,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from volta.bench.cells import Cell, in_order, make_cell
-from volta.bench.code import code_of
 from volta.bench.manifest import RunSettings
+from volta.bench.stamps import stamps_of
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
 from volta.core.seeding import SPLIT_SEED, rng
@@ -164,7 +164,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             seed,
             data_hash=tasks.task_for(task, protocol, method).fingerprint,
             parameters=parameters_of(find_method(method).method),
-            code=code_of(find_method(method).method),
+            stamps=stamps_of(find_method(method).method),
             budget=config.budget,
             device=config.device,
             threads=config.threads,

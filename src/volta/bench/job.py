@@ -17,6 +17,7 @@ from volta.bench.environment import environment
 from volta.bench.evaluate import predict_sets
 from volta.bench.records import TEST, CellRecord, EvalSet
 from volta.bench.scoring import metrics_of
+from volta.bench.stamps import stamps_of
 from volta.core.types import Array
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
@@ -86,5 +87,6 @@ class CellRunner:
             notes=tuple(sorted({str(warning.message) for warning in caught})),
             environment=environment(),
             wall_s=time.perf_counter() - started,
+            stamps=stamps_of(method),
         )
         return record, arrays

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from volta.bench.cells import SCHEMA, Cell
 from volta.bench.environment import Environment
 from volta.bench.eval_set import TEST, EvalSet
 from volta.bench.json_fields import JsonFields, JsonObject
+from volta.bench.stamps import NO_STAMPS, Stamps
 from volta.core.errors import InputError, StoreError
 from volta.networks.recipe import Budget
 
-__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json"]
+__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json", "instruction_sets"]
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
 _REMEDY = "run volta bench again to compute it anew"
@@ -25,8 +27,8 @@ class CellRecord:
 
     ``data``: hash of each part of the data; ``source``: the files it came from, in words; ``backbone``: what made
     features of images, where one was named; ``rows``: number of rows by part; ``floored_rows``: rows whose true class
-    had probability 0, by set; ``notes``: warnings while it ran; ``predictions``: checksum of the stored predictions,
-    empty until they are stored.
+    had probability 0, by set; ``notes``: warnings while it ran; ``stamps``: the code it rests on; ``predictions``:
+    checksum of the stored predictions, empty until they are stored.
     """
 
     cell: Cell
@@ -46,6 +48,7 @@ class CellRecord:
     notes: tuple[str, ...]
     environment: Environment
     wall_s: float
+    stamps: Stamps
     predictions: str = ""
 
     @property
@@ -74,6 +77,7 @@ class CellRecord:
             "notes": list(self.notes),
             "environment": self.environment.to_json(),
             "wall_s": self.wall_s,
+            "stamps": self.stamps.to_json(),
             "predictions": self.predictions,
         }
 
@@ -103,8 +107,14 @@ class CellRecord:
             notes=stored.texts("notes"),
             environment=Environment.from_json(stored.fields("environment")),
             wall_s=stored.number("wall_s"),
+            stamps=Stamps.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_STAMPS,
             predictions=stored.text("predictions"),
         )
+
+
+def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
+    """Return the instruction sets that cells ran with, and how many cells with each; those not on record left out."""
+    return dict(Counter(found for record in records if (found := record.environment.instruction_set)))
 
 
 def budget_from_json(stored: JsonFields) -> Budget:

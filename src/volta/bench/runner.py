@@ -14,6 +14,7 @@ from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
+from volta.bench.rescoring import current_records
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
@@ -58,11 +59,14 @@ def run(
     command: str,
     make_executor: Callable[[TaskLoader, int], Executor],
     map_shards: MapShards = map,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> RunSummary:
     """Bring the run folder up to ``config``: run every cell that is not finished, and only those.
 
+    Finished cells whose metrics were computed by other code than today's are scored again from their predictions.
+
     ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
-    features, where images have to be turned into them first.
+    features, where images have to be turned into them first. ``should_stop`` is asked after every cell.
     """
     tasks = TaskLoader(config, listener.extracting, map_shards)
     cells = _cells(config, store, tasks)
@@ -72,6 +76,7 @@ def run(
         damaged = store.set_aside_damaged(cells)
     for cell in damaged:
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
+    current_records(store, cells, listener.message)
     missing = [cell for cell in cells if not store.is_done(cell)]
     if missing:
         _keep_sheets(missing, config, store, tasks, listener)
@@ -88,6 +93,8 @@ def run(
             else:
                 n_failed += 1
                 listener.cell_failed(outcome.cell, outcome.reason, outcome.path)
+            if should_stop():
+                raise KeyboardInterrupt
         missing = _wait_for_others(store, elsewhere, listener)
     listener.finish()
     n_failed = max(n_failed, sum(not store.is_done(cell) for cell in cells))

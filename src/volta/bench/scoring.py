@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
-from volta.bench.cells import COST_METRICS, Cell
-from volta.bench.records import TEST, CellRecord, EvalSet
-from volta.bench.store import RunStore
+from volta.bench.eval_set import TEST, EvalSet
 from volta.core.types import Array
 from volta.metrics import FlooredProbabilityWarning, nll_floored_rows, report
 
@@ -42,25 +39,3 @@ def metrics_of(arrays: Mapping[str, Array]) -> tuple[dict[EvalSet, dict[str, flo
         metrics |= {EvalSet.parse(name): values for name, values in found.items()}
         floored[eval_set] = nll_floored_rows(part["probs"], labels)
     return metrics, {eval_set: count for eval_set, count in floored.items() if count}
-
-
-def recompute(store: RunStore) -> list[Cell]:
-    """Compute the metrics of every finished cell again from its predictions; return the cells whose values changed.
-
-    What was measured while the cell ran (latency, size, memory, training time) is kept.
-    """
-    changed = []
-    for cell in store.cells():
-        if not store.is_done(cell):
-            continue
-        record = store.read_record(cell)
-        metrics, floored = metrics_of(store.read_arrays(cell))
-        metrics[TEST] |= _measured(record)
-        if metrics != record.metrics or floored != record.floored_rows:
-            store.replace_record(replace(record, metrics=metrics, floored_rows=floored))
-            changed.append(cell)
-    return changed
-
-
-def _measured(record: CellRecord) -> dict[str, float]:
-    return {name: value for name, value in record.test.items() if name in COST_METRICS}

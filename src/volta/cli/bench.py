@@ -109,7 +109,7 @@ def bench(
     if dry_run:
         _print_plan(config, store)
         return
-    with stoppable(), ExitStack() as stack:
+    with stoppable() as should_stop, ExitStack() as stack:
         listener = _listener(quiet, json_log, stack)
         stack.callback(listener.finish)
         summary = run(
@@ -119,6 +119,7 @@ def bench(
             shlex.join(["volta", *sys.argv[1:]]),
             lambda tasks, n_cells: _executor(executor, config, store, tasks, min(n_workers, n_cells), address),
             _shard_map(executor, address),
+            should_stop,
         )
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,16 +19,18 @@ def report(
     ] = False,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
-    from volta.bench.scoring import recompute as recompute_metrics
+    from volta.bench.rescoring import recompute as recompute_metrics
     from volta.bench.store import RunStore
     from volta.report import build_report, export
 
     store = RunStore(run_folder)
+    # Tables that are asked for on standard output stay alone there.
+    say = partial(typer.echo, err=format_ is not None)
     if recompute:
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))
-        typer.echo(f"recomputed the metrics of {n_done} cells, {len(changed)} changed", err=format_ is not None)
-    typer.echo(f"report: {build_report(store)}" if format_ is None else export(store, format_))
+        say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
+    typer.echo(f"report: {build_report(store, say=say)}" if format_ is None else export(store, format_, say))
 
 
 def compare(
@@ -38,7 +41,8 @@ def compare(
     from volta.bench.store import RunStore
     from volta.report import compare_runs
 
-    typer.echo(compare_runs(RunStore(run_a), RunStore(run_b)).to_text((str(run_a), str(run_b))))
+    result = compare_runs(RunStore(run_a), RunStore(run_b), say=partial(typer.echo, err=True))
+    typer.echo(result.to_text((str(run_a), str(run_b))))
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:

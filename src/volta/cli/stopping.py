@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
@@ -11,10 +13,24 @@ EXIT_INTERRUPTED = 130
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Turn Ctrl-C into a sentence; whatever is finished is on disk already."""
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C into a sentence; whatever is finished is on disk already.
+
+    Gives a function that tells whether Ctrl-C was pressed: Python swallows an interrupt that arrives inside a
+    destructor or a callback, so long loops ask.
+    """
+    asked = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield
+        yield lambda: asked
     except KeyboardInterrupt:
         typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, previous)

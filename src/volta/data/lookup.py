@@ -25,7 +25,12 @@ def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:
 
 
 def find_task(name: str, root: Path | None = None) -> TaskDefinition:
-    """Return the task called ``name``, built-in or imported under ``root``, or say which names there are."""
+    """Return the task called ``name``, built-in or imported under ``root``, or say which names there are.
+
+    >>> digits = find_task("digits").load()
+    >>> digits.fit.n_classes, sorted(digits.ood)
+    (8, ['digits_8_9', 'shuffled_pixels', 'uniform_noise'])
+    """
     if name in TASKS:
         return TASKS[name]
     tasks = all_tasks(root)

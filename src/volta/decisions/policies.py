@@ -13,6 +13,8 @@ from volta.decisions.set_scores import Floats
 
 START_COVERAGES = (0.25, 0.5, 0.75)
 MAX_SET_ASIDE = 50
+# A start point is worth its share of δ if it answers, in expectation, this many times the rows that prove anything.
+ROWS_AT_START = 1.5
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def fit_policy(
     So start points come from other rows: the 25, 50 and 75 % quantiles of ``reference``, uncertainties of any other
     rows (validation rows, unlabelled rows), and inf, «answer every row», which needs none. Without ``reference`` a
     random fifth of the rows, 50 at most, is set aside for it (drawn by ``rng``, seed 0 unless set). Start points with
-    too few rows to prove anything are left out, by their expected number alone; shares are equal.
+    too few rows to prove anything are left out, by their expected number alone. Shares are δ/2, δ/4, … from the lowest
+    on: most runs that end well begin there.
 
     ``coverage`` is the share of all calibration rows with u ≤ λ̂, and its interval is that of Dvoretzky, Kiefer,
     Wolfowitz and Massart, ± √(log(2/δ) / 2n), which holds for all thresholds at once and so for the one found.
@@ -109,7 +112,7 @@ def fit_policy(
         aside = np.zeros(n, dtype=np.bool_)
         drawn = (rng or np.random.default_rng(0)).permutation(n)[: min(MAX_SET_ASIDE, n // 5)]
         # Rows are given up only where there are enough of them for a start point below «answer every row».
-        aside[drawn] = (n - len(drawn)) * START_COVERAGES[-1] >= needed
+        aside[drawn] = (n - len(drawn)) * START_COVERAGES[-1] >= ROWS_AT_START * needed
         other, scores, right = scores[aside], scores[~aside], right[~aside]
     else:
         other = check_scores(reference, "reference")
@@ -167,8 +170,13 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
 
 
 def _start_points(other: Floats, n: int, needed: int) -> list[float]:
-    levels = [level for level in START_COVERAGES if n * level >= needed] if len(other) else []
+    levels = [level for level in START_COVERAGES if n * level >= ROWS_AT_START * needed] if len(other) else []
     return [*(float(np.quantile(other, level, method="higher")) for level in levels), math.inf]
+
+
+def _shares(n_starts: int, delta: float) -> list[float]:
+    """Split δ into δ/2, δ/4, …, the last as large as the one before it."""
+    return [delta * 0.5 ** min(place, n_starts - 1) for place in range(1, n_starts + 1)]
 
 
 def _largest_passing(
@@ -182,8 +190,8 @@ def _largest_passing(
     def pvalue(n_answered: int) -> float:
         return binomial_cdf(int(errors[n_answered]), n_answered, max_error)
 
-    points, multiplicity = np.unique(starts, return_counts=True)
-    shares = multiplicity * (delta / len(starts))
+    points, index = np.unique(starts, return_inverse=True)
+    shares = np.bincount(index, _shares(len(starts), delta))
     ends = np.searchsorted(ordered, points, side="right")
     befores = np.append(np.searchsorted(ordered, points[1:], side="left"), len(ordered))
     best: tuple[float | None, int, int] = (None, 0, 0)

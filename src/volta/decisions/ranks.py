@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from numpy.typing import ArrayLike
 
@@ -70,7 +71,12 @@ class ConformalThreshold:
 
 def exact_level(value: float, name: str) -> Fraction:
     """Read a level as the nearest fraction with a denominator up to 10⁹: 0.1 and 1 − 0.9 are both 1/10."""
-    return Fraction(check_fraction(value, name)).limit_denominator(10**9)
+    return _nearest_fraction(check_fraction(value, name))
+
+
+@lru_cache(maxsize=256)
+def _nearest_fraction(value: float) -> Fraction:
+    return Fraction(value).limit_denominator(10**9)
 
 
 def smallest_n(alpha: float) -> int:

@@ -51,6 +51,18 @@ class VoltaClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_
         (K,) the labels, sorted; column k of the probabilities belongs to ``classes_[k]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> names = np.array(["cat", "dog"])[np.arange(200) % 2]
+    >>> rows = random.normal(size=(200, 2)) + 2.0 * (names == "dog")[:, None]
+    >>> classifier = VoltaClassifier(random_state=1).fit(rows, names)
+    >>> classifier.predict([[-1.0, -1.0], [3.0, 3.0]]).tolist()
+    ['cat', 'dog']
+    >>> classifier.predict_set([[0.0, 0.0]], alpha=0.1).shape
+    (1, 2)
     """
 
     def __init__(

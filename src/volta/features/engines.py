@@ -66,8 +66,8 @@ class TorchEngine:
 
 
 @dataclass(frozen=True)
-class GraphEngine:
-    """ONNX Runtime on a graph that this package exported: resizing and normalisation are inside it."""
+class _RuntimeEngine:
+    """ONNX Runtime on the graph at ``path``, with ``threads`` threads (None: as many as it likes)."""
 
     path: Path
     preprocessing: Preprocessing
@@ -77,6 +77,11 @@ class GraphEngine:
     def title(self) -> str:
         """What runs, for a log."""
         return _runtime_title()
+
+
+@dataclass(frozen=True)
+class GraphEngine(_RuntimeEngine):
+    """ONNX Runtime on a graph that this package exported: resizing and normalisation are inside it."""
 
     def __call__(self, pixels: Array) -> Features:
         """Return one feature row an image."""
@@ -87,17 +92,8 @@ class GraphEngine:
 
 
 @dataclass(frozen=True)
-class OnnxEngine:
+class OnnxEngine(_RuntimeEngine):
     """ONNX Runtime on a user's file, which gets images already resized and normalised."""
-
-    path: Path
-    preprocessing: Preprocessing
-    threads: int | None = None
-
-    @property
-    def title(self) -> str:
-        """What runs, for a log."""
-        return _runtime_title()
 
     def __call__(self, pixels: Array) -> Features:
         """Return one feature row an image."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -87,7 +88,7 @@ def extract(
     map_shards: MapShards | None = map,
     on_progress: Callable[[ExtractionProgress], None] | None = None,
 ) -> CachedArray:
-    """Return the backbone's features of ``images``, from the store if they are there, else extracted and kept.
+    """Return the backbone's features of ``images``, from the cache if they are there, else extracted and kept.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def extract(
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
         The built-in ``map``, or one like it over a pool or cluster; None extracts nothing and raises
-        ``NotExtractedError`` where features are not in the store.
+        ``NotExtractedError`` where features are not in the cache.
     on_progress
         Called at the start and after each shard.
     """
@@ -150,32 +151,17 @@ def extract_sets(
     on_set: Callable[[str], Callable[[ExtractionProgress], None] | None] | None = None,
     weights: Path | None = None,
     root: Path | None = None,
-    cache: Path | None = None,
-    dtype: str = "float32",
-    runtime: Runtime = "auto",
-    device: torch.device | None = None,
-    threads: int | None = None,
-    map_shards: MapShards | None = map,
+    **settings: Any,
 ) -> dict[str, CachedArray]:
     """Return the features of several image sets by name; the backbone is loaded once.
 
-    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. Other parameters: :func:`extract`.
+    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. ``settings`` and the others
+    are those of :func:`extract`.
     """
-    folder = cache or cache_folder()
     network = load_backbone(backbone, weights=weights, root=root)
     return {
-        name: extract(
-            sets[name],
-            network,
-            cache=folder,
-            dtype=dtype,
-            runtime=runtime,
-            device=device,
-            threads=threads,
-            map_shards=map_shards,
-            on_progress=on_set(name) if on_set is not None else None,
-        )
-        for name in sets
+        name: extract(images, network, on_progress=on_set(name) if on_set is not None else None, **settings)
+        for name, images in sets.items()
     }
 
 

@@ -64,12 +64,12 @@ class _FastBlock(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         if self.shortcut is not None:
             inner = functional.relu(self.conv1(maps)).permute(0, 2, 3, 1)
-            beside = self.shortcut(maps).permute(0, 2, 3, 1)
+            shortcut = self.shortcut(maps).permute(0, 2, 3, 1)
         else:
             # After another fast block the exporter cancels this permutation against that block's last one.
-            beside = maps.permute(0, 2, 3, 1)
-            inner = functional.relu(self.conv1(beside))
-        return functional.relu(self.conv2(inner) + beside).permute(0, 3, 1, 2)
+            shortcut = maps.permute(0, 2, 3, 1)
+            inner = functional.relu(self.conv1(shortcut))
+        return functional.relu(self.conv2(inner) + shortcut).permute(0, 3, 1, 2)
 
 
 def _folded(conv: nn.Conv2d, norm: nn.BatchNorm2d) -> nn.Conv2d:

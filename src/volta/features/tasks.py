@@ -62,7 +62,7 @@ def extract_task(
     on_set: OnSet | None = None,
     map_shards: MapShards | None = map,
 ) -> dict[str, CachedArray]:
-    """Return the features of every image set of a task, from the feature store or extracted now."""
+    """Return the features of every image set of a task, from the cache or extracted now."""
     return extract_sets(
         pixel_sets(name, options).inputs(),
         extraction.backbone or DEFAULT_BACKBONE,

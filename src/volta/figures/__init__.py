@@ -1,17 +1,31 @@
-"""Figures for print, one function each, from plain data: Matplotlib's object interface, no torch, no global state."""
+"""Charts, one file each: their numbers, their figures for print, what the page draws.
+
+Figures for print are functions of plain data: Matplotlib's object interface, no torch, no global state.
+"""
 
 from volta.figures.ablation_bars import ablation_bars
 from volta.figures.accuracy_ece import accuracy_ece
 from volta.figures.accuracy_ece_density import accuracy_ece_density
 from volta.figures.calibration_bars import calibration_bars
 from volta.figures.canvas import save_figure
+from volta.figures.chart import Chart, Choice, PrintVersion, Switch
+from volta.figures.charts import CHARTS
 from volta.figures.corruption_heatmap import corruption_heatmap
 from volta.figures.corruption_sheet import N_SEVERITIES, corruption_sheet
 from volta.figures.critical_difference import critical_difference
-from volta.figures.data import Context, MethodBins, MethodCurve, MethodValues, ScoreHistogram
+from volta.figures.data import (
+    Context,
+    Difference,
+    GroupNumbers,
+    MethodBins,
+    MethodCurve,
+    MethodRank,
+    MethodValues,
+    ScoreHistogram,
+)
 from volta.figures.efficiency import efficiency
 from volta.figures.ood_bars import ood_bars
-from volta.figures.parallel import parallel_coordinates
+from volta.figures.parallel_coordinates import parallel_coordinates
 from volta.figures.reliability import reliability_diagrams
 from volta.figures.risk_coverage import risk_coverage
 from volta.figures.score_histograms import score_histograms
@@ -19,13 +33,21 @@ from volta.figures.style import MethodStyle, style_of
 from volta.figures.summary_heatmap import summary_heatmap
 
 __all__ = [
+    "CHARTS",
     "N_SEVERITIES",
+    "Chart",
+    "Choice",
     "Context",
+    "Difference",
+    "GroupNumbers",
     "MethodBins",
     "MethodCurve",
+    "MethodRank",
     "MethodStyle",
     "MethodValues",
+    "PrintVersion",
     "ScoreHistogram",
+    "Switch",
     "ablation_bars",
     "accuracy_ece",
     "accuracy_ece_density",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from volta.figures.bars import metric_choice
 from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorten
-from volta.figures.data import Context, MethodValues
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, Difference, GroupNumbers, MethodValues
 from volta.figures.names import metric_label, metric_of
+from volta.figures.scales import dwarfed_reach
 from volta.figures.style import PALETTE
 from volta.figures.ticks import fit_differences
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+METRICS_SHOWN = ("accuracy", "ece", "nll", "brier")
+NO_DIFFERENCE = 1e-9
 BETTER, WORSE = PALETTE[1][0], PALETTE[4][0]
 
 
@@ -91,3 +96,65 @@ def _draw(
                 fontweight="bold",
             )
     fit_differences(axes, ends)
+
+
+def _references(numbers: GroupNumbers) -> list[str]:
+    return list(dict.fromkeys(item.reference for item in numbers.differences))
+
+
+def _print(numbers: GroupNumbers) -> Figure:
+    by_name = {method.name: method for method in numbers.methods}
+    reference = _references(numbers)[0]
+    own = [item for item in numbers.differences if item.reference == reference]
+    metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
+    significant = {(item.row, item.metric) for item in own if item.significant}
+    rows = [by_name[name] for name in dict.fromkeys(item.row for item in own)]
+    return ablation_bars(numbers.context, by_name[reference], rows, metrics, significant)
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    """Return the differences by metric and reference; ``bend`` is where a compressed axis stops being linear."""
+    tables: dict[str, dict[str, object]] = {}
+    for item in numbers.differences:
+        if item.reference in tables.get(item.metric, {}):
+            continue
+        own = [d for d in numbers.differences if (d.metric, d.reference) == (item.metric, item.reference)]
+        reaches = [length for d in own if (length := abs(d.difference) + d.std) > 0]
+        axis = f"{metric_label(item.metric)}: difference from {numbers.title(item.reference)}"
+        tables.setdefault(item.metric, {})[item.reference] = {
+            "axis": axis,
+            "bend": dwarfed_reach(reaches),
+            "rows": [_row_json(numbers, d) for d in own],
+        }
+    return {"tables": tables}
+
+
+def _row_json(numbers: GroupNumbers, item: Difference) -> Json:
+    better = item.difference <= 0 if metric_of(item.metric).higher_is_better is False else item.difference >= 0
+    return {
+        "row": item.row,
+        "difference": item.difference,
+        "std": item.std,
+        "p": item.p,
+        "significant": item.significant,
+        "better": better,
+        "same": abs(item.difference) < NO_DIFFERENCE,
+    }
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    references = tuple((name, numbers.title(name)) for name in _references(numbers))
+    metrics = list(dict.fromkeys(item.metric for item in numbers.differences))
+    return (metric_choice(metrics), Choice("reference", "against", references))
+
+
+ABLATION_BARS = Chart(
+    name="ablation_bars",
+    title="Ablation",
+    caption="Difference from the reference; * Welch p < 0.05.",
+    kind="differences",
+    available=lambda numbers: bool(numbers.differences),
+    data=_data,
+    prints=(PrintVersion("ablation_bars", _print),),
+    choices=_choices,
+)

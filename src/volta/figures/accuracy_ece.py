@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, OURS, add_axes, add_legend, method_handle, new_figure, shorten
-from volta.figures.data import Context, MethodValues, with_metrics
+from volta.figures.accuracy_ece_density import accuracy_ece_density, density_json
+from volta.figures.canvas import FAINT, add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.chart import Chart, Json, PrintVersion, Switch
+from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.labels import label_points
+from volta.figures.points import points_json
+from volta.figures.scales import pareto_front, spans_decades
 from volta.figures.style import style_of
-from volta.figures.ticks import fit_axis, pareto_front, spans_decades
+from volta.figures.ticks import fit_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +34,7 @@ def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     x, y = [m.mean("accuracy") for m in shown], [m.mean("ece") for m in shown]
     front = sorted(pareto_front(x, y), key=lambda i: x[i])
     for method, at_x, at_y in zip(shown, x, y, strict=True):
-        style, ours = style_of(method.name), method.name == OURS
+        style, ours = style_of(method.name), method.ours
         axes.errorbar(
             at_x,
             at_y,
@@ -56,6 +60,32 @@ def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     axes.set_ylabel("ECE ↓ (15 bins)")
     axes.grid(True)
     add_legend(figure, [method_handle(m.name, shorten(m.title), line=False) for m in shown])
-    named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].name == OURS]
-    label_points(axes, [(x[i], y[i], shorten(shown[i].title, 24), shown[i].name == OURS) for i in named])
+    named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].ours]
+    label_points(axes, [(x[i], y[i], shorten(shown[i].title, 24), shown[i].ours) for i in named])
     return figure
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    return {
+        **points_json(numbers, "accuracy", "ece", "Accuracy against ECE"),
+        "density": density_json(numbers),
+    }
+
+
+ACCURACY_ECE = Chart(
+    name="accuracy_ece",
+    title="Accuracy against calibration error",
+    caption="Down and to the right is better. Bars: one standard deviation; line: methods that none beats on both.",
+    kind="points",
+    available=lambda numbers: numbers.has("accuracy", "ece"),
+    data=_data,
+    prints=(
+        PrintVersion("accuracy_ece", lambda numbers: accuracy_ece(numbers.context, numbers.compared_methods)),
+        PrintVersion(
+            "accuracy_ece_density",
+            lambda numbers: accuracy_ece_density(numbers.context, numbers.compared_methods),
+            "density",
+        ),
+    ),
+    switches=(Switch("density", "density of the other methods’ seeds"),),
+)

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import FAINT, OURS, add_axes, new_figure, plain
-from volta.figures.data import Context, Floats, MethodValues, with_metrics
+from volta.figures.canvas import FAINT, add_axes, new_figure, plain
+from volta.figures.chart import Json
+from volta.figures.data import Context, Floats, GroupNumbers, MethodValues, with_metrics
+from volta.figures.points import is_log, page_limits, reach
+from volta.figures.scales import spans_decades
 from volta.figures.style import style_of
-from volta.figures.ticks import fit_axis, spans_decades
+from volta.figures.ticks import fit_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 GRID = 120
+PAGE_GRID = (48, 36)
 MIN_POINTS = 5
 """Fewer points than this carry no density; they are drawn as points alone."""
 
@@ -28,7 +32,7 @@ def accuracy_ece_density(context: Context, methods: Sequence[MethodValues]) -> F
     dimensions); ECE enters as its logarithm where it spans a decade. Contours hold shares of the highest density.
     """
     shown = with_metrics(methods, "accuracy", "ece")
-    others = [m for m in shown if m.name != OURS]
+    others = [m for m in shown if not m.ours]
     n_points = sum(len(m.values["ece"]) for m in others)
     note = f"shade: density of {n_points} baseline points (one per seed), as a share of its peak"
     figure = new_figure("Where methods stand: accuracy and calibration error", context, (6.4, 4.4), note)
@@ -50,8 +54,8 @@ def accuracy_ece_density(context: Context, methods: Sequence[MethodValues]) -> F
         style = style_of(method.name)
         axes.scatter(at_x, at_y, s=16, color=style.color, marker=style.marker, edgecolor="white", linewidth=0.4)
     for method in shown:
-        if method.name == OURS:
-            style = style_of(OURS)
+        if method.ours:
+            style = style_of(method.name)
             axes.scatter(
                 method.values["accuracy"],
                 method.values["ece"],
@@ -89,3 +93,26 @@ def _draw_density(axes: Axes, flat: tuple[Floats, Floats], log: bool) -> None:
     levels = [0.05, 0.2, 0.4, 0.6, 0.8, 1.0]
     axes.contourf(grid_x, grid_y, surface, levels=levels, cmap="Blues", alpha=0.75, vmin=0, vmax=1.4)
     axes.contour(grid_x, grid_y, surface, levels=levels[:-1], colors=FAINT, linewidths=0.4)
+
+
+def density_json(numbers: GroupNumbers) -> Json | None:
+    """Return the density on a grid of cells for the page: the cells' edges on both axes, and a share of the peak each.
+
+    The grid spans what the compared methods reach, on the page's axes; None where there are too few points.
+    """
+    compared = with_metrics(numbers.compared_methods, "accuracy", "ece")
+    others = [method for method in compared if not method.ours]
+    if sum(len(method.values["ece"]) for method in others) < MIN_POINTS:
+        return None
+    edges, centers, points = [], [], []
+    for metric, n_cells, floor in (("accuracy", PAGE_GRID[0], None), ("ece", PAGE_GRID[1], 0.0)):
+        log = is_log(numbers, metric)
+        low, high = page_limits(reach(compared, metric), log, floor)
+        on_axis, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
+        steps = np.linspace(on_axis(low), on_axis(high), n_cells + 1)
+        edges.append(back(steps))
+        centers.append((steps[1:] + steps[:-1]) / 2)
+        values = np.concatenate([np.asarray(method.values[metric], dtype=np.float64) for method in others])
+        points.append(on_axis(np.maximum(values, low)))
+    shares = density((points[0], points[1]), centers[0], centers[1])
+    return {"x": edges[0], "y": edges[1], "shares": np.round(shares, 3)}

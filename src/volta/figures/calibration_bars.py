@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.bars import draw_bars
+from volta.figures.bars import bars_json, draw_bars, metric_choice
 from volta.figures.canvas import add_axes, new_figure
-from volta.figures.data import Context, MethodValues, with_metrics
+from volta.figures.chart import Chart, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.names import metric_label
 
 if TYPE_CHECKING:
@@ -27,3 +28,21 @@ def calibration_bars(context: Context, methods: Sequence[MethodValues]) -> Figur
         draw_bars(axes, shown, metric, named=axes is all_axes[0])
         axes.set_title(metric_label(metric), loc="left", fontsize=9)
     return figure
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    return [metric for metric in METRICS_SHOWN if numbers.has(metric)]
+
+
+CALIBRATION_BARS = Chart(
+    name="calibration_bars",
+    title="Calibration errors",
+    caption="Line: one standard deviation over seeds.",
+    kind="bars",
+    available=lambda numbers: numbers.has("ece"),
+    data=lambda numbers: bars_json(numbers, _metrics(numbers)),
+    prints=(
+        PrintVersion("calibration_bars", lambda numbers: calibration_bars(numbers.context, numbers.compared_methods)),
+    ),
+    choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+)

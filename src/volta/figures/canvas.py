@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any
 
 from volta.core.files import write_atomic
-from volta.figures.data import Context
+from volta.figures.data import Context, MethodValues
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ DPI = 150
 MIN_WIDTH = 4.6
 CAPTION_LETTERS = 17.5
 """Letters of the line beneath that fit into an inch."""
-OURS = "volta"
 OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
 
 _SETTINGS: Any = {
@@ -88,13 +87,13 @@ def add_legend(figure: Figure, handles: Sequence[Any], title: str = "", **option
         legend.get_title().set_fontsize(7.5)
 
 
-def method_handle(name: str, title: str, line: bool) -> Any:
-    """Return a legend entry in the method's look: a dashed line, or a marker."""
+def method_handle(name: str, title: str, *, line: bool, ours: bool = False) -> Any:
+    """Return a legend entry in the method's look: a dashed line, wide for our own, or a marker."""
     from matplotlib.lines import Line2D
 
     style = style_of(name)
     if line:
-        width = 2.2 if name == OURS else 1.3
+        width = 2.2 if ours else 1.3
         return Line2D([], [], color=style.color, linestyle=style.line, linewidth=width, label=plain(title))
     return Line2D([], [], color=style.color, marker=style.marker, linestyle="", markersize=5.5, label=plain(title))
 
@@ -109,10 +108,10 @@ def shorten(text: str, limit: int = 30) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def mark_ours(labels: Iterable[Any], names: Sequence[str]) -> None:
-    """Set VOLTA's label in bold."""
-    for label, name in zip(labels, names, strict=True):
-        if name == OURS:
+def mark_ours(labels: Iterable[Any], methods: Sequence[MethodValues]) -> None:
+    """Set the labels of our own methods in bold."""
+    for label, method in zip(labels, methods, strict=True):
+        if method.ours:
             label.set_fontweight("bold")
 
 

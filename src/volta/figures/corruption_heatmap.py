@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.bench.records import EvalSet
+from volta.figures.bars import metric_choice
 from volta.figures.canvas import add_axes, mark_ours, new_figure, plain, shorten
-from volta.figures.data import Context, MethodValues
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodValues
 from volta.figures.heatmap import draw_heatmap
 from volta.figures.names import metric_label, metric_of, set_name
-from volta.figures.ticks import unit_scale
+from volta.figures.scales import unit_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+MAX_COLUMNS = 30
+"""Beyond this many shifted sets a heatmap shows each corruption's mean over severities."""
+SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 
 
 def corruption_heatmap(
@@ -44,6 +53,91 @@ def corruption_heatmap(
     axes.set_xticks(range(len(columns)), labels, rotation=45, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
-    mark_ours(axes.get_yticklabels(), [m.name for m in methods])
+    mark_ours(axes.get_yticklabels(), methods)
     axes.tick_params(which="both", length=0)
     return figure
+
+
+def shift_values(method: MethodValues, metric: str, shift_sets: Sequence[str]) -> dict[str, list[float]]:
+    """Return a method's per-seed values by shifted set; beyond a limit by corruption, averaged over severities."""
+    by_set = {name: list(method.values.get(f"{metric}@{name}", ())) for name in shift_sets}
+    if len(shift_sets) <= MAX_COLUMNS:
+        return {name: values for name, values in by_set.items() if values}
+    grouped: dict[str, list[list[float]]] = {}
+    for name, values in by_set.items():
+        if values:
+            corruption = EvalSet("shift", EvalSet.parse(name).name)
+            grouped.setdefault(str(corruption), []).append(values)
+    return {
+        name: [float(value) for value in np.mean(parts, axis=0)]
+        for name, parts in grouped.items()
+        if len({len(part) for part in parts}) == 1
+    }
+
+
+def _by_shift(numbers: GroupNumbers, metric: str) -> list[MethodValues]:
+    """Return every method with its values named by shifted set."""
+    return [replace(m, values=shift_values(m, metric, numbers.shift_sets), seeds={}) for m in numbers.methods]
+
+
+def _columns(methods: Sequence[MethodValues]) -> list[str]:
+    return list(dict.fromkeys(name for method in methods for name in method.values))
+
+
+def _print(metric: str) -> Callable[[GroupNumbers], Figure]:
+    def draw(numbers: GroupNumbers) -> Figure:
+        rows = [method for method in _by_shift(numbers, metric) if method.name in numbers.compared]
+        note = "means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
+        return corruption_heatmap(numbers.context, rows, metric, _columns(rows), note)
+
+    return draw
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    return [metric for metric in SHIFT_METRICS if _columns(_by_shift(numbers, metric))]
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    return {"label": "Shift heatmap", "tables": {metric: _table(numbers, metric) for metric in _metrics(numbers)}}
+
+
+def _table(numbers: GroupNumbers, metric: str) -> Json:
+    methods = [method for method in _by_shift(numbers, metric) if method.values]
+    columns, up = _columns(methods), metric_of(metric).higher_is_better
+    among = [m.mean(name) for m in methods if m.name in numbers.compared for name in m.values]
+    rows: dict[str, list[Json | None]] = {}
+    for method in methods:
+        means = {name: method.mean(name) for name in method.values}
+        shares = dict(zip(means, unit_scale(list(means.values()), up, among or None), strict=True))
+        rows[method.name] = [
+            {"mean": means[name], "share": shares[name]} if name in means else None for name in columns
+        ]
+    over_shifts = {m.name: float(np.mean([m.mean(name) for name in m.values])) for m in methods}
+    return {
+        "digits": 2 if len(columns) > 12 else 3,
+        "columns": [
+            {"label": set_name(name), "where": "", "tip": f"{set_name(name)}: {metric_label(metric)}"}
+            for name in columns
+        ],
+        "rows": rows,
+        "orders": {"mean": {"up": up is not False, "values": over_shifts}},
+    }
+
+
+CORRUPTION_HEATMAP = Chart(
+    name="corruption_heatmap",
+    title="Under shift",
+    caption="Means over seeds; one scale for the whole grid.",
+    kind="grid",
+    available=lambda numbers: bool(_metrics(numbers)),
+    data=_data,
+    prints=(
+        PrintVersion("corruption_heatmap_accuracy", _print("accuracy")),
+        PrintVersion("corruption_heatmap_ece", _print("ece"), "ECE"),
+    ),
+    choices=lambda numbers: (
+        metric_choice(_metrics(numbers)),
+        Choice("order", "order by", (("", "plan"), ("mean", "mean over shifts"))),
+    ),
+    wide=True,
+)

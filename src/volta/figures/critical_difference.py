@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, INK, OURS, add_axes, new_figure, plain, shorten
-from volta.figures.data import Context
+from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorten
+from volta.figures.data import Context, MethodRank
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 def critical_difference(
     context: Context,
-    ranks: Sequence[tuple[str, str, float]],
+    ranks: Sequence[MethodRank],
     difference: float | None,
     groups: Sequence[tuple[float, float]],
     title: str,
     n_blocks: int,
 ) -> Figure:
-    """Draw (name, title, mean rank) on a rank line, best left, and each group of ranks as a bar.
+    """Draw mean ranks on a rank line, best left, and each group of ranks as a bar.
 
     ``difference`` is the critical difference, drawn as a ruler; ``groups`` are (lowest, highest) mean ranks of methods
     that the test cannot tell apart. Reference: Demšar, JMLR 7 (2006).
     """
-    ordered = sorted(ranks, key=lambda item: item[2])
+    ordered = sorted(ranks, key=lambda item: item.rank)
     half = (len(ordered) + 1) // 2
     note = f"mean rank over {n_blocks} blocks, 1 is best; a bar joins methods that the test cannot tell apart"
     figure = new_figure(title, context, (7.4, 1.9 + 0.17 * half + 0.1 * len(groups)), note)
@@ -57,16 +57,15 @@ def critical_difference(
     return figure
 
 
-def _leader(axes: Axes, item: tuple[str, str, float], depth: float, left: bool, ends: tuple[float, float]) -> None:
-    name, title, rank = item
-    style = style_of(name)
+def _leader(axes: Axes, item: MethodRank, depth: float, left: bool, ends: tuple[float, float]) -> None:
+    rank, style = item.rank, style_of(item.name)
     edge = ends[0] - 0.03 * (ends[1] - ends[0]) if left else ends[1] + 0.03 * (ends[1] - ends[0])
     axes.plot([rank, rank, edge], [0, depth, depth], color=FAINT, linewidth=0.6, zorder=1)
     axes.plot(
         rank, 0, marker=style.marker, color=style.color, markersize=5, markeredgecolor="white", markeredgewidth=0.4
     )
-    text = f"{shorten(title, 26)}  {rank:.2f}"
-    weight = "bold" if name == OURS else "normal"
+    text = f"{shorten(item.title, 26)}  {rank:.2f}"
+    weight = "bold" if item.ours else "normal"
     axes.text(
         edge,
         depth,

@@ -30,11 +30,16 @@ class Context:
 
 @dataclass(frozen=True)
 class MethodValues:
-    """A method's values by metric, one per seed."""
+    """A method's values by metric, one per seed; ``ours`` makes it stand out from what it is compared with.
+
+    ``seeds`` names the seed of each value, by metric, where that is known.
+    """
 
     name: str
     title: str
     values: Mapping[str, Sequence[float]]
+    ours: bool = False
+    seeds: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def has(self, *metrics: str) -> bool:
         """Whether every metric has at least one value."""
@@ -61,6 +66,7 @@ class MethodCurve:
     low: Floats
     high: Floats
     area: float
+    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,7 @@ class MethodBins:
     confidence: Floats
     accuracy: Floats
     ece: float
+    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,65 @@ class ScoreHistogram:
     edges: Floats
     shares: Mapping[str, Floats]
     auroc: Mapping[str, float] = field(default_factory=dict)
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class MethodRank:
+    """A method's mean rank over several tasks, 1 being best."""
+
+    name: str
+    title: str
+    rank: float
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How an ablation row differs from its reference in one metric: row − reference, with Welch's p over seeds."""
+
+    row: str
+    reference: str
+    metric: str
+    difference: float
+    std: float
+    p: float | None
+    significant: bool
+
+
+@dataclass(frozen=True)
+class GroupNumbers:
+    """Everything a chart may need of one task under one protocol.
+
+    ``methods``: every finished method, ablation rows too; ``compared``: the names of those that stand in the results;
+    ``headline``: the metrics a reader looks at first; ``ood_sets``: the near ones first; ``bins`` by set, then method;
+    ``curves`` (risk against coverage) by method; ``histograms`` by method and seed.
+    """
+
+    context: Context
+    methods: tuple[MethodValues, ...]
+    compared: tuple[str, ...]
+    headline: tuple[str, ...] = ()
+    ood_sets: tuple[str, ...] = ()
+    near_sets: tuple[str, ...] = ()
+    shift_sets: tuple[str, ...] = ()
+    bins: Mapping[str, Mapping[str, MethodBins]] = field(default_factory=dict)
+    curves: Mapping[str, MethodCurve] = field(default_factory=dict)
+    histograms: Mapping[tuple[str, int], ScoreHistogram] = field(default_factory=dict)
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def compared_methods(self) -> tuple[MethodValues, ...]:
+        """The methods that stand in the results, in the order of the plan."""
+        return tuple(method for method in self.methods if method.name in self.compared)
+
+    def has(self, *metrics: str) -> bool:
+        """Whether some compared method has every one of these metrics."""
+        return any(method.has(*metrics) for method in self.compared_methods)
+
+    def title(self, name: str) -> str:
+        """A method's name for a reader."""
+        return next((method.title for method in self.methods if method.name == name), name)
 
 
 def with_metrics(methods: Sequence[MethodValues], *metrics: str) -> list[MethodValues]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, OURS, add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.canvas import FAINT, add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.chart import Chart, PrintVersion
 from volta.figures.data import Context, MethodValues, with_metrics
 from volta.figures.labels import label_points
+from volta.figures.points import points_json
+from volta.figures.scales import pareto_front, spans_decades
 from volta.figures.style import style_of
-from volta.figures.ticks import fit_axis, pareto_front, spans_decades
+from volta.figures.ticks import fit_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,8 +68,8 @@ def efficiency(context: Context, methods: Sequence[MethodValues]) -> Figure:
             va="top",
             color=FAINT,
         )
-        named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].name == OURS]
-        points = [(x[i], y[i], shorten(shown[i].title, 24), shown[i].name == OURS) for i in named]
+        named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].ours]
+        points = [(x[i], y[i], shorten(shown[i].title, 24), shown[i].ours) for i in named]
     axes.set_xlabel("latency ↓, ms per sample")
     axes.set_ylabel("ECE ↓ (15 bins)")
     axes.grid(True)
@@ -75,3 +78,14 @@ def efficiency(context: Context, methods: Sequence[MethodValues]) -> Figure:
     if shown:
         label_points(axes, points)
     return figure
+
+
+EFFICIENCY = Chart(
+    name="efficiency",
+    title="Cost of calibration",
+    caption="Latency against ECE; bubble area: model size.",
+    kind="points",
+    available=lambda numbers: numbers.has("latency_ms", "ece", "size_mb"),
+    data=lambda numbers: points_json(numbers, "latency_ms", "ece", "Latency against ECE", "size_mb"),
+    prints=(PrintVersion("efficiency", lambda numbers: efficiency(numbers.context, numbers.compared_methods)),),
+)

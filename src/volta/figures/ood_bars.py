@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.bars import draw_bars
+from volta.figures.bars import bars_json, draw_bars, metric_choice
 from volta.figures.canvas import FAINT, add_axes, new_figure, plain, shorten
-from volta.figures.data import Context, MethodValues
+from volta.figures.chart import Chart, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodValues
 from volta.figures.names import set_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 CHANCE = 0.5
+PAGE_METRICS = ("auroc", "fpr95", "aupr_out")
 
 
 def ood_bars(context: Context, methods: Sequence[MethodValues], sets: Sequence[str], near: Sequence[str]) -> Figure:
@@ -34,3 +35,29 @@ def ood_bars(context: Context, methods: Sequence[MethodValues], sets: Sequence[s
         axes.axvline(CHANCE, color=FAINT, linewidth=0.8)
         axes.set_title(plain(shorten(set_name(name), 22)) + (" (near)" if name in near else ""), loc="left", fontsize=9)
     return figure
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    keys = [f"{metric}@{name}" for name in numbers.ood_sets for metric in PAGE_METRICS]
+    return [key for key in keys if any(method.has(key) for method in numbers.methods)]
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    return bars_json(numbers, _metrics(numbers), {f"auroc@{name}": CHANCE for name in numbers.ood_sets})
+
+
+OOD_BARS = Chart(
+    name="ood_bars",
+    title="Out-of-distribution detection",
+    caption="OOD rows are the positives; AUROC bars start at chance.",
+    kind="bars",
+    available=lambda numbers: bool(_metrics(numbers)),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "ood_bars",
+            lambda numbers: ood_bars(numbers.context, numbers.compared_methods, numbers.ood_sets, numbers.near_sets),
+        ),
+    ),
+    choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+)

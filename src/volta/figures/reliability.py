@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import FAINT, OURS, RULE, add_axes, new_figure, plain, shorten
-from volta.figures.data import Context, MethodBins
+from volta.bench.records import TEST, EvalSet
+from volta.figures.canvas import FAINT, RULE, add_axes, new_figure, plain, shorten
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodBins
+from volta.figures.names import set_name
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -72,7 +75,46 @@ def _draw(axes: Axes, method: MethodBins) -> None:
     axes.set_ylim(-0.17, 1.02)
     axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
-    weight = "bold" if method.name == OURS else "normal"
+    weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
     axes.text(0.05, 0.9, f"ECE {method.ece:.3f}", fontsize=7, va="center", bbox=BACKING)
     axes.set_aspect(0.84)
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    return {
+        "sets": {
+            name: {
+                method: {"n": bins.count, "confidence": bins.confidence, "accuracy": bins.accuracy, "ece": bins.ece}
+                for method, bins in by_method.items()
+            }
+            for name, by_method in numbers.bins.items()
+        }
+    }
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    sets = sorted(map(EvalSet.parse, numbers.bins), key=lambda one: one != TEST)
+    options = ((str(one), "test rows" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
+    return (Choice("set", "rows", tuple(options)),)
+
+
+RELIABILITY = Chart(
+    name="reliability",
+    title="Reliability",
+    caption="Bars: accuracy of each confidence bin, seeds pooled; dark line: mean confidence; shaded: the gap; "
+    "below: share of rows. ECE: mean over seeds.",
+    kind="reliability",
+    available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "reliability",
+            lambda numbers: reliability_diagrams(
+                numbers.context, [bins for name, bins in numbers.bins["test"].items() if name in numbers.compared]
+            ),
+        ),
+    ),
+    choices=_choices,
+    wide=True,
+)

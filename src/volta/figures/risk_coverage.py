@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import OURS, add_axes, add_legend, method_handle, new_figure, plain, shorten
-from volta.figures.data import Context, MethodCurve
+from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.chart import Chart, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodCurve
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     (axes,) = add_axes(figure)
     top = 0.0
     for method in shown:
-        style, ours = style_of(method.name), method.name == OURS
+        style, ours = style_of(method.name), method.ours
         axes.plot(
             method.x,
             method.mean,
@@ -47,6 +48,35 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     axes.set_xlabel("coverage: share of rows kept, most certain first")
     axes.set_ylabel("risk: share of errors among them ↓")
     axes.grid(True)
-    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True) for m in shown]
+    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True, ours=m.ours) for m in shown]
     add_legend(figure, handles, title="AURC ↓")
     return figure
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    curves = numbers.curves
+    return {
+        "x": next(iter(curves.values())).x,
+        "lines": {
+            name: {"mean": curve.mean, "low": curve.low, "high": curve.high, "area": curve.area}
+            for name, curve in curves.items()
+        },
+    }
+
+
+RISK_COVERAGE = Chart(
+    name="risk_coverage",
+    title="Risk against coverage",
+    caption="The error that remains when only the most certain rows are kept; mean over seeds.",
+    kind="risk",
+    available=lambda numbers: any(name in numbers.curves for name in numbers.compared),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "risk_coverage",
+            lambda numbers: risk_coverage(
+                numbers.context, [curve for name, curve in numbers.curves.items() if name in numbers.compared]
+            ),
+        ),
+    ),
+)

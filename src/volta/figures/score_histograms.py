@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import FAINT, OURS, add_axes, add_legend, new_figure, plain, shorten
-from volta.figures.data import Context, ScoreHistogram
+from volta.figures.canvas import FAINT, add_axes, add_legend, new_figure, plain, shorten
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, ScoreHistogram
 from volta.figures.names import set_name
 from volta.figures.style import DASHES, PALETTE
 
@@ -50,7 +51,7 @@ def _draw(axes: Axes, method: ScoreHistogram, names: Sequence[str]) -> None:
             axes.stairs(
                 np.sqrt(method.shares[name]),
                 places,
-                color=PALETTE[SET_HUES[index % len(SET_HUES)]][0],
+                color=PALETTE[_hue(index)][0],
                 linewidth=1.2,
                 linestyle=(0, dash) if dash else "-",
             )
@@ -62,8 +63,12 @@ def _draw(axes: Axes, method: ScoreHistogram, names: Sequence[str]) -> None:
     first, _, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
-    weight = "bold" if method.name == OURS else "normal"
+    weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 26)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
+
+
+def _hue(index: int) -> int:
+    return SET_HUES[index % len(SET_HUES)]
 
 
 def _handles(names: Sequence[str]) -> list[object]:
@@ -73,7 +78,44 @@ def _handles(names: Sequence[str]) -> list[object]:
     handles: list[object] = [Patch(color=FAINT, alpha=0.4, label="test rows")]
     for index, name in enumerate(names):
         dash = DASHES[index % len(DASHES)]
-        color = PALETTE[SET_HUES[index % len(SET_HUES)]][0]
+        color = PALETTE[_hue(index)][0]
         label = plain(shorten(set_name(name), 24))
         handles.append(Line2D([], [], color=color, linestyle=(0, dash) if dash else "-", label=label))
     return handles
+
+
+def _print(numbers: GroupNumbers) -> Figure:
+    seed = min(seed for _, seed in numbers.histograms)
+    shown = [item for (name, own), item in numbers.histograms.items() if own == seed and name in numbers.compared]
+    return score_histograms(numbers.context, shown, seed)
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    methods: dict[str, dict[str, object]] = {}
+    for (name, seed), item in numbers.histograms.items():
+        methods.setdefault(name, {})[str(seed)] = {"edges": item.edges, "shares": item.shares, "auroc": item.auroc}
+    sets = [
+        {"key": name, "label": set_name(name), "near": name in numbers.near_sets, "hue": _hue(index)}
+        for index, name in enumerate(numbers.ood_sets)
+    ]
+    return {"sets": sets, "methods": methods}
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    seeds = sorted({seed for _, seed in numbers.histograms})
+    sets = (("all", "all OOD sets"), *((name, set_name(name)) for name in numbers.ood_sets))
+    return (Choice("seed", "seed", tuple((str(seed), str(seed)) for seed in seeds)), Choice("ood", "sets", sets))
+
+
+SCORE_HISTOGRAMS = Chart(
+    name="score_histograms",
+    title="Scores of known and OOD rows",
+    caption="Height: square root of a bin’s share of rows. Each method has its own score axis; "
+    "long tails are compressed.",
+    kind="histograms",
+    available=lambda numbers: any(name in numbers.compared for name, _ in numbers.histograms),
+    data=_data,
+    prints=(PrintVersion("score_histograms", _print),),
+    choices=_choices,
+    wide=True,
+)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.figures.bars import cell_json
 from volta.figures.canvas import add_axes, mark_ours, new_figure, plain, shorten
-from volta.figures.data import Context, MethodValues
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.heatmap import draw_heatmap
-from volta.figures.names import metric_label, metric_of
-from volta.figures.ticks import rank_scale
+from volta.figures.names import column_label, metric_label, metric_of
+from volta.figures.scales import rank_among, rank_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +40,57 @@ def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: 
     axes.set_xticks(range(len(metrics)), labels, rotation=35, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
-    mark_ours(axes.get_yticklabels(), [m.name for m in methods])
+    mark_ours(axes.get_yticklabels(), methods)
     axes.tick_params(which="both", length=0)
     return figure
+
+
+def summary_metrics(numbers: GroupNumbers) -> list[str]:
+    """Return the columns: the headline metrics and AUROC on every OOD set."""
+    keys = [*numbers.headline, "ece_equal_mass", "risk_at_80", *(f"auroc@{name}" for name in numbers.ood_sets)]
+    return [key for key in dict.fromkeys(keys) if numbers.has(key)]
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    metrics = summary_metrics(numbers)
+    rows: dict[str, list[Json | None]] = {method.name: [] for method in numbers.methods}
+    orders = {}
+    for metric in metrics:
+        up = metric_of(metric).higher_is_better
+        orders[metric] = {
+            "up": up is not False,
+            "values": {method.name: method.mean(metric) for method in with_metrics(numbers.methods, metric)},
+        }
+        for method in numbers.methods:
+            if not method.has(metric):
+                rows[method.name].append(None)
+                continue
+            others = [m.mean(metric) for m in with_metrics(numbers.compared_methods, metric) if m is not method]
+            cell = cell_json(method, metric)
+            rows[method.name].append({**cell, "share": rank_among(method.mean(metric), others, up)})
+    columns = [column_label(metric) | {"tip": metric_label(metric)} for metric in metrics]
+    table = {"digits": 3, "columns": columns, "rows": rows, "orders": orders}
+    return {"label": "Summary heatmap", "tables": {"": table}}
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    named = ((metric, metric_label(metric)) for metric in summary_metrics(numbers))
+    return (Choice("order", "order by", (("", "plan"), *named)),)
+
+
+SUMMARY_HEATMAP = Chart(
+    name="summary_heatmap",
+    title="Summary",
+    caption="Means over seeds; each column shaded by rank among the compared methods.",
+    kind="grid",
+    available=lambda numbers: bool(summary_metrics(numbers)),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "summary_heatmap",
+            lambda numbers: summary_heatmap(numbers.context, numbers.compared_methods, summary_metrics(numbers)),
+        ),
+    ),
+    choices=_choices,
+    wide=True,
+)

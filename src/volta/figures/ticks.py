@@ -6,18 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-DWARFED = 15.0
-"""An axis is compressed where its longest bar is this many times the middle one."""
+from volta.figures.scales import dwarfed_reach
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def spans_decades(values: Sequence[float], ratio: float = 10.0) -> bool:
-    """Whether positive values spread over more than ``ratio``."""
-    return len(values) > 1 and min(values) > 0 and max(values) / min(values) > ratio
 
 
 def fit_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool = False, floor: float | None = None) -> None:
@@ -56,16 +48,17 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
     """
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-    found = sorted(reach for low, high in ends if (reach := max(abs(low), abs(high))) > 0)
-    if not found:
+    reaches = [reach for low, high in ends if (reach := max(abs(low), abs(high))) > 0]
+    if not reaches:
         return
-    if found[-1] <= DWARFED * found[len(found) // 2]:
+    longest, middle = max(reaches), dwarfed_reach(reaches)
+    if middle is None:
         axes.locator_params(axis="x", nbins=4)
-        axes.set_xlim(-1.25 * found[-1], 1.25 * found[-1])
+        axes.set_xlim(-1.25 * longest, 1.25 * longest)
         return
-    linear = 10.0 ** math.ceil(math.log10(found[len(found) // 2]))
+    linear = 10.0 ** math.ceil(math.log10(middle))
     axes.set_xscale("symlog", linthresh=linear, linscale=1.5)
-    decades = range(round(math.log10(linear)), math.floor(math.log10(found[-1])) + 1)
+    decades = range(round(math.log10(linear)), math.floor(math.log10(longest)) + 1)
     positive = [10.0**decade for decade in decades]
     ticks = [*(-tick for tick in reversed(positive)), 0.0, *positive]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
@@ -73,32 +66,3 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     axes.set_xlim(*(side * max(0.8 * linear, 4 * side * end) for side, end in ((-1, low), (1, high))))
-
-
-def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
-    """Return the indices of points that no other point beats, x to be large and y to be small."""
-    return [
-        i
-        for i in range(len(x))
-        if not any(x[j] >= x[i] and y[j] <= y[i] and (x[j] > x[i] or y[j] < y[i]) for j in range(len(x)) if j != i)
-    ]
-
-
-def unit_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
-    """Map values to [0, 1] by their place between worst and best, 1 being best; all equal gives 1."""
-    array = np.asarray(values, dtype=np.float64)
-    spread = float(np.ptp(array))
-    if spread == 0:
-        return [1.0] * len(array)
-    scaled = (array - array.min()) / spread
-    return [float(value) for value in (1 - scaled if higher_is_better is False else scaled)]
-
-
-def rank_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
-    """Map values to [0, 1] by rank, 1 being best; equal values share a rank, so one outlier cannot hide the rest."""
-    array = np.asarray(values, dtype=np.float64) * (-1 if higher_is_better is False else 1)
-    if len(array) < 2:
-        return [1.0] * len(array)
-    ordered = np.sort(array)
-    ranks = (np.searchsorted(ordered, array, "left") + np.searchsorted(ordered, array, "right") - 1) / 2
-    return [float(rank) for rank in ranks / (len(array) - 1)]

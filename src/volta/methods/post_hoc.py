@@ -41,7 +41,15 @@ class PostHoc(Method):
         cal: LabelledOutputs | None = None,
         random_state: int = 42,
     ) -> Self:
-        """Fit on a network's outputs and labels alone; pass the splits the method learns from."""
+        """Fit on a network's outputs and labels alone; pass the splits the method learns from.
+
+        >>> import numpy as np
+        >>> from volta.methods.temperature import Temperature
+        >>> logits = np.array([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+        >>> val = LabelledOutputs(Outputs(logits), np.array([0, 0, 1, 1]))
+        >>> Temperature().fit_from_outputs(val=val).predict_outputs(Outputs(logits[:1])).probs.round(2)
+        array([[0.75, 0.25]])
+        """
         self._forget()
         self.fit_outputs(FitOutputs(plain_splits(train, val, cal), random_state))
         self.input_shape_ = None

@@ -67,7 +67,11 @@ class RegisteredMethod:
 
 
 def find_method(name: str) -> RegisteredMethod:
-    """Return a new, unfitted method or ablation row by name, or say which names there are."""
+    """Return a new, unfitted method or ablation row by name, or say which names there are.
+
+    >>> find_method("knn").method
+    Knn(k=50)
+    """
     if name in METHODS:
         method = METHODS[name]()
         return RegisteredMethod(method, method.title, method.origin)

@@ -19,7 +19,7 @@ from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
 from volta.networks.recipe import Recipe
 from volta.networks.rows import InputRows, epoch_order
-from volta.networks.spec import Classifier
+from volta.networks.spec import Classifier, NetworkSpec
 
 
 class TrainingError(VoltaError):
@@ -43,6 +43,26 @@ class TrainingLog:
     best_epoch: int
     val_loss: float
     seconds: float
+
+
+def train_from_scratch(
+    spec: NetworkSpec,
+    data: FitData,
+    recipe: Recipe,
+    objective: Objective,
+    *,
+    seed: int,
+    member: int = 0,
+    device: torch.device,
+    on_epoch: Callable[[EpochReport], None] | None = None,
+) -> tuple[Classifier, TrainingLog]:
+    """Build a network with weights drawn from ``seed`` and train it; ``member`` gives another draw and other batches.
+
+    Whatever decides a network's weights is called from here, so that its key can follow the imports of this module.
+    """
+    classifier = spec.build(derive_seed(seed, "weights", member))
+    seed = derive_seed(seed, "batches", member)
+    return classifier, train(classifier, data, recipe, objective, seed=seed, device=device, on_epoch=on_epoch)
 
 
 def train(

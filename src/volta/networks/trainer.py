@@ -14,9 +14,10 @@ from torch import Tensor
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_text
 from volta.core.seeding import derive_seed
+from volta.core.source_stamp import file_of, source_stamp
 from volta.core.types import Array, FitData
 from volta.networks.heads import Linear
-from volta.networks.loop import EpochReport, train
+from volta.networks.loop import EpochReport, train, train_from_scratch
 from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
 from volta.networks.outputs import Outputs
@@ -24,7 +25,6 @@ from volta.networks.protocols import ProtocolName, baseline_setup
 from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json
 
-NETWORK_VERSION = 2
 _OUTPUT_CACHE_BYTES = 1 << 30
 
 
@@ -112,7 +112,7 @@ class Trainer:
             if len(getattr(data, name)) == 0:
                 raise InputError(f"{name} has no rows; training needs at least one")
         request: dict[str, Any] = {
-            "version": NETWORK_VERSION,
+            "code": source_stamp(map(file_of, (train_from_scratch, type(spec.body), type(spec.head), type(objective)))),
             "data": data.fingerprint,
             "spec": spec.to_json(),
             "recipe": asdict(recipe),
@@ -127,13 +127,13 @@ class Trainer:
 
         def train_network() -> Network:
             self.n_trained += 1
-            classifier = spec.build(derive_seed(self.seed, "weights", member))
-            log = train(
-                classifier,
+            classifier, log = train_from_scratch(
+                spec,
                 data,
                 recipe,
                 objective,
-                seed=derive_seed(self.seed, "batches", member),
+                seed=self.seed,
+                member=member,
                 device=self.device,
                 on_epoch=self.on_epoch,
             )

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
 from volta.core.files import write_text
-from volta.report.across import across_part
-from volta.report.charts import PrintFigure
+from volta.figures import CHARTS
+from volta.report.across import across_view
 from volta.report.curves import read_curves
-from volta.report.drawings import draw_group
-from volta.report.page import page
-from volta.report.payload import group_payload
+from volta.report.figure_files import FIGURES, FigureFile, Room, draw_charts
+from volta.report.numbers import group_numbers
+from volta.report.page import render_page
+from volta.report.payload import group_json
 from volta.report.run import Group, Run, load_run
-from volta.report.sections import group_section, own_statistics
-from volta.report.sheet import sheet_part
+from volta.report.sheet import draw_sheet
 from volta.report.statistics import Statistics, compute_statistics
+from volta.report.views import ChartView, group_view, own_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
-FIGURES = "figures"
-EMBEDDED_BYTES = 4_000_000
-"""PDFs travel inside the page up to this much; beyond it the page links to the folder beside it."""
 OPTIONAL_TABLES = ("ablation.csv", "corruptions.csv", "paper.csv", "claims.csv", "ranks.csv")
 
 
-def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
+def build_report(store: RunStore, n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None) -> Path:
     """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
 
-    ``n_resamples`` 0 leaves the bootstrap intervals out.
+    ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     """
-    run = load_run(store)
+    run = load_run(store, say)
     write_results(store, run.records)
     stats = compute_statistics(store, run.tables, n_resamples)
     write_tables(store, stats)
@@ -44,18 +41,22 @@ def build_report(store: RunStore, n_resamples: int = N_RESAMPLES) -> Path:
 
 def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
     """Return the page; ``draw`` also writes the figures for print and offers them on it."""
-    sections, payloads = [], []
-    room = EMBEDDED_BYTES
+    views, data, room = [], [], Room()
+    folder = run.store.root / FIGURES
     for group in run.groups:
         own = own_statistics(group, stats)
-        payload, pdfs = _group(run, group, own, draw)
-        printed, room = _offer(pdfs, room)
-        stored = run.store.sheet_path(group.task)
-        sheet = sheet_part(group, stored, run.store.root / FIGURES, _prefix(run, group)) if draw else ""
-        sections.append(group_section(group, own, printed, charts_of(payload), sheet))
-        payloads.append(payload)
-    across = across_part(run, run.store.root / FIGURES if draw else None)
-    return page(run, sections, {"groups": payloads}, across)
+        numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
+        charts = [chart for chart in CHARTS if chart.available(numbers)]
+        files: dict[str, tuple[FigureFile, ...]] = {}
+        sheet = None
+        if draw:
+            prefix = _prefix(run, group)
+            files = draw_charts(charts, numbers, folder, prefix, room)
+            sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix)
+        places = [ChartView(chart, files.get(chart.name, ())) for chart in charts]
+        views.append(group_view(group, own, places, sheet))
+        data.append(group_json(group, charts, numbers))
+    return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None))
 
 
 def write_tables(store: RunStore, stats: Statistics) -> None:
@@ -67,54 +68,9 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
             write_text(store.root / name, content)
 
 
-def charts_of(payload: dict[str, Any]) -> list[str]:
-    """Return the charts that a group's numbers allow."""
-    if not payload.get("methods"):
-        return []
-    values = payload["values"]
-    wanted = {
-        "scatter": "accuracy" in values and "ece" in values,
-        "risk": payload["risk"],
-        "parallel": len(payload["headline"]) > 1,
-        "reliability": payload["reliability"],
-        "calibration": "ece" in values,
-        "efficiency": "latency_ms" in values and "size_mb" in values,
-        "ood": payload["ood"],
-        "ablation": payload["ablation"],
-        "histograms": payload["histograms"],
-        "summary": payload["summary"],
-        "shifts": payload["shifts"],
-    }
-    return [name for name, present in wanted.items() if present]
-
-
-def _group(run: Run, group: Group, own: Statistics, draw: bool) -> tuple[dict[str, Any], dict[str, Path]]:
-    if group.table is None:
-        return {"id": group.key, "methods": []}, {}
-    curves = read_curves(run.store, group)
-    payload = group_payload(group, curves, own.ablation)
-    if not draw:
-        return payload, {}
-    pdfs = draw_group(group, curves, own.ablation, run.store.root / FIGURES, _prefix(run, group))
-    return payload, pdfs
-
-
 def _prefix(run: Run, group: Group) -> str:
     """Return what the names of a group's figures begin with, where a run has several groups."""
     return f"{_file_name(group.key)}-" if len(run.groups) > 1 else ""
-
-
-def _offer(pdfs: dict[str, Path], room: int) -> tuple[dict[str, PrintFigure], int]:
-    offered = {}
-    for name, path in pdfs.items():
-        size = path.stat().st_size
-        if size <= room:
-            room -= size
-            href = f"data:application/pdf;base64,{base64.b64encode(path.read_bytes()).decode()}"
-        else:
-            href = f"{FIGURES}/{path.name}"
-        offered[name] = PrintFigure(path.stem, href)
-    return offered, room
 
 
 def _file_name(words: str) -> str:

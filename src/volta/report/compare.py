@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from volta.core.errors import InputError, StoreError
 from volta.figures.names import metric_name, set_name
 from volta.metrics import METRICS
 from volta.report.run import Group, Run, budget_words, load_run
-from volta.report.table import show_p
+from volta.report.table_model import show_p
 from volta.stats import Bootstrap, RowScores, holm, paired_bootstrap, row_scores, rows_to_csv, welch
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")
@@ -98,17 +98,21 @@ class RunComparison:
 
 
 def compare_runs(
-    store_a: RunStore, store_b: RunStore, metrics: Sequence[str] = DEFAULT_METRICS, n_resamples: int = N_RESAMPLES
+    store_a: RunStore,
+    store_b: RunStore,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    n_resamples: int = N_RESAMPLES,
+    say: Callable[[str], object] | None = None,
 ) -> RunComparison:
     """Compare two run folders on every (task, protocol, method) both have; B is the changed one.
 
     Test metrics are taken on the test rows, OOD metrics on every OOD set that both have. The paired bootstrap needs the
-    same test rows in both runs; ``n_resamples`` 0 leaves it out.
+    same test rows in both runs; ``n_resamples`` 0 leaves it out. ``say`` hears of metrics that were computed again.
     """
     for metric in metrics:
         if metric not in METRICS:
             raise InputError(f"there is no metric {metric!r}; the metrics are: {', '.join(METRICS)}")
-    run_a, run_b = load_run(store_a), load_run(store_b)
+    run_a, run_b = load_run(store_a, say), load_run(store_b, say)
     groups_b = {(group.task, group.protocol): group for group in run_b.groups}
     rows: list[ChangeRow] = []
     for a in run_a.groups:
@@ -127,8 +131,8 @@ def compare_runs(
 
 def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
     # Predictions equal to the last bit test nothing; counting them would only weaken the tests that are left.
-    tested = [row for row in rows if not row.identical]
-    corrected = dict(zip(map(id, tested), holm([row.p for row in tested]), strict=True))
+    differing = [row for row in rows if not row.identical]
+    corrected = dict(zip(map(id, differing), holm([row.p for row in differing]), strict=True))
     return [replace(row, p_holm=corrected.get(id(row), row.p)) for row in rows]
 
 
@@ -196,10 +200,15 @@ def _remarks(a: Run, b: Run) -> Iterable[str]:
         ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
         ("devices differ", first.config.device, second.config.device),
         ("numbers of threads differ", first.config.threads, second.config.threads),
+        ("instruction sets differ", first.environment.instruction_set, second.environment.instruction_set),
         ("volta differs", first.environment.volta, second.environment.volta),
         ("commit differs", first.environment.commit, second.environment.commit),
     )
-    yield from (f"{words}: {left} in A, {right} in B" for words, left, right in pairs if left != right)
+    yield from (
+        f"{words}: {left or 'not recorded'} in A, {right or 'not recorded'} in B"
+        for words, left, right in pairs
+        if left != right
+    )
     data = [{(g.task, g.protocol): g.first_record.data for g in run.groups if g.first_record} for run in (a, b)]
     for key in data[0]:
         if key in data[1]:

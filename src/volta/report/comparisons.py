@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from volta.figures.names import metric_name, set_name
 from volta.paper import PaperComparison
+from volta.report.result_tables import better_than
 from volta.report.run import Group
-from volta.report.table import MISSING, Column, Row, Table, TableCell, show_number, show_p
-from volta.report.tables import better_than
+from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
 from volta.stats import TestRow
 
 

@@ -12,6 +12,7 @@ from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.figures import MethodBins, MethodCurve, ScoreHistogram
+from volta.figures.names import metric_key
 from volta.metrics import reliability_bins, risk_coverage_curve
 from volta.metrics.binning import N_BINS
 from volta.report.run import Group
@@ -51,7 +52,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             if grid is None:
                 grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
             risks.setdefault(method, []).append(np.interp(grid, curve.coverage, curve.risk))
-        histogram = _histogram(method, group.title(method), arrays, record)
+        histogram = _histogram(group, method, arrays, record)
         if histogram is not None:
             histograms[method, seed] = histogram
     return Curves(
@@ -68,6 +69,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
                 np.min(runs, axis=0),
                 np.max(runs, axis=0),
                 float(np.mean(group.values(method, "aurc"))),
+                group.is_ours(method),
             )
             for method, runs in risks.items()
             if group.values(method, "aurc")
@@ -89,7 +91,7 @@ def _bin_sums(probs: Array, labels: Array) -> Floats:
 def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
     count = sums[0]
     filled = np.maximum(count, 1)
-    ece = group.values(method, "ece" if name == "test" else f"ece@{name}")
+    ece = group.values(method, metric_key("ece", name))
     return MethodBins(
         method,
         group.title(method),
@@ -97,10 +99,11 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
         sums[1] / filled,
         sums[2] / filled,
         float(np.mean(ece)) if ece else float("nan"),
+        group.is_ours(method),
     )
 
 
-def _histogram(method: str, title: str, arrays: Mapping[str, Array], record: CellRecord) -> ScoreHistogram | None:
+def _histogram(group: Group, method: str, arrays: Mapping[str, Array], record: CellRecord) -> ScoreHistogram | None:
     scores = {
         key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
         for key, values in arrays.items()
@@ -114,9 +117,8 @@ def _histogram(method: str, title: str, arrays: Mapping[str, Array], record: Cel
         counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
         shares[name] = counts / len(values)
     auroc = {name: record.metrics.get(EvalSet.parse(name), {}).get("auroc") for name in scores if name != "test"}
-    return ScoreHistogram(
-        method, title, edges, shares, {name: value for name, value in auroc.items() if value is not None}
-    )
+    known = {name: value for name, value in auroc.items() if value is not None}
+    return ScoreHistogram(method, group.title(method), edges, shares, known, group.is_ours(method))
 
 
 def histogram_edges(scores: Mapping[str, Floats]) -> Floats:

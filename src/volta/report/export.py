@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from volta.bench.results_csv import csv_text
 from volta.bench.store import RunStore
@@ -10,23 +11,24 @@ from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
 from volta.report.markdown import markdown_table
+from volta.report.result_tables import ablation_table, results_table
 from volta.report.run import Group, Run, load_run
-from volta.report.sections import own_statistics
 from volta.report.statistics import Statistics, compute_statistics
-from volta.report.table import Table
-from volta.report.tables import ablation_table, results_table
+from volta.report.table_model import Table
+from volta.report.views import own_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 
-def export(store: RunStore, format: str) -> str:  # noqa: A002
+def export(store: RunStore, format: str, say: Callable[[str], object] | None = None) -> str:  # noqa: A002
     """Return the run's tables as ``md``, ``latex`` (booktabs), ``csv`` or the page as ``html``.
 
     Markdown and LaTeX hold, per task and protocol, the headline results, the ablation, the tests and the paper's values
-    beside ours; CSV holds the results with every metric, one row per method.
+    beside ours; CSV holds the results with every metric, one row per method. ``say`` hears of metrics that had to be
+    computed again.
     """
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
-    run = load_run(store)
+    run = load_run(store, say)
     # The CSV holds values alone, so nothing has to be resampled for it.
     stats = compute_statistics(store, run.tables, 0 if format == "csv" else N_RESAMPLES)
     return FORMATS[format](run, stats)
@@ -50,8 +52,8 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
 def headline_only(table: Table) -> Table:
     """Return the table with its first family of columns alone."""
     keep = [i for i, column in enumerate(table.columns) if not column.families or "headline" in column.families]
-    rows = tuple(type(row)(row.name, tuple(row.cells[i] for i in keep), row.kind) for row in table.rows)
-    return Table(table.key, table.caption, tuple(table.columns[i] for i in keep), rows, table.legend)
+    rows = tuple(replace(row, cells=tuple(row.cells[i] for i in keep)) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows, families=())
 
 
 def _markdown(run: Run, stats: Statistics) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volta.report.table import Table, TableCell
+from volta.report.table_model import Table, TableCell
 
 _SPECIAL = str.maketrans(
     {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volta.report.table import Table, TableCell
+from volta.report.table_model import Table, TableCell
 
 _SPECIAL = str.maketrans({mark: f"\\{mark}" for mark in "\\|*_`<>[]"} | {"\n": " "})
 
@@ -21,5 +21,5 @@ def _cell(entry: TableCell) -> str:
     words = entry.text.translate(_SPECIAL)
     words = f"**{words}**" if entry.best else words
     spread = f" ± {entry.std_text}" if entry.std_text else ""
-    printed = f" (paper {entry.paper.translate(_SPECIAL)})" if entry.paper else ""
-    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}{printed}"
+    in_paper = f" (paper {entry.paper.translate(_SPECIAL)})" if entry.paper else ""
+    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}{in_paper}"

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from volta._version import __version__
+from volta.figures.chart import Json
 from volta.figures.style import PALETTE
-from volta.report.markup import element, facts, text
+from volta.report.across import AcrossView
 from volta.report.payload import script_json
 from volta.report.run import Run
+from volta.report.views import GroupView
 
-SCRIPTS = (
-    "base.js",
-    "tables.js",
-    "plot.js",
-    "charts-points.js",
-    "charts-lines.js",
-    "charts-panels.js",
-    "charts-grids.js",
-    "charts-bars.js",
-    "main.js",
-)
 PARTS = (
     ("claims", "Claims"),
     ("results", "Results"),
@@ -35,103 +28,79 @@ PARTS = (
     ("paper", "Paper"),
     ("missing", "Notes"),
 )
-# The theme is set before anything is painted, so that a dark page does not flash white.
-_EARLY = """(()=>{let t=null;try{t=localStorage.getItem("volta-theme")}catch{}
-const d=window.matchMedia("(prefers-color-scheme: dark)").matches;
-document.documentElement.dataset.theme=t==="dark"||t==="light"?t:d?"dark":"light"})();"""
 
 
-def page(run: Run, sections: Sequence[str], payload: Mapping[str, Any], across: str = "") -> str:
-    """Return the whole page."""
-    tasks = list(dict.fromkeys(group.task for group in run.groups))
-    title = f"VOLTA benchmark: {', '.join(tasks)}"
-    body = [
-        '<a class="skip" href="#main">Skip to the report</a>',
-        _top(sections),
-        f'<main id="main"><h1>{text(title)}</h1>',
-        _lead(run),
-        _tabs(run),
-        *sections,
-        across,
-        reproduce_part(run),
-        f"<footer>Made by volta {text(__version__)} from the stored records alone; nothing was re-run.</footer></main>",
-        f'<script type="application/json" id="volta-data">{script_json(payload)}</script>',
-        f'<script>(()=>{{"use strict";\n{scripts()}}})();</script>',
-    ]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'
-        '<link rel="icon" href="data:,">'
-        f"<title>{text(title)}</title><style>{styles()}</style><script>{_EARLY}</script>"
+@dataclass(frozen=True)
+class Reproduce:
+    """The commands, versions, hardware and times of a run."""
+
+    commands: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+
+
+def render_page(run: Run, groups: Sequence[GroupView], data: Json, across: AcrossView | None) -> str:
+    """Return the whole page; ``data`` is what its script draws the charts from."""
+    present = {part.key for group in groups for part in group.parts}
+    tasks = dict.fromkeys(group.task for group in groups)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=f"VOLTA benchmark: {', '.join(tasks)}",
+            run=run,
+            groups=groups,
+            across=across,
+            navigation=[(key, label) for key, label in PARTS if key in present],
+            reproduce=reproduce_view(run),
+            version=__version__,
+            palette=PALETTE,
+            # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
+            style_sheet=Markup(_asset("report.css")),
+            early_script=Markup(_asset("early.js")),
+            scripts=Markup(scripts()),
+            # In a script element entities are not read; script_json escapes what could end it.
+            data=Markup(script_json(data)),
+        )
     )
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
-
-
-def styles() -> str:
-    """Return the style sheet with the methods' colours for both themes."""
-    light = "".join(f"--m{index}:{color};" for index, (color, _) in enumerate(PALETTE))
-    dark = "".join(f"--m{index}:{color};" for index, (_, color) in enumerate(PALETTE))
-    return f':root{{{light}}}:root[data-theme="dark"]{{{dark}}}\n{_asset("report.css")}'
 
 
 def scripts() -> str:
-    """Return the page's scripts as one text."""
-    return "\n".join(_asset(name) for name in SCRIPTS)
+    """Return the page's scripts as one text: what charts share, every ``charts-*.js``, and what starts them."""
+    names = sorted(item.name for item in (files("volta.report") / "assets").iterdir())
+    charts = [name for name in names if name.startswith("charts-") and name.endswith(".js")]
+    return "\n".join(_asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
 
 
-def reproduce_part(run: Run) -> str:
+def reproduce_view(run: Run) -> Reproduce:
     """Return the commands, versions, hardware and times of the run."""
-    manifest, config = run.manifest, run.manifest.config
-    environment, commands = manifest.environment, manifest.commands
-    pairs = [
+    manifest, config, environment = run.manifest, run.manifest.config, run.manifest.environment
+    facts = (
         ("volta", f"{environment.volta}, commit {environment.commit or 'unknown'}"),
         ("Python", environment.python),
         ("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
         ("platform", environment.platform),
         ("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
+        ("instruction set", environment.instruction_set or "not recorded"),
         ("device", f"{config.device}, {config.threads} thread(s) per cell"),
         ("budget", json.dumps(asdict(config.budget), sort_keys=True)),
         ("seeds", ", ".join(map(str, config.seeds))),
         ("started", manifest.created),
         ("last changed", manifest.updated),
-    ]
-    shown = element("pre", text("\n".join(commands))) if commands else element("p", "The manifest names no command.")
-    return (
-        '<h2 id="reproduce">How to reproduce this</h2>'
-        + element(
-            "p",
-            "The commands, in order; each goes on where an earlier one stopped and runs only what is missing.",
-        )
-        + shown
-        + facts(pairs)
     )
+    return Reproduce(tuple(manifest.commands), facts)
 
 
-def _lead(run: Run) -> str:
-    n_groups = len(run.groups)
-    if n_groups < 2:
-        return ""
-    words = f"{run.n_done} of {run.n_planned} cells finished"
-    words += f", {n_groups} combinations of task and protocol."
-    return element("p", text(words), class_="lead")
-
-
-def _top(sections: Sequence[str]) -> str:
-    present = [(key, label) for key, label in PARTS if any(f'data-part="{key}"' in section for section in sections)]
-    links = "".join(element("a", label, href="#main", data_part=key) for key, label in present)
-    links += element("a", "Reproduce", href="#reproduce")
-    toggle = element("button", "Dark", type="button", id="theme", class_="button")
-    return f'<header class="top"><span class="brand">VOLTA</span><nav aria-label="Parts">{links}</nav>{toggle}</header>'
-
-
-def _tabs(run: Run) -> str:
-    if len(run.groups) < 2:
-        return ""
-    tabs = "".join(
-        element("button", text(f"{group.task} · {group.protocol}"), type="button", class_="chip", role="tab")
-        for group in run.groups
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("volta.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    return element("div", tabs, class_="groups", role="tablist", aria_label="Task and protocol")
+    environment.filters["zip"] = zip
+    return environment
 
 
 def _asset(name: str) -> str:

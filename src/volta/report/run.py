@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from volta.bench.cells import Cell
 from volta.bench.manifest import Manifest
-from volta.bench.records import CellRecord
+from volta.bench.records import CellRecord, EvalSet
+from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.figures import Context
+from volta.figures.names import split_key
 from volta.networks.recipe import Budget
 from volta.stats.results import Results, group_records
 
@@ -19,6 +21,8 @@ BUDGET_WORDS = {
     "batch_size": "batch size {}",
     "limit_test": "at most {} rows of each evaluated set",
 }
+HEADLINE = ("accuracy", "ece", "nll", "brier", "aurc")
+HEADLINE_OOD = ("auroc", "fpr95")
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,12 @@ class Group:
         """What every figure says beneath itself."""
         seeds = {seed for _, seed in self.records}
         n_rows = self.first_record.rows.get("test", 0) if self.first_record else 0
-        return Context(self.task, self.protocol, n_rows, len(seeds), self.budget)
+        return Context(self.task, self.protocol, n_rows, len(seeds), budget_words(self.budget))
 
     @property
-    def budget(self) -> str:
-        """The budget in words: «full budget», or what was cut."""
-        return budget_words(self.first_record.budget if self.first_record else Budget())
+    def budget(self) -> Budget:
+        """The budget of every cell."""
+        return self.first_record.budget if self.first_record else Budget()
 
     def title(self, method: str) -> str:
         """A method's name for a reader."""
@@ -76,12 +80,27 @@ class Group:
         """Where a method comes from: volta, paper, extra or ablation."""
         return self.table.origins.get(method, "extra") if self.table else "extra"
 
+    def is_ours(self, method: str) -> bool:
+        """Whether a method is the one that the others are compared with."""
+        return self.table is not None and method == self.table.ours
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The metrics a reader looks at first: of the test rows, then of the first near-OOD set."""
+        keys = [*HEADLINE, *(f"{metric}@{name}" for name in self.near_first[:1] for metric in HEADLINE_OOD)]
+        return tuple(key for key in keys if any(self.values(method, key) for method in self.methods))
+
+    @property
+    def near_sets(self) -> tuple[str, ...]:
+        """The OOD sets that the task calls near."""
+        return tuple(map(str, self.first_record.near_ood)) if self.first_record else ()
+
     def sets(self, kind: str) -> tuple[str, ...]:
         """Names of the sets of a kind ("ood", "shift") that any method has, in the order of the records."""
         if self.table is None:
             return ()
-        names = (name for sets in self.table.values.values() for name in sets)
-        return tuple(dict.fromkeys(name for name in names if name.startswith(f"{kind}:")))
+        names = dict.fromkeys(name for sets in self.table.values.values() for name in sets)
+        return tuple(name for name in names if EvalSet.parse(name).kind == kind)
 
     @property
     def near_first(self) -> tuple[str, ...]:
@@ -93,8 +112,8 @@ class Group:
         """Per-seed values of ``metric`` or ``metric@set``, in the order of the seeds."""
         if self.table is None:
             return ()
-        metric, _, where = key.partition("@")
-        by_seed = self.table.of(method, where or "test", metric)
+        metric, where = split_key(key)
+        by_seed = self.table.of(method, where, metric)
         return tuple(by_seed[seed] for seed in sorted(by_seed))
 
 
@@ -127,16 +146,19 @@ class Run:
         return [group.table for group in self.groups if group.table is not None]
 
 
-def load_run(store: RunStore) -> Run:
-    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence."""
+def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run:
+    """Read the manifest and the records of a run folder; unfinished cells are kept by name, not skipped in silence.
+
+    ``say`` hears of metrics that had to be computed again, because other code than today's had computed them.
+    """
     manifest = store.read_manifest()
     cells = manifest.cells
-    done = [(cell, store.read_record(cell)) for cell in cells if store.is_done(cell)]
-    tables = {(table.task, table.protocol): table for table in group_records(record for _, record in done)}
+    done = current_records(store, cells, say)
+    tables = {(table.task, table.protocol): table for table in group_records(done)}
     groups = []
     for task, protocol in dict.fromkeys((cell.task, cell.protocol) for cell in cells):
         planned = tuple(cell for cell in cells if (cell.task, cell.protocol) == (task, protocol))
-        records = {(cell.method, cell.seed): record for cell, record in done if cell in planned}
+        records = {(record.cell.method, record.cell.seed): record for record in done if record.cell in planned}
         missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in records)
         failures = {cell: text for cell in missing if (text := _failure(store, cell))}
         groups.append(Group(task, protocol, tables.get((task, protocol)), records, planned, missing, failures))
@@ -145,9 +167,14 @@ def load_run(store: RunStore) -> Run:
 
 def budget_words(budget: Budget) -> str:
     """Return «full budget», or «reduced: …» naming each limit."""
+    limits = budget_limits(budget)
+    return f"reduced: {limits}" if limits else "full budget"
+
+
+def budget_limits(budget: Budget) -> str:
+    """Return each limit of a budget in words; empty where nothing is cut."""
     limits = sorted(asdict(budget).items())
-    cut = [BUDGET_WORDS[name].format(value) for name, value in limits if value is not None]
-    return f"reduced: {', '.join(cut)}" if cut else "full budget"
+    return ", ".join(BUDGET_WORDS[name].format(value) for name, value in limits if value is not None)
 
 
 def _failure(store: RunStore, cell: Cell) -> str:

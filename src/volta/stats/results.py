@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from volta.bench.cells import Cell
 from volta.bench.records import TEST, CellRecord
+from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.stats.samples import Sample, sample_of
@@ -73,7 +74,7 @@ class Results:
 
 def load_tables(store: RunStore) -> list[Results]:
     """Return one table per task and protocol of a run folder."""
-    return group_records(store.records())
+    return group_records(current_records(store, store.cells()))
 
 
 def group_records(records: Iterable[CellRecord]) -> list[Results]:

@@ -1,10 +1,12 @@
 """The contract of every corruption: bytes that depend on seed, index and image alone; inputs checked and untouched."""
 
 import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import volta
 from volta.core.errors import InputError
 from volta.data.corruptions import CORRUPTIONS, SEVERITIES, contact_sheet, corrupt
 
@@ -196,3 +198,13 @@ def test_contact_sheet_goes_round_several_images():
         contact_sheet(images[:0])
     with pytest.raises(InputError, match="images has dtype float64"):
         contact_sheet(images / 255)
+
+
+def test_a_corruption_is_one_entry_in_one_file():
+    package = Path(volta.__file__).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    for name in CORRUPTIONS:
+        holders = [path.name for path, text in texts.items() if f'"{name}": Corruption(' in text]
+        assert len(holders) == 1
+        mentions = [path for path, text in texts.items() if f'"{name}"' in text and "tasks" not in path.parts]
+        assert [path.name for path in mentions] == holders

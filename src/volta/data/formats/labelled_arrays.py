@@ -100,9 +100,9 @@ def _from_npy(source: Path, label: str | None, labelled: bool) -> dict[str, Sour
     labels = None
     if labelled:
         for name in (f"{source.stem}_labels.npy", f"{source.stem}_y.npy", "labels.npy"):
-            beside = source.with_name(name)
-            if beside.is_file() and beside != source:
-                labels = _load_npy(beside)
+            neighbour = source.with_name(name)
+            if neighbour.is_file() and neighbour != source:
+                labels = _load_npy(neighbour)
                 break
         else:
             raise InputError(f"{source} has no labels; put them beside it in {source.stem}_labels.npy, one a row")

@@ -8,15 +8,13 @@ function bars(width, rows, options) {
   const ends = rows.flatMap((r) => [r.value - r.std, r.value + r.std, options.start]);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
   const pad = (high - low) * 0.04 || 0.01;
-  const reaches = rows.map((r) => Math.abs(r.value - options.start) + r.std).filter((r) => r > 0).sort((a, b) => a - b);
-  const middle = reaches[Math.floor(reaches.length / 2)] || 0;
-  const dwarfed = options.compress && reaches.at(-1) > 15 * middle;
-  // One bar that dwarfs the rest would hide them: beyond the middle reach the axis is compressed.
-  const bend = dwarfed ? (v) => Math.asinh(v / middle) * middle : (v) => v;
+  // One bar that dwarfs the rest would hide them: beyond the middle reach, which comes with the numbers, the axis is compressed.
+  const middle = options.bend;
+  const bend = middle ? (v) => Math.asinh(v / middle) * middle : (v) => v;
   const flat = line(bend(low < options.start ? low - pad : options.start), bend(high > options.start ? high + pad : options.start), box.left, box.right);
   const x = (v) => flat(bend(v));
   const powers = Array.from({ length: 12 }, (_, i) => 10 ** (i - 6)).filter((t) => t >= middle);
-  const ticks = dwarfed ? [...powers.map((t) => -t), 0, ...powers].filter((t) => t >= low - pad && t <= high + pad)
+  const ticks = middle ? [...powers.map((t) => -t), 0, ...powers].filter((t) => t >= low - pad && t <= high + pad)
     : niceTicks(...flat.domain, Math.max(2, Math.floor((box.right - box.left) / 70)));
   for (const t of ticks) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
@@ -25,36 +23,34 @@ function bars(width, rows, options) {
   rows.forEach((r, j) => {
     const y = box.top + j * rowHeight;
     const [from, to] = [Math.min(x(r.value), x(options.start)), Math.max(x(r.value), x(options.start))];
-    root.append(text(names - 8, y + 15, cut(r.title, Math.floor((names - 8) / 7.4)), { "text-anchor": "end", "data-m": r.name, style: r.name === "volta" ? "font-weight:700" : "" }));
+    root.append(text(names - 8, y + 15, cut(r.title, Math.floor((names - 8) / 7.4)), { "text-anchor": "end", "data-m": r.name, style: boldOurs(r) }));
     root.append(svg("rect", { x: from, width: Math.max(to - from, 0.8), y: y + 3, height: rowHeight - 7, rx: 1.5, "data-m": r.name, "data-tip": r.tip, style: `fill:${r.fill};opacity:.85` }));
     if (r.std) root.append(svg("line", { x1: x(r.value - r.std), x2: x(r.value + r.std), y1: y + rowHeight / 2 - 0.5, y2: y + rowHeight / 2 - 0.5, "data-m": r.name, style: "stroke:var(--ink);stroke-width:1.2;pointer-events:none" }));
     root.append(text(width - 50, y + 15, r.note, { class: "small", "data-m": r.name }));
   });
   root.append(svg("line", { class: "axis", x1: x(options.start), x2: x(options.start), y1: box.top, y2: box.bottom }));
-  root.append(text((box.left + box.right) / 2, box.bottom + 36, dwarfed ? `${options.axis} (compressed)` : options.axis, { "text-anchor": "middle" }));
+  root.append(text((box.left + box.right) / 2, box.bottom + 36, middle ? `${options.axis} (compressed)` : options.axis, { "text-anchor": "middle" }));
   return root;
 }
 
-function drawMetricBars(group, chart, width) {
-  const key = chart.state.metric;
-  const up = group.data.metrics[key].up;
-  const rows = inOrder(group.shown().filter((m) => group.values(key, m)), (m) => mean(group.values(key, m)), up).map((m) => {
-    const own = group.values(key, m);
-    return { name: m.name, title: m.title, value: mean(own), std: deviation(own), fill: color(m), note: fixed(mean(own)),
-      tip: [m.title, ...own.map((v, s) => `seed ${group.data.seeds[s] ?? s}: ${fixed(v)}`)].join("\n") };
+register("bars", (group, chart, width) => {
+  const metric = chart.data.metrics[chart.state.metric];
+  const means = Object.fromEntries(Object.entries(metric.rows).map(([name, row]) => [name, row.mean]));
+  const rows = inOrder(group.shown().filter((m) => metric.rows[m.name]), means, metric.up).map((m) => {
+    const own = metric.rows[m.name];
+    return { name: m.name, title: m.title, ours: m.ours, value: own.mean, std: own.std, fill: color(m), note: fixed(own.mean), tip: [m.title, ...seedLines(own.seeds)].join("\n") };
   });
-  return bars(width, rows, { start: key.startsWith("auroc") ? 0.5 : 0, axis: `${group.label(key)}${key.startsWith("auroc") ? ", from chance" : ""}`, label: group.label(key) });
-}
+  return bars(width, rows, { start: metric.start, axis: metric.axis, label: metric.label });
+});
 
-function drawAblation(group, chart, width) {
+register("differences", (group, chart, width) => {
   const { metric, reference } = chart.state;
-  const up = group.data.metrics[metric].up;
-  const rows = group.data.ablation.filter((r) => r.metric === metric && r.reference === reference).map((r) => {
-    const better = up === false ? r.difference <= 0 : r.difference >= 0;
-    const same = Math.abs(r.difference) < 1e-9;
-    const title = group.title(r.row);
-    return { name: r.row, title, value: r.difference, std: r.std, fill: better ? hue(1) : hue(4), note: `${same ? "same" : better ? "better" : "worse"}${r.significant ? " *" : ""}`,
-      tip: `${title}\n${r.difference >= 0 ? "+" : ""}${fixed(r.difference)} against ${group.title(reference)}\np = ${r.p === null ? "–" : short(r.p)}` };
+  const table = chart.data.tables[metric][reference];
+  if (!table) return null;
+  const rows = table.rows.map((r) => {
+    const m = group.method(r.row);
+    return { name: m.name, title: m.title, ours: m.ours, value: r.difference, std: r.std, fill: r.better ? hue(1) : hue(4), note: `${r.same ? "same" : r.better ? "better" : "worse"}${r.significant ? " *" : ""}`,
+      tip: `${m.title}\n${r.difference >= 0 ? "+" : ""}${fixed(r.difference)} against ${group.method(reference).title}\np = ${r.p === null ? "–" : short(r.p)}` };
   });
-  return bars(width, rows, { start: 0, axis: `${group.label(metric)}: difference from ${group.title(reference)}`, label: "Ablation", compress: true });
-}
+  return bars(width, rows, { start: 0, axis: table.axis, label: "Ablation", bend: table.bend });
+});

@@ -1,7 +1,7 @@
 // Lines: risk against coverage, and parallel coordinates.
-function drawRisk(group, chart, width) {
-  const { x: grid, lines } = group.data.risk;
-  const shown = group.shown().filter((m) => lines && lines[m.name]).sort((a, b) => (a.name === "volta") - (b.name === "volta"));
+register("risk", (group, chart, width) => {
+  const { x: grid, lines } = chart.data;
+  const shown = oursLast(group.shown().filter((m) => lines[m.name]));
   if (!shown.length) return null;
   const height = Math.max(320, Math.min(440, width * 0.72));
   const box = { left: 58, right: width - 12, top: 10, bottom: height - 46 };
@@ -14,13 +14,12 @@ function drawRisk(group, chart, width) {
   const clip = (v) => y(Math.min(v, top));
   for (const m of shown) {
     const own = lines[m.name];
-    const ours = m.name === "volta";
-    if (ours || shown.length === 1) {
+    if (m.ours || shown.length === 1) {
       const band = [...grid.map((v, i) => `${x(v)},${clip(own.high[i])}`), ...grid.map((v, i) => `${x(v)},${clip(own.low[i])}`).reverse()];
       root.append(svg("path", { d: `M${band.join("L")}Z`, "data-m": m.name, style: `fill:${color(m)};fill-opacity:.14;stroke:none` }));
     }
     root.append(svg("path", { d: `M${grid.map((v, i) => `${x(v).toFixed(1)},${clip(own.mean[i]).toFixed(1)}`).join("L")}`, "data-m": m.name,
-      style: `fill:none;stroke:${color(m)};stroke-width:${ours ? 3 : 1.6};stroke-dasharray:${m.dash || "none"}` }));
+      style: `fill:none;stroke:${color(m)};stroke-width:${m.ours ? 3 : 1.6};stroke-dasharray:${m.dash || "none"}` }));
   }
   const cross = root.appendChild(svg("g", { visibility: "hidden" }, svg("line", { class: "rule", y1: box.top, y2: box.bottom }), svg("circle", { r: 4, style: "fill:var(--ink)" })));
   root.addEventListener("pointermove", (event) => {
@@ -41,47 +40,45 @@ function drawRisk(group, chart, width) {
   });
   root.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); hideTip(); group.highlight(null); });
   return root;
-}
+});
 
-function drawParallel(group, chart, width) {
-  const keys = group.data.headline;
-  const shown = group.shown().filter((m) => keys.every((key) => group.values(key, m))).sort((a, b) => (a.name === "volta") - (b.name === "volta"));
-  if (!shown.length || keys.length < 2) return null;
-  const inner = Math.max(width, 78 * keys.length);
+register("parallel", (group, chart, width) => {
+  const { axes: across, lines } = chart.data;
+  const shown = oursLast(group.shown().filter((m) => lines[m.name]));
+  if (!shown.length) return null;
+  const inner = Math.max(width, 78 * across.length);
   const height = 360;
   const box = { left: 44, right: inner - 44, top: 30, bottom: height - 62 };
   const root = frame(inner, height, "Parallel coordinates over the headline metrics");
-  const x = line(0, keys.length - 1, box.left, box.right);
-  const scales = keys.map((key) => {
-    const means = shown.map((m) => mean(group.values(key, m)));
+  const x = line(0, across.length - 1, box.left, box.right);
+  const scales = across.map((axis, i) => {
+    const means = shown.map((m) => lines[m.name].means[i]);
     const [low, high] = [Math.min(...means), Math.max(...means)];
-    const [worst, best] = group.data.metrics[key].up === false ? [high, low] : [low, high];
-    const ranks = chart.state.scale === "ranks" ? unitRanks(means, group.data.metrics[key].up) : null;
-    const scale = ranks ? (v) => box.bottom - ranks[means.indexOf(v)] * (box.bottom - box.top) : line(worst, best, box.bottom, box.top);
-    scale.domain = [worst, best];
-    scale.flat = low === high;
-    return scale;
+    return line(...(axis.up ? [low, high] : [high, low]), box.bottom, box.top);
   });
-  const at = (i, v) => (scales[i].flat ? (box.top + box.bottom) / 2 : scales[i](v));
-  keys.forEach((key, i) => {
+  const ranked = line(0, 1, box.bottom, box.top);
+  const at = (m, i) => {
+    const [worst, best] = scales[i].domain;
+    if (worst === best) return (box.top + box.bottom) / 2;
+    return chart.state.scale === "ranks" ? ranked(lines[m.name].ranks[i]) : scales[i](lines[m.name].means[i]);
+  };
+  across.forEach((axis, i) => {
     const [worst, best] = scales[i].domain;
     root.append(svg("line", { class: "axis", x1: x(i), x2: x(i), y1: box.top, y2: box.bottom }));
     root.append(text(x(i), box.top - 10, short(best), { class: "quiet small", "text-anchor": "middle" }));
     root.append(text(x(i), box.bottom + 16, short(worst), { class: "quiet small", "text-anchor": "middle" }));
-    const [name, where] = group.label(key).split(" (");
-    root.append(text(x(i), box.bottom + 36, name, { "text-anchor": "middle" }));
-    if (where) root.append(text(x(i), box.bottom + 51, cut(where.replace(")", ""), 15), { class: "quiet small", "text-anchor": "middle" }));
+    root.append(text(x(i), box.bottom + 36, axis.label, { "text-anchor": "middle" }));
+    if (axis.where) root.append(text(x(i), box.bottom + 51, cut(axis.where, 15), { class: "quiet small", "text-anchor": "middle" }));
   });
   for (const m of shown) {
-    const ours = m.name === "volta";
-    const points = keys.map((key, i) => [x(i), at(i, mean(group.values(key, m)))]);
-    const tipText = [m.title, ...keys.map((key) => `${group.label(key)} ${fixed(mean(group.values(key, m)))}`)].join("\n");
+    const points = across.map((_, i) => [x(i), at(m, i)]);
+    const tipText = [m.title, ...across.map((axis, i) => `${axis.label}${axis.where ? ` (${axis.where})` : ""} ${fixed(lines[m.name].means[i])}`)].join("\n");
     const d = `M${points.map((p) => p.join(",")).join("L")}`;
-    root.append(svg("path", { d, "data-m": m.name, style: `fill:none;stroke:${color(m)};stroke-width:${ours ? 3.4 : 1.6};stroke-dasharray:${m.dash || "none"}` }));
-    for (const [px, py] of points) root.append(marker(m, px, py, ours ? 5 : 3.5));
+    root.append(svg("path", { d, "data-m": m.name, style: `fill:none;stroke:${color(m)};stroke-width:${m.ours ? 3.4 : 1.6};stroke-dasharray:${m.dash || "none"}` }));
+    for (const [px, py] of points) root.append(marker(m, px, py, m.ours ? 5 : 3.5));
     const reach = root.appendChild(svg("path", { d, "data-tip": tipText, style: "fill:none;stroke:transparent;stroke-width:12" }));
     reach.addEventListener("pointerenter", () => group.highlight(m.name));
     reach.addEventListener("pointerleave", () => group.highlight(null));
   }
   return root;
-}
+});

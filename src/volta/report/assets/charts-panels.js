@@ -1,6 +1,6 @@
 // Small multiples, one panel per method: reliability diagrams and score histograms.
-function panels(width, items, panelWidth, panelHeight, label, draw, empty) {
-  if (!items.length) return empty;
+function panels(width, items, panelWidth, panelHeight, label, draw) {
+  if (!items.length) return null;
   const columns = Math.max(1, Math.min(items.length, Math.floor(width / panelWidth)));
   const each = width / columns;
   const root = frame(width, Math.ceil(items.length / columns) * panelHeight, label);
@@ -11,10 +11,10 @@ function panels(width, items, panelWidth, panelHeight, label, draw, empty) {
   });
   return root;
 }
-const panelTitle = (m, width) => text(4, 14, cut(m.title, Math.floor(width / 7)), { style: m.name === "volta" ? "font-weight:700" : "" });
+const panelTitle = (m, width) => text(4, 14, cut(m.title, Math.floor(width / 7)), { style: boldOurs(m) });
 
-function drawReliability(group, chart, width) {
-  const bins = group.data.reliability[chart.state.set] || {};
+register("reliability", (group, chart, width) => {
+  const bins = chart.data.sets[chart.state.set];
   const items = group.shown().filter((m) => bins[m.name]);
   return panels(width, items, width < 500 ? 136 : 158, 186, "Reliability diagrams", (panel, m, each, tall) => {
     const own = bins[m.name];
@@ -32,26 +32,28 @@ function drawReliability(group, chart, width) {
     own.n.forEach((n, b) => {
       if (!n) return;
       const [left, wide] = [x(b * step) + 0.5, x(step) - x(0) - 1];
-      const tipText = `${m.title}\nconfidence ${fixed(own.conf[b])}, accuracy ${fixed(own.acc[b])}\n${n} rows (${((100 * n) / total).toFixed(1)} %)`;
-      panel.append(svg("rect", { x: left, width: wide, y: y(own.acc[b]), height: y(0) - y(own.acc[b]), style: `fill:${color(m)};opacity:.8` }));
-      const [low, high] = [Math.min(own.acc[b], own.conf[b]), Math.max(own.acc[b], own.conf[b])];
+      const tipText = `${m.title}\nconfidence ${fixed(own.confidence[b])}, accuracy ${fixed(own.accuracy[b])}\n${n} rows (${((100 * n) / total).toFixed(1)} %)`;
+      panel.append(svg("rect", { x: left, width: wide, y: y(own.accuracy[b]), height: y(0) - y(own.accuracy[b]), style: `fill:${color(m)};opacity:.8` }));
+      const [low, high] = [Math.min(own.accuracy[b], own.confidence[b]), Math.max(own.accuracy[b], own.confidence[b])];
       panel.append(svg("rect", { x: left, width: wide, y: y(high), height: y(low) - y(high), style: "fill:var(--ink);opacity:.22" }));
-      panel.append(svg("line", { x1: left, x2: left + wide, y1: y(own.conf[b]), y2: y(own.conf[b]), style: "stroke:var(--ink);stroke-width:1.2" }));
+      panel.append(svg("line", { x1: left, x2: left + wide, y1: y(own.confidence[b]), y2: y(own.confidence[b]), style: "stroke:var(--ink);stroke-width:1.2" }));
       panel.append(svg("rect", { x: left, width: wide, y: box.bottom + 2, height: Math.max(0.6, (13 * n) / total), style: "fill:var(--faint)" }));
       panel.append(svg("rect", { x: left, width: wide + 1, y: box.top, height: box.bottom - box.top + 15, style: "fill:transparent", "data-tip": tipText }));
     });
     panel.append(svg("line", { class: "rule", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
     panel.append(text(box.left + 5, box.top + 11, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}`, { class: "small", style: "paint-order:stroke;stroke:var(--card);stroke-width:3;pointer-events:none" }));
-  }, null);
-}
+  });
+});
 
-const SET_HUES = [1, 4, 3, 9, 8, 5];
-function drawHistograms(group, chart, width) {
-  const seed = String(chart.state.seed);
-  const items = group.shown().filter((m) => (group.data.histograms[m.name] || {})[seed]);
-  const sets = group.data.ood.filter((s) => chart.state.ood === "all" || s.key === chart.state.ood);
+const SET_DASHES = ["none", "5 2", "5 2 1 2", "2 2"];
+const setDash = (index) => SET_DASHES[index % SET_DASHES.length];
+register("histograms", (group, chart, width) => {
+  const { sets: all, methods } = chart.data;
+  const seed = chart.state.seed;
+  const items = group.shown().filter((m) => (methods[m.name] || {})[seed]);
+  const sets = all.filter((s) => chart.state.ood === "all" || s.key === chart.state.ood);
   return panels(width, items, width < 500 ? 136 : 210, 138, "Score histograms", (panel, m, each, tall) => {
-    const own = group.data.histograms[m.name][seed];
+    const own = methods[m.name][seed];
     const box = { left: 6, right: each - 12, top: 22, bottom: tall - 22 };
     const count = own.edges.length - 1;
     const x = line(0, count, box.left, box.right);
@@ -62,17 +64,16 @@ function drawHistograms(group, chart, width) {
     panel.append(svg("path", { d: `M${x(0)},${box.bottom}L${steps(own.shares.test)}L${x(count)},${box.bottom}Z`, style: "fill:var(--faint);opacity:.45" }));
     sets.forEach((s) => {
       if (!own.shares[s.key]) return;
-      const index = group.data.ood.indexOf(s);
-      panel.append(svg("path", { d: `M${steps(own.shares[s.key])}`, style: `fill:none;stroke:${hue(SET_HUES[index % SET_HUES.length])};stroke-width:1.6;stroke-dasharray:${["none", "5 2", "5 2 1 2", "2 2"][index % 4]}` }));
+      panel.append(svg("path", { d: `M${steps(own.shares[s.key])}`, style: `fill:none;stroke:${hue(s.hue)};stroke-width:1.6;stroke-dasharray:${setDash(all.indexOf(s))}` }));
     });
     panel.append(svg("line", { class: "axis", x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }));
     [[0, "start"], [count, "end"]].forEach(([b, anchor]) => panel.append(text(x(b), box.bottom + 14, short(own.edges[b]), { class: "quiet small", "text-anchor": anchor })));
     const tipText = [m.title, ...sets.map((s) => `${s.label}: AUROC ${fixed(own.auroc[s.key])}`)].join("\n");
     panel.append(svg("rect", { x: 0, y: 0, width: each, height: tall, style: "fill:transparent", "data-tip": tipText }));
-  }, null);
-}
-function histogramKey(group) {
-  const items = group.data.ood.map((s, i) => html("span", {}, svgLine(hue(SET_HUES[i % SET_HUES.length]), ["none", "5 2", "5 2 1 2", "2 2"][i % 4]), ` ${s.label}${s.near ? " (near)" : ""}`));
+  });
+}, histogramKey);
+function histogramKey(chart) {
+  const items = chart.data.sets.map((s, i) => html("span", {}, svgLine(hue(s.hue), setDash(i)), ` ${s.label}${s.near ? " (near)" : ""}`));
   return html("span", { class: "key" }, html("span", { style: "background:var(--faint);opacity:.45;display:inline-block;width:14px;height:10px;margin-right:.3em" }), "test rows ", ...items.flatMap((item) => [" ", item]));
 }
 function svgLine(stroke, dash) {

@@ -5,7 +5,7 @@ class Group {
     this.section = section;
     this.on = new Set(data.methods.filter((m) => m.origin !== "ablation").map((m) => m.name));
     if (!this.on.size) this.on = new Set(data.methods.map((m) => m.name));
-    this.charts = [...section.querySelectorAll(".chart")].map((node) => startChart(this, node)).filter(Boolean);
+    this.charts = [...section.querySelectorAll(".chart")].map((node) => startChart(this, node));
     this.list = section.querySelector(".methods");
     if (this.list) this.fillList();
     this.width = 0;
@@ -14,9 +14,7 @@ class Group {
     }).observe(section);
   }
   shown() { return this.data.methods.filter((m) => this.on.has(m.name)); }
-  values(key, m) { const own = (this.data.values[key] || {})[m.name]; return own && own.length ? own : null; }
-  label(key) { return (this.data.metrics[key] || { label: key }).label; }
-  title(name) { const found = this.data.methods.find((m) => m.name === name); return found ? found.title : name; }
+  method(name) { return this.data.methods.find((m) => m.name === name); }
   draw() {
     this.width = this.section.clientWidth;
     this.charts.forEach((chart) => chart.draw());
@@ -47,7 +45,7 @@ class Group {
       for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, () => this.highlight(null));
       items.append(html("li", {}, button));
     }
-    const presets = { Compared: (m) => m.origin !== "ablation", "Paper’s": (m) => m.origin === "paper" || m.origin === "volta", Ablation: (m) => m.origin === "ablation" || m.name === "volta", All: () => true, None: () => false };
+    const presets = { Compared: (m) => m.origin !== "ablation", "Paper’s": (m) => m.origin === "paper" || m.ours, Ablation: (m) => m.origin === "ablation" || m.ours, All: () => true, None: () => false };
     for (const [label, keep] of Object.entries(presets)) {
       const names = this.data.methods.filter(keep).map((m) => m.name);
       if (label !== "None" && !names.length) continue;
@@ -63,48 +61,29 @@ function chooser(label, options, value, onChange) {
   select.addEventListener("change", () => onChange(select.value));
   return html("label", {}, `${label} `, select);
 }
-function choices(group, kind) {
-  const metrics = group.data.metrics;
-  const named = (keys) => keys.filter((key) => metrics[key]).map((key) => [key, metrics[key].label]);
-  const ood = group.data.ood.flatMap((s) => [`auroc@${s.key}`, `fpr95@${s.key}`, `aupr_out@${s.key}`]);
-  switch (kind) {
-    case "reliability": return [["set", "rows", Object.keys(group.data.reliability).map((key) => [key, key === "test" ? "test rows" : key.replace(/^shift:/, "shift: ")]).sort((a, b) => (b[0] === "test") - (a[0] === "test"))]];
-    case "histograms": return [["seed", "seed", group.data.seeds.map((s) => [String(s), String(s)])], ["ood", "sets", [["all", "all OOD sets"], ...group.data.ood.map((s) => [s.key, s.label])]]];
-    case "parallel": return [["scale", "axes", [["values", "values"], ["ranks", "ranks"]]]];
-    case "calibration": return [["metric", "metric", named(["ece", "mce", "ece_equal_mass", "ece_classwise"])]];
-    case "ood": return [["metric", "metric", named(ood)]];
-    case "summary": return [["order", "order by", [["", "plan"], ...named(group.data.summary)]]];
-    case "shifts": return [["metric", "metric", Object.entries(group.data.shifts).map(([key, t]) => [key, t.label])], ["order", "order by", [["", "plan"], ["mean", "mean over shifts"]]]];
-    case "ablation": return [
-      ["metric", "metric", named([...new Set(group.data.ablation.map((r) => r.metric))])],
-      ["reference", "against", [...new Set(group.data.ablation.map((r) => r.reference))].map((key) => [key, group.title(key)])],
-    ];
-    default: return [];
-  }
+function ticker(label, onChange) {
+  const box = html("input", { type: "checkbox" });
+  box.addEventListener("change", () => onChange(box.checked));
+  return html("label", {}, box, ` ${label}`);
 }
-const DRAW = { scatter: drawScatter, efficiency: drawEfficiency, risk: drawRisk, parallel: drawParallel, reliability: drawReliability, histograms: drawHistograms,
-  summary: drawSummary, shifts: drawShifts, calibration: drawMetricBars, ood: drawMetricBars, ablation: drawAblation };
 
 function startChart(group, node) {
-  const kind = node.dataset.chart;
+  const { kind, data, choices, switches } = group.data.charts[node.dataset.chart];
+  const { draw, extra } = DRAWINGS.get(kind);
   const plot = node.querySelector(".plot");
   const tools = node.querySelector(".tools");
-  const chart = { state: {}, draw() {
+  const chart = { data, state: {}, draw() {
     if (!plot.clientWidth) return;
-    const drawing = DRAW[kind](group, chart, plot.clientWidth);
-    plot.replaceChildren(drawing || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
+    plot.replaceChildren(draw(group, chart, plot.clientWidth) || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
   } };
-  for (const [name, label, options] of choices(group, kind)) {
+  const choose = (name) => (value) => { chart.state[name] = value; chart.draw(); };
+  for (const { name, label, options } of choices) {
     if (!options.length) continue;
     chart.state[name] = options[0][0];
-    if (options.length > 1) tools.append(chooser(label, options, options[0][0], (value) => { chart.state[name] = value; chart.draw(); }));
+    if (options.length > 1) tools.append(chooser(label, options, options[0][0], choose(name)));
   }
-  if (kind === "scatter") {
-    const box = html("input", { type: "checkbox" });
-    box.addEventListener("change", () => { chart.state.density = box.checked; chart.draw(); });
-    tools.append(html("label", {}, box, " density of the other methods’ seeds"));
-  }
-  if (kind === "histograms") tools.append(histogramKey(group));
+  for (const { name, label } of switches) tools.append(ticker(label, choose(name)));
+  if (extra) tools.append(extra(chart));
   node.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", () => saveChart(node, button.dataset.save)));
   return chart;
 }

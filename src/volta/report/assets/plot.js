@@ -22,9 +22,6 @@ const ticksOf = (scale, count) => (scale.log ? logTicks(...scale.domain) : niceT
 const short = (v) => (v === null || v === undefined ? "–" : v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5) ? v.toExponential(1) : String(Number(v.toPrecision(4))));
 const fixed = (v) => (v === null || v === undefined ? "–" : Math.abs(v) < 1000 ? v.toFixed(4) : v.toPrecision(4));
 const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
-const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
-const deviation = (values) => { if (values.length < 2) return 0; const m = mean(values); return Math.sqrt(values.reduce((a, b) => a + (b - m) ** 2, 0) / (values.length - 1)); };
-
 function extent(values, margin = 0.06, floor = null) {
   let low = Math.min(...values);
   let high = Math.max(...values);
@@ -33,12 +30,23 @@ function extent(values, margin = 0.06, floor = null) {
   high += pad;
   return [floor === null ? low : Math.max(floor, low), high];
 }
-function scaleFor(values, r0, r1, floor = null) {
-  const low = Math.min(...values);
-  const high = Math.max(...values);
-  if (low > 0 && high / low > 10) return logline(low / 1.2, high * 1.2, r0, r1);
+function scaleFor(values, r0, r1, log, floor = null) {
+  if (log) return logline(Math.min(...values) / 1.2, Math.max(...values) * 1.2, r0, r1);
   return line(...extent(values, 0.08, floor), r0, r1);
 }
+
+// A drawing is registered once, by kind: draw(group, chart, width) returns an SVG or null, extra(chart) more to stand above it.
+// chart.data holds its numbers, chart.state what the reader has chosen. Whatever is to be computed comes computed.
+const DRAWINGS = new Map();
+function register(kind, draw, extra = null) { DRAWINGS.set(kind, { draw, extra }); }
+const oursLast = (methods) => [...methods].sort((a, b) => a.ours - b.ours);
+const boldOurs = (method) => (method.ours ? "font-weight:700" : "");
+function inOrder(methods, values, up) {
+  // By value, the better end first; methods without one come last.
+  const known = methods.map((m) => [m, values[m.name] ?? null]);
+  return known.sort((a, b) => (a[1] === null) - (b[1] === null) || (up ? b[1] - a[1] : a[1] - b[1])).map((item) => item[0]);
+}
+const seedLines = (seeds) => seeds.map(([seed, value]) => `seed ${seed}: ${fixed(value)}`);
 
 const color = (method) => `var(--m${method.hue})`;
 const hue = (index) => `var(--m${index})`;
@@ -100,7 +108,7 @@ function standalone(node) {
 function saveChart(chart, kind) {
   const node = chart.querySelector(".plot svg");
   if (!node) return;
-  const name = chart.dataset.name;
+  const name = chart.dataset.chart;
   const source = standalone(node);
   if (kind === "svg") { saveFile(`${name}.svg`, source, "image/svg+xml"); return; }
   const image = new Image();

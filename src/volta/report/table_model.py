@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from volta.metrics import METRICS
 
+LONG_TEXT = 40
+
 
 @dataclass(frozen=True)
 class Column:
@@ -29,6 +31,10 @@ class Column:
         where = f" ({self.where})" if self.where else ""
         return f"{self.heading}{where} {self.arrow}".strip()
 
+    def is_shown(self, family: str) -> bool:
+        """Whether the column is shown when a reader has chosen a family."""
+        return not self.families or family in self.families
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -44,14 +50,20 @@ class TableCell:
     paper: str = ""
     tone: str = ""
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the text needs several lines."""
+        return len(self.text) > LONG_TEXT
+
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the name of what it is about, a word for filtering, and its cells."""
+    """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's."""
 
     name: str
     cells: tuple[TableCell, ...]
     kind: str = ""
+    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,11 @@ class Table:
     rows: tuple[Row, ...]
     legend: str = ""
     families: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether some cell shows the value of each seed on hover."""
+        return any(cell.tip.startswith("seed ") for row in self.rows for cell in row.cells)
 
 
 MISSING = TableCell("–", None, tip="no value")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.figures.names import metric_name, set_name
+from volta.bench.records import TEST
+from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
+from volta.figures.names import metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
 from volta.paper import PaperComparison
-from volta.report.drawings import headline_keys, shift_columns
+from volta.report.numbers import method_values
 from volta.report.run import Group
-from volta.report.table import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
+from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
 from volta.stats import AblationRow, TestRow, sample_of
 
-SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 FAMILY_NAMES = {
     "headline": "Headline",
     "prediction": "Prediction",
@@ -25,39 +26,32 @@ FAMILY_NAMES = {
 }
 ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
 
-Found = Mapping[tuple[str, str, str], TestRow]
-
 
 def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
-    printed = {(row.method, row.metric, row.set): row for row in paper}
-    headline = headline_keys(group)
+    paper_values = {(row.method, row.metric, row.set): row for row in paper}
+    headline = group.headline
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
     for key in keys:
-        metric, _, where = key.partition("@")
+        metric, where = split_key(key)
         info = METRICS[metric]
         families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(
-            Column(
-                key, metric_name(metric), _arrow(metric), families, set_name(where) if where else "", help=info.formula
-            )
-        )
+        columns.append(Column(key, metric_name(metric), _arrow(metric), families, set_label(key), help=info.formula))
         decimals = column_decimals(group, group.compared, key)
         cells = []
         for method in group.compared:
             entry = value_entry(group, method, key, decimals)
-            where_ = where or "test"
-            test, beside = by_pair.get((method, metric, where_)), printed.get((method, metric, where_))
+            test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
             if test is not None and test.significant:
                 entry = replace(
                     entry, mark="‡" if test.significant_holm else "†", tip=f"{entry.tip}\n{_test_tip(test)}"
                 )
-            if beside is not None:
-                spread = "" if beside.paper_std is None else f" ± {beside.paper_std:g}"
-                entry = replace(entry, paper=f"{beside.paper_mean:g}{spread}")
+            if in_paper is not None:
+                spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
+                entry = replace(entry, paper=f"{in_paper.paper_mean:g}{spread}")
             cells.append(entry)
         grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
     rows = tuple(
@@ -70,6 +64,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
                 *cells,
             ),
             group.origin(method),
+            group.is_ours(method),
         )
         for method, *cells in zip(group.compared, *grid, strict=True)
     )
@@ -87,30 +82,29 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
 def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     """Return the ablation rows with their values, marked against the full model (†) and against VOLTA (*)."""
     names = list(dict.fromkeys(row.row for row in rows))
-    names = [*(name for name in ("volta-full",) if name in group.methods and name not in names), *names]
+    references = dict.fromkeys(row.reference for row in rows)
     keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
-    by_key = {
-        (row.row, row.metric if row.set == "test" else f"{row.metric}@{row.set}", row.reference): row for row in rows
-    }
+    by_key = {(row.row, metric_key(row.metric, row.set), row.reference): row for row in rows}
     columns = [Column("row", "Row", numeric=False)]
     grid = []
     for key in keys:
-        metric, _, where = key.partition("@")
+        metric = split_key(key)[0]
         decimals = column_decimals(group, names, key)
-        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_name(where) if where else ""))
+        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_label(key)))
         cells = []
         for name in names:
             entry = value_entry(group, name, key, decimals)
             marks = ""
-            for reference, mark in (("volta-full", "†"), ("volta", "*")):
+            for reference in references:
                 test = by_key.get((name, key, reference))
                 if test is not None:
                     entry = replace(entry, tip=f"{entry.tip}\nagainst {group.title(reference)}: {_ablation_tip(test)}")
+                    mark = "*" if group.is_ours(reference) else "†"
                     marks += mark if test.significant else ""
             cells.append(replace(entry, mark=marks))
         grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     body = tuple(
-        Row(name, (TableCell(group.title(name), group.title(name), tip=name), *cells), "ablation")
+        Row(name, (TableCell(group.title(name), group.title(name), tip=name), *cells), "ablation", group.is_ours(name))
         for name, *cells in zip(names, *grid, strict=True)
     )
     legend = (
@@ -124,15 +118,26 @@ def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
-    metrics = [m for m in SHIFT_METRICS if any(shift_columns(group, m, method) for method in group.compared)]
+    found = {
+        metric: {
+            method: shift_values(method_values(group, method), metric, group.sets("shift")) for method in group.compared
+        }
+        for metric in SHIFT_METRICS
+    }
+    metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
     for metric in metrics:
-        by_method = {method: shift_columns(group, metric, method) for method in group.compared}
+        by_method = found[metric]
         for name in dict.fromkeys(name for values in by_method.values() for name in values):
             columns.append(Column(f"{metric}@{name}", set_name(name), _arrow(metric), (metric,)))
             cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     rows = tuple(
-        Row(method, (TableCell(group.title(method), group.title(method), tip=method), *cells), group.origin(method))
+        Row(
+            method,
+            (TableCell(group.title(method), group.title(method), tip=method), *cells),
+            group.origin(method),
+            group.is_ours(method),
+        )
         for method, *cells in zip(group.compared, *grid, strict=True)
     )
     families = tuple((metric, metric_name(metric)) for metric in metrics)
@@ -148,8 +153,8 @@ def shifts_table(group: Group) -> Table:
 
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
     """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
-    metric, _, where = key.partition("@")
-    by_seed = group.table.of(method, where or "test", metric) if group.table else {}
+    metric, where = split_key(key)
+    by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
     entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
     return replace(entry, tip=seeds or "no value")
@@ -173,9 +178,9 @@ def _all_keys(group: Group) -> list[str]:
     if group.table is None:
         return []
     keys: dict[str, None] = {}
-    for where in ("test", *group.near_first):
+    for where in (str(TEST), *group.near_first):
         present = {metric for method in group.compared for metric in group.table.values[method].get(where, {})}
-        keys |= {metric if where == "test" else f"{metric}@{where}": None for metric in METRICS if metric in present}
+        keys |= {metric_key(metric, where): None for metric in METRICS if metric in present}
     return list(keys)
 
 

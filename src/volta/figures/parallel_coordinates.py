@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import OURS, RULE, add_axes, add_legend, method_handle, new_figure, plain, shorten
-from volta.figures.data import Context, MethodValues, with_metrics
-from volta.figures.names import metric_label, metric_of
+from volta.figures.canvas import RULE, add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
+from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
+from volta.figures.names import column_label, metric_label, metric_of
+from volta.figures.scales import rank_among, unit_scale
 from volta.figures.style import style_of
-from volta.figures.ticks import unit_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +33,7 @@ def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metr
         [unit_scale(c, metric_of(k).higher_is_better) for c, k in zip(columns, metrics, strict=True)] if shown else []
     )
     for row, method in enumerate(shown):
-        style, ours = style_of(method.name), method.name == OURS
+        style, ours = style_of(method.name), method.ours
         axes.plot(
             range(len(metrics)),
             [column[row] for column in heights],
@@ -56,5 +57,39 @@ def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metr
     axes.set_yticks([])
     axes.set_ylim(-0.14, 1.13)
     axes.spines[["left", "bottom"]].set_visible(False)
-    add_legend(figure, [method_handle(m.name, shorten(m.title), line=True) for m in shown])
+    add_legend(figure, [method_handle(m.name, shorten(m.title), line=True, ours=m.ours) for m in shown])
     return figure
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    metrics = numbers.headline
+    compared = with_metrics(numbers.compared_methods, *metrics)
+    lines = {}
+    for method in with_metrics(numbers.methods, *metrics):
+        means = [method.mean(metric) for metric in metrics]
+        others = [[m.mean(metric) for m in compared if m is not method] for metric in metrics]
+        ranks = [
+            rank_among(mean, column, metric_of(metric).higher_is_better)
+            for mean, column, metric in zip(means, others, metrics, strict=True)
+        ]
+        lines[method.name] = {"means": means, "ranks": ranks}
+    axes = [column_label(metric) | {"up": metric_of(metric).higher_is_better is not False} for metric in metrics]
+    return {"axes": axes, "lines": lines}
+
+
+PARALLEL_COORDINATES = Chart(
+    name="parallel_coordinates",
+    title="Profiles over the headline metrics",
+    caption="Each axis runs from the worst mean (below) to the best (above) of the methods shown.",
+    kind="parallel",
+    available=lambda numbers: len(numbers.headline) > 1 and numbers.has(*numbers.headline),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "parallel_coordinates",
+            lambda numbers: parallel_coordinates(numbers.context, numbers.compared_methods, numbers.headline),
+        ),
+    ),
+    choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
+    wide=True,
+)

@@ -1,0 +1,30 @@
+"""The one table of charts, in the order of the page."""
+
+from __future__ import annotations
+
+from volta.figures.ablation_bars import ABLATION_BARS
+from volta.figures.accuracy_ece import ACCURACY_ECE
+from volta.figures.calibration_bars import CALIBRATION_BARS
+from volta.figures.chart import Chart
+from volta.figures.corruption_heatmap import CORRUPTION_HEATMAP
+from volta.figures.efficiency import EFFICIENCY
+from volta.figures.ood_bars import OOD_BARS
+from volta.figures.parallel_coordinates import PARALLEL_COORDINATES
+from volta.figures.reliability import RELIABILITY
+from volta.figures.risk_coverage import RISK_COVERAGE
+from volta.figures.score_histograms import SCORE_HISTOGRAMS
+from volta.figures.summary_heatmap import SUMMARY_HEATMAP
+
+CHARTS: tuple[Chart, ...] = (
+    ACCURACY_ECE,
+    RISK_COVERAGE,
+    PARALLEL_COORDINATES,
+    RELIABILITY,
+    CALIBRATION_BARS,
+    OOD_BARS,
+    EFFICIENCY,
+    ABLATION_BARS,
+    SCORE_HISTOGRAMS,
+    SUMMARY_HEATMAP,
+    CORRUPTION_HEATMAP,
+)

@@ -1,0 +1,201 @@
+"""What the page says of one task and protocol, as values that a template shows: cards, claims, tables, charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from volta.figures import Chart
+from volta.figures.names import set_label, split_key
+from volta.metrics import METRICS
+from volta.paper import FAILS, HOLDS, ClaimRow
+from volta.report.comparisons import baseline_table, paper_table
+from volta.report.figure_files import FigureFile
+from volta.report.remarks import Remarks, group_remarks, group_warnings
+from volta.report.result_tables import ablation_table, results_table, shifts_table
+from volta.report.run import Group
+from volta.report.sheet import Sheet
+from volta.report.statistics import Statistics
+from volta.report.table_model import Table, decimals_for, show
+from volta.stats import sample_of
+
+VERDICTS = {HOLDS: "holds", FAILS: "fails"}
+
+
+@dataclass(frozen=True)
+class Card:
+    """A summary card: what it is about, the value, and whose value it is."""
+
+    what: str
+    value: str
+    who: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with its verdict, the verdict's tone (holds, fails or open), and the sentence that decides it."""
+
+    statement: str
+    verdict: str
+    tone: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ChartView:
+    """A chart's place on the page, with its figures for print."""
+
+    chart: Chart
+    files: tuple[FigureFile, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a group that the navigation reaches by ``key``: its heading and what stands below it."""
+
+    key: str
+    title: str
+    words: str = ""
+    table: Table | None = None
+    charts: tuple[ChartView, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    sheet: Sheet | None = None
+    remarks: Remarks | None = None
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Everything the page says of one group."""
+
+    key: str
+    task: str
+    protocol: str
+    lead: str
+    warnings: tuple[str, ...]
+    is_finished: bool
+    cards: tuple[Card, ...] = ()
+    parts: tuple[Part, ...] = field(default=())
+
+
+def group_view(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> GroupView:
+    """Return everything the page says of one group; ``own`` holds the statistics of that group alone."""
+    return GroupView(
+        group.key,
+        group.task,
+        group.protocol,
+        group.context.line,
+        tuple(group_warnings(group)),
+        group.table is not None,
+        tuple(cards(group, own)) if group.table else (),
+        tuple(_parts(group, own, charts, sheet)),
+    )
+
+
+def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> list[Part]:
+    parts = []
+    if group.table is not None:
+        if own.claims:
+            parts.append(Part("claims", "What held, what did not", claims=tuple(map(_claim, own.claims))))
+        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper)))
+        if charts:
+            parts.append(Part("figures", "Figures", charts=tuple(charts)))
+        if own.tests:
+            table = baseline_table(group, own.tests)
+            parts.append(Part("tests", "VOLTA against each baseline", detectable_sentence(own), table))
+        if own.ablation:
+            parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
+        if group.sets("shift"):
+            parts.append(Part("shifts", "Under shift", table=shifts_table(group), sheet=sheet))
+        if own.paper:
+            parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
+    return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
+
+
+def own_statistics(group: Group, stats: Statistics) -> Statistics:
+    """Return the rows of the statistics that belong to a group."""
+
+    def mine(rows: Sequence[object]) -> list[object]:
+        return [row for row in rows if (getattr(row, "task"), getattr(row, "protocol")) == (group.task, group.protocol)]  # noqa: B009
+
+    fields = {name: mine(getattr(stats, name)) for name in Statistics.__dataclass_fields__}
+    return Statistics(**fields)  # type: ignore[arg-type]
+
+
+def cards(group: Group, own: Statistics) -> list[Card]:
+    """Return the summary cards: what was run, who is best at what, where VOLTA stands, which claims held."""
+    seeds = sorted({seed for _, seed in group.records})
+    n_methods = _count(len(group.methods), "method")
+    items = [
+        Card(
+            "Cells finished",
+            f"{len(group.records)} of {len(group.planned)}",
+            f"{n_methods} × {_count(len({cell.seed for cell in group.planned}), 'seed')}",
+        ),
+        Card(
+            "Test rows",
+            f"{group.context.n_rows:,}",
+            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
+        ),
+        *_best_cards(group),
+    ]
+    rank = next(
+        (row for row in own.ranks if group.is_ours(row.method) and row.metric == "(mean)" and row.rank is not None),
+        None,
+    )
+    if rank is not None and rank.n_methods > 1:
+        items.append(
+            Card(
+                "VOLTA’s mean rank",
+                f"{rank.rank:.1f} of {rank.n_methods}",
+                "over accuracy, ECE, Brier, NLL, near-OOD AUROC",
+            )
+        )
+    if own.claims:
+        count = Counter(VERDICTS.get(claim.verdict, "open") for claim in own.claims)
+        words = f"{count['fails']} do not hold, {count['open']} cannot be told"
+        items.append(Card("The paper’s claims", f"{count['holds']} of {len(own.claims)} hold", words))
+    return items
+
+
+def _best_cards(group: Group) -> list[Card]:
+    names = {"accuracy": "Best accuracy", "ece": "Lowest ECE", "aurc": "Lowest AURC", "auroc": "Best near-OOD AUROC"}
+    items = []
+    for key in group.headline:
+        metric, where = split_key(key)[0], set_label(key)
+        means = {method: sample_of(v).mean for method in group.compared if (v := group.values(method, key))}
+        if metric not in names or not means:
+            continue
+        best = (max if METRICS[metric].higher_is_better else min)(means, key=lambda method: means[method])
+        spread = sample_of(group.values(best, key)).std
+        decimals = decimals_for([means[best]])
+        who = group.title(best) + (f", {where}" if where else "")
+        who += "" if spread is None else f" (± {show(metric, spread, decimals)})"
+        items.append(Card(names[metric], show(metric, means[best], decimals), who))
+    return items
+
+
+def detectable_sentence(own: Statistics) -> str:
+    """Return what difference these tests could have seen at all, in words."""
+    n = max((test.n_volta for test in own.tests), default=0)
+    parts = []
+    for metric in ("accuracy", "ece", "auroc"):
+        seen = sorted(
+            t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
+        )
+        if seen:
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
+    if not parts:
+        return "With one seed a test can see nothing; run more seeds."
+    return (
+        f"With {n} seeds such a test finds, in 80 % of cases, a true difference of about {', '.join(parts)} "
+        "(median over baselines); smaller differences may exist and stay unseen. «Not significant» is not «equal»."
+    )
+
+
+def _claim(claim: ClaimRow) -> Claim:
+    return Claim(claim.statement, claim.verdict, VERDICTS.get(claim.verdict, "open"), claim.sentence)
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
