@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.records import make_manifest, make_record
+from tests.records import ENVIRONMENT, make_manifest, make_record
 from volta.bench.cells import Cell
+from volta.bench.environment import BlasLibrary, environment
 from volta.bench.manifest import Manifest
-from volta.bench.records import TEST, CellRecord, EvalSet
+from volta.bench.records import TEST, CellRecord, EvalSet, instruction_sets
 from volta.bench.stamps import NO_STAMPS
 from volta.core.errors import InputError, StoreError
 from volta.networks.recipe import Budget
@@ -68,6 +71,44 @@ def test_a_record_comes_back_through_json():
 def test_a_record_of_a_version_without_stamps_is_read():
     value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
     assert CellRecord.from_json(value, PATH) == make_record(CELL, stamps=NO_STAMPS)
+
+
+def test_a_record_of_a_version_without_instruction_sets_is_read():
+    older = ENVIRONMENT.to_json()
+    del older["cpu_capability"], older["blas"]
+    record = CellRecord.from_json(make_record(CELL).to_json() | {"environment": older}, PATH)
+    assert record.environment == replace(ENVIRONMENT, cpu_capability=None, blas=())
+    assert record.environment.instruction_set == ""
+
+
+def test_instruction_sets_are_counted():
+    wide = replace(ENVIRONMENT, cpu_capability="AVX512", blas=(BlasLibrary("openblas", "0.3.27", "SkylakeX"),))
+    other_blas = replace(ENVIRONMENT, blas=(BlasLibrary("mkl", None, None),))
+    unknown = replace(ENVIRONMENT, cpu_capability=None, blas=())
+    records = [make_record(CELL, environment=one) for one in (ENVIRONMENT, wide, other_blas, wide, unknown)]
+    assert instruction_sets(records) == {
+        "AVX2, openblas 0.3.27 Haswell": 1,
+        "AVX512, openblas 0.3.27 SkylakeX": 2,
+        "AVX2, mkl": 1,
+    }
+    assert instruction_sets([make_record(CELL)] * 2) == {"AVX2, openblas 0.3.27 Haswell": 2}
+
+
+def test_the_instruction_set_is_what_the_libraries_use():
+    import torch
+
+    assert environment().cpu_capability == torch.backends.cpu.get_cpu_capability()
+    done = subprocess.run(
+        [sys.executable, "-c", "from volta.bench.environment import environment; print(environment().cpu_capability)"],
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "DEFAULT"
+    libraries = environment().blas
+    assert {library.name for library in libraries} & {"openblas", "mkl", "blis", "flexiblas", "accelerate"}
+    assert len(set(libraries)) == len(libraries)
 
 
 def test_a_manifest_comes_back_through_json():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from volta.bench.stamps import NO_STAMPS, Stamps
 from volta.core.errors import InputError, StoreError
 from volta.networks.recipe import Budget
 
-__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json"]
+__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json", "instruction_sets"]
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
 _REMEDY = "run volta bench again to compute it anew"
@@ -109,6 +110,11 @@ class CellRecord:
             stamps=Stamps.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_STAMPS,
             predictions=stored.text("predictions"),
         )
+
+
+def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
+    """Return the instruction sets that cells ran with, and how many cells with each; those not on record left out."""
+    return dict(Counter(found for record in records if (found := record.environment.instruction_set)))
 
 
 def budget_from_json(stored: JsonFields) -> Budget:

@@ -178,23 +178,23 @@ def _split(
     found: Mapping[str, SourceRows], source: Path, name: str
 ) -> tuple[Array, tuple[str, ...], dict[str, tuple[SourceRows, NDArray[np.int64]]]]:
     """Return the classes, their names and the four parts with class numbers."""
-    given = {("train" if part == "all" else part): rows for part, rows in found.items()}
-    if "train" not in given:
-        raise InputError(f"{source} has only {', '.join(given)}; a task needs a train split, or one set without splits")
-    classes = class_values(_labels(given["train"]), f"{source} train")
+    named = {("train" if part == "all" else part): rows for part, rows in found.items()}
+    if "train" not in named:
+        raise InputError(f"{source} has only {', '.join(named)}; a task needs a train split, or one set without splits")
+    classes = class_values(_labels(named["train"]), f"{source} train")
     names = tuple(str(value) for value in classes.tolist())
-    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in given.items()}
-    for part, rows in given.items():
+    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in named.items()}
+    for part, rows in named.items():
         if not len(rows):
             raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
     check_class_sizes(
         {"train": numbers["train"]},
         names,
-        1 + ("test" not in given) + ("val" not in given or "cal" not in given),
+        1 + ("test" not in named) + ("val" not in named or "cal" not in named),
     )
     split_rng = rng(SPLIT_SEED, name, "splits")
-    parts = {part: (rows, numbers[part]) for part, rows in given.items()}
-    n_all = len(given["train"])
+    parts = {part: (rows, numbers[part]) for part, rows in named.items()}
+    n_all = len(named["train"])
 
     def divide(origin: str, rows_of: Mapping[str, NDArray[np.int64]]) -> None:
         rows, labels = parts[origin]
