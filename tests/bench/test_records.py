@@ -55,7 +55,7 @@ def test_set_names_are_read_and_written_back(stored, eval_set):
 
 @pytest.mark.parametrize("stored", ["", "tests", "ood:", "shift:", "val", "test:x", "test+x", "near", "far:x"])
 def test_other_names_are_refused(stored):
-    with pytest.raises(InputError, match="names no set; expected test, test[+]T, test[+]msp, near:, far:, ood:NAME"):
+    with pytest.raises(InputError, match=r"names no set; expected test, test[+]T, test[+]msp, near:, far:, ood:NAME"):
         EvalSet.parse(stored)
 
 

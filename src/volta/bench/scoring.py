@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
+from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, VAL, EvalSet
 from volta.bench.temperature import tempered_probs
 from volta.core.types import Array
 from volta.metrics import METRICS, FlooredProbabilityWarning, nll_floored_rows, report
@@ -26,7 +26,7 @@ def metrics_of(arrays: Mapping[str, Array], near: Collection[str]) -> tuple[dict
     by_set: dict[EvalSet, dict[str, Array]] = {}
     for key, values in arrays.items():
         name, _, kind = key.rpartition("/")
-        if name != "val":
+        if name != VAL:
             by_set.setdefault(EvalSet.parse(name), {})[kind] = values
     ood_scores = {eval_set.name: part["ood_score"] for eval_set, part in by_set.items() if eval_set.kind == "ood"}
     with warnings.catch_warnings():

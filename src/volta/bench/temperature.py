@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.bench.eval_set import TEST, VAL
 from volta.core.types import Array
 from volta.methods.scaling import CalibrationWarning, fit_temperature
 from volta.methods.scores import softmax
 
-VAL_PROBS, VAL_LABELS, TEST_PROBS = "val/probs", "val/labels", "test/probs"
+VAL_PROBS, TEST_PROBS = f"{VAL}/probs", f"{TEST}/probs"
 
 
 def tempered_probs(arrays: Mapping[str, Array]) -> NDArray[np.float64] | None:
@@ -25,7 +26,7 @@ def tempered_probs(arrays: Mapping[str, Array]) -> NDArray[np.float64] | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        fitted = fit_temperature(_log(arrays[VAL_PROBS]), arrays[VAL_LABELS].astype(np.int64))
+        fitted = fit_temperature(_log(arrays[VAL_PROBS]), arrays[f"{VAL}/labels"].astype(np.int64))
     return softmax(_log(arrays[TEST_PROBS]), fitted.beta)
 
 
