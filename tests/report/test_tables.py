@@ -55,14 +55,14 @@ def test_marks_follow_the_tests(parts):
     table = results_table(group, own.tests, own.paper)
     for test in own.tests:
         key = test.metric if test.set == "test" else f"{test.metric}@{test.set}"
-        mark = column(table, key)[test.baseline].mark
+        mark = column(table, key)[test.method].mark
         assert mark == ("‡" if test.significant_holm else "†" if test.significant else "")
 
 
 def test_tests_say_what_could_have_been_seen(parts):
     group, own = parts
     table = baseline_table(group, own.tests)
-    assert len(table.rows) == len(own.tests) == 15
+    assert len(table.rows) == len(own.tests) == 18
     first = table.rows[0].cells
     keys = [column.key for column in table.columns]
     assert first[keys.index("detectable_difference")].value == own.tests[0].detectable_difference
@@ -145,5 +145,5 @@ def test_csv_files_are_written_and_optional_ones_only_if_they_hold_rows(small, f
         "ranks.csv",
     } <= names
     rows = list(csv.DictReader(io.StringIO((small.root / "tests.csv").read_text(encoding="utf-8"))))
-    assert {row["baseline"] for row in rows} == {"softmax", "temperature", "mahalanobis"}
+    assert {row["method"] for row in rows} == {"softmax", "temperature", "mahalanobis"}
     assert "paper.csv" not in names

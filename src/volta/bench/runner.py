@@ -14,7 +14,7 @@ from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
-from volta.bench.records import stopped_in_climb
+from volta.bench.records import EvalSet, stopped_in_climb
 from volta.bench.rescoring import current_records
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError, VoltaError
@@ -115,7 +115,7 @@ def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, tasks: T
     """Keep a contact sheet of each task that is tested under CIFAR-10-C's corruptions; a run can do without."""
     for task, cell in {cell.task: cell for cell in cells}.items():
         shifts = tasks.task_for(task, cell.protocol, cell.method, cell.seed).shifts
-        if not {name.rpartition("-")[0] for name in shifts}.issuperset(CORRUPTION_NAMES):
+        if not {EvalSet.parse(f"shift:{name}").name for name in shifts}.issuperset(CORRUPTION_NAMES):
             continue
         path = store.sheet_path(task)
         try:

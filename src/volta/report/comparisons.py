@@ -20,10 +20,10 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         Column("metric", "Metric", numeric=False),
         Column("difference", "VOLTA − baseline"),
         Column("better", "Better", numeric=False),
-        Column("p", "p", "", help="Welch’s two-sided t-test over seeds"),
-        Column("p_holm", "p (Holm)", "", help="corrected over all tests of this task and protocol"),
+        Column("p", "p", "", help="two-sided t-test over seeds and test rows, paired over shared seeds"),
+        Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
         Column("hedges_g", "Hedges’ g"),
-        Column("interval", "Bootstrap 95 %", numeric=False, help="paired bootstrap over test rows"),
+        Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test rows"),
         Column(
             "detectable_difference", "Detectable", help="true difference found with 80 % power at this number of seeds"
         ),
@@ -31,7 +31,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
     )
     rows = []
     for test in tests:
-        title = group.title(test.baseline)
+        title = group.title(test.method)
         better = better_than(test.metric, test.difference)
         verdict = {True: "VOLTA", False: title, None: "–"}[better]
         interval = (
@@ -39,11 +39,11 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         )
         tone = "" if not test.significant or better is None else "good" if better else "bad"
         mark = "‡" if test.significant_holm else "†" if test.significant else ""
-        ours = f"VOLTA {_or_dash(test.mean_volta)} (n = {test.n_volta})"
-        means = f"{ours}\n{title} {_or_dash(test.mean_baseline)} (n = {test.n_baseline})"
+        ours = f"VOLTA {_or_dash(test.mean_reference)} (n = {test.n_reference})"
+        means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
         rows.append(
             Row(
-                f"{test.baseline} {test.metric}",
+                f"{test.method} {test.metric}",
                 (
                     TableCell(title, title),
                     TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
@@ -60,8 +60,9 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
             )
         )
     legend = (
-        "Two-sided Welch tests over seeds; † p < 0.05, ‡ p < 0.05 after Holm. The bootstrap interval is over test rows "
-        "for these trained models; «detectable» is the true difference such a test finds in 80 % of runs."
+        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; † p < 0.05, ‡ p < 0.05 after "
+        "Holm. The bootstrap interval is over both too; «detectable» is the true difference such a test finds in 80 % "
+        "of runs."
     )
     return without_empty_notes(Table(f"tests-{group.key}", "VOLTA against each baseline", columns, tuple(rows), legend))
 

@@ -29,7 +29,7 @@ ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "a
 
 def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
-    by_pair = {(test.baseline, test.metric, test.set): test for test in tests}
+    by_pair = {(test.method, test.metric, test.set): test for test in tests}
     paper_values = {(row.method, row.metric, row.set): row for row in paper}
     headline = group.headline
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
@@ -71,7 +71,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
     present = {family for column in columns for family in column.families}
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
     legend = (
-        "Mean ± standard deviation over seeds; bold: best mean. † differs from VOLTA (Welch’s test, p < 0.05); "
+        "Mean ± standard deviation over seeds; bold: best mean. † differs from VOLTA (paired over seeds, p < 0.05); "
         "‡ still does after Holm’s correction."
     )
     if any(entry.paper for column in grid for entry in column):
@@ -109,7 +109,7 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     )
     legend = (
         "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
-        "(Welch’s two-sided test, p < 0.05, uncorrected; Holm’s p on hover and in ablation.csv)."
+        "(two-sided test paired over seeds, p < 0.05, uncorrected; Holm’s p on hover and in ablation.csv)."
     )
     return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
 

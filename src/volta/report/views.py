@@ -177,7 +177,7 @@ def _best_cards(group: Group) -> list[Card]:
 
 def detectable_sentence(own: Statistics) -> str:
     """Return what difference these tests could have seen at all, in words."""
-    n = max((test.n_volta for test in own.tests), default=0)
+    n = max((test.n_reference for test in own.tests), default=0)
     parts = []
     for metric in ("accuracy", "ece", "auroc"):
         seen = sorted(
