@@ -20,8 +20,8 @@ from volta.networks.trainer import Trainer
 class Linear(Method):
     """p = softmax((W h + b)/T) on the features h themselves, T fitted on validation rows; u = entropy of p.
 
-    Trained with VOLTA's recipe under both protocols, in smaller batches: a single layer needs the steps and can afford
-    them.
+    Trained with VOLTA's recipe and for as many epochs under both protocols, in smaller batches: a single layer needs
+    the steps and can afford them.
     """
 
     title = "Linear probe"
@@ -32,7 +32,7 @@ class Linear(Method):
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         _, recipe = volta_setup(data, trainer.protocol)
-        recipe = replace(recipe, batch_size=self.batch_size)
+        recipe = replace(recipe.for_rows(len(data.train)), batch_size=self.batch_size)
         spec = NetworkSpec(Identity(data.input_shape[0]), LinearHead(), data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)
         self.beta_ = fit_temperature(self.network_.outputs(data.val.inputs).logits, data.val.labels).beta

@@ -43,7 +43,9 @@ def read_curves(store: RunStore, group: Group) -> Curves:
     grid: Floats | None = None
     for (method, seed), record in group.records.items():
         arrays = store.read_arrays(record.cell)
-        for name in [name for key in arrays if key.endswith("/probs") and (name := key.removesuffix("/probs")) != VAL]:
+        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
+            if name == VAL:
+                continue
             found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
             by_method = bins.setdefault(name, {})
             by_method[method] = by_method[method] + found if method in by_method else found

@@ -54,7 +54,8 @@ def _scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScore
     own = arrays.get("test/ood_score")
     outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}
     variants = {}
-    if (tempered := tempered_probs(arrays)) is not None:
+    tempered = tempered_probs(arrays)
+    if tempered is not None:
         variants[AFTER_TEMPERATURE] = row_scores(tempered, labels)
     confidence = 1 - np.asarray(probs, dtype=np.float64).max(axis=1)
     variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=confidence)
