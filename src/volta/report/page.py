@@ -20,7 +20,9 @@ from volta.report.views import GroupView
 
 PARTS = (
     ("claims", "Claims"),
+    ("leaderboard", "Leaderboard"),
     ("results", "Results"),
+    ("ood", "OOD"),
     ("figures", "Figures"),
     ("tests", "Tests"),
     ("ablation", "Ablation"),
