@@ -52,6 +52,9 @@ class EvalSet:
         return f"{self.kind}:{self.name}" + ("" if self.severity is None else f"-{self.severity}")
 
 
+VAL = "val"
+"""The stored name of the validation rows; predictions on them are kept, but no metric is taken on them."""
+
 TEST = EvalSet("test")
 TEST_AFTER_TEMPERATURE = EvalSet("test", variant="T")
 TEST_BY_MSP = EvalSet("test", variant="msp")

@@ -15,7 +15,7 @@ from volta.core.files import canonical_json
 from volta.core.quantile import conformal_quantile
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array, FitData, Prediction, Split
-from volta.data.splits import stratified_take
+from volta.data.splits import split_fit_rows
 from volta.methods import METHODS, find_method
 from volta.methods.exporting import export_onnx
 from volta.methods.saving import load_method, save_method
@@ -203,9 +203,7 @@ def _split(features: Array, labels: NDArray[np.int64], n_classes: int, encoder: 
     if len(labels) < 10:
         raise InputError(f"X has {len(labels)} rows; fit needs at least 10 to hold some out")
     random = rng(SPLIT_SEED, "estimator", "splits")
-    held_out, train = stratified_take(labels, n_held_out, random)
-    val, cal = stratified_take(labels[held_out], n_held_out // 2, random)
+    rows = split_fit_rows(labels, n_held_out // 2, n_held_out - n_held_out // 2, random)
     whole = Split(features, labels)
-    return FitData(
-        whole.take(train), whole.take(held_out[val]), whole.take(held_out[cal]), n_classes=n_classes, encoder=encoder
-    )
+    train, val, cal = (whole.take(part) for part in rows)
+    return FitData(train, val, cal, n_classes=n_classes, encoder=encoder)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.bench.eval_set import VAL
 from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
 from volta.core.types import Array
@@ -48,8 +49,9 @@ def read_curves(store: RunStore, group: Group) -> Curves:
     grid: Floats | None = None
     for (method, seed), record in group.records.items():
         arrays = store.read_arrays(record.cell)
-        # Validation predictions are stored for the temperature alone; no figure shows them.
-        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs") and key != "val/probs"]:
+        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
+            if name == VAL:
+                continue
             found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
             by_method = bins.setdefault(name, {})
             by_method[method] = by_method[method] + found if method in by_method else found

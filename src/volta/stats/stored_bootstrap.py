@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from volta.bench.store import RunStore
+from volta.bench.temperature import tempered_probs
 from volta.core.errors import StoreError
 from volta.core.types import Array
 from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, paired_bootstrap
@@ -53,8 +54,9 @@ def _scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScore
     own = arrays.get("test/ood_score")
     outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}
     variants = {}
-    if f"{AFTER_TEMPERATURE}/probs" in arrays:
-        variants[AFTER_TEMPERATURE] = row_scores(arrays[f"{AFTER_TEMPERATURE}/probs"], labels)
+    tempered = tempered_probs(arrays)
+    if tempered is not None:
+        variants[AFTER_TEMPERATURE] = row_scores(tempered, labels)
     confidence = 1 - np.asarray(probs, dtype=np.float64).max(axis=1)
     variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=confidence)
     return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
