@@ -27,6 +27,7 @@ PARTS = (
     ("tests", "Tests"),
     ("ablation", "Ablation"),
     ("shifts", "Shift"),
+    ("training", "Training"),
     ("paper", "Paper"),
     ("missing", "Notes"),
 )

@@ -19,6 +19,7 @@ from volta.report.run import Group
 from volta.report.sheet import Sheet
 from volta.report.statistics import Statistics
 from volta.report.table_model import Table, decimals_for, show
+from volta.report.training import training_table
 from volta.stats import ALPHA, sample_of
 
 TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie"}
@@ -113,6 +114,9 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
             parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
         if group.sets("shift"):
             parts.append(Part("shifts", "Under shift", table=shifts_table(group), sheet=sheet))
+        training = training_table(group)
+        if training is not None:
+            parts.append(Part("training", "Training", table=training))
         if own.paper:
             parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
     return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
