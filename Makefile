@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 bench: $(READY)  ## run the benchmark on the embedded task; ends with the path of the report
-	$(BIN)/volta bench digits --ablation
+	$(BIN)/volta bench digits --ablation --seeds 5
 
 test: lint  ## run all checks: lint, types, layers, tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal

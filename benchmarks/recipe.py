@@ -46,10 +46,10 @@ NETWORKS: dict[str, Network] = {
 
 def measure(data: FitData, name: str, n_epochs: int, seed: int) -> tuple[float, float, float]:
     """Return the validation NLL after temperature, the validation accuracy and the seconds of one training."""
-    encoder, recipe = volta_setup(data)
+    encoder, recipe = volta_setup(data, "fair")
     body, head, objective = NETWORKS[name](encoder)
     spec = NetworkSpec(body, head, data.input_shape, data.n_classes)
-    recipe = replace(recipe, max_epochs=n_epochs, patience=None)
+    recipe = replace(recipe, max_epochs=n_epochs, min_steps=0)
     network = Trainer(seed=seed).train(spec, data, recipe, objective)
     logits = network.outputs(data.val.inputs).logits
     accuracy = float(np.mean(logits.argmax(axis=1) == data.val.labels))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volta.bench.cells import Cell
-from volta.bench.environment import Environment
+from volta.bench.environment import BlasLibrary, Environment
 from volta.bench.manifest import Manifest, RunSettings
 from volta.bench.records import CellRecord, EvalSet
 from volta.bench.stamps import Stamps, scoring_stamp
@@ -22,6 +22,8 @@ ENVIRONMENT = Environment(
     cpu="Example CPU",
     cores=2,
     memory_gb=8.0,
+    cpu_capability="AVX2",
+    blas=(BlasLibrary("openblas", "0.3.27", "Haswell"),),
 )
 
 

@@ -106,7 +106,7 @@ def test_other_thread_counts_agree_closely(finished, tmp_path):
 
 def test_extending_runs_only_what_is_missing(finished, tmp_path):
     first = volta(
-        "bench", "digits", "--no-report", "--methods", "softmax", "--seeds", "1", "--max-epochs", 3, "--out", tmp_path
+        "bench", "digits", "--no-report", "--methods", "softmax", "--seeds", "1,", "--max-epochs", 3, "--out", tmp_path
     )
     assert first.returncode == 0
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("cells/*/*")}
@@ -230,7 +230,8 @@ def test_another_budget_does_not_mix_in(finished):
     [
         (["nosuchtask"], "there is no task 'nosuchtask'; the tasks are: digits"),
         (["digits", "--seeds", "abc"], "--seeds is 'abc'; pass whole numbers"),
-        (["digits", "--seeds", "-1"], "seeds holds -1"),
+        (["digits", "--seeds", "-1"], "--seeds is -1; pass how many, at least 1, or a list of seeds as in 1,2,3"),
+        (["digits", "--seeds", "-1,"], "seeds holds -1"),
         (["digits", "--methods", "nope"], "there is no method 'nope'"),
         (["digits", "--methods", ""], "methods is empty"),
         (["digits", "--methods", "volta,volta"], "methods names something twice"),

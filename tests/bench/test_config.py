@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from tests.bench.running import volta
-from volta.bench.config import limit_rows
+from volta.bench.config import RunConfig, TaskLoader, limit_rows, parse_seeds, plan_cells
 from volta.bench.store import RunStore
+from volta.core.errors import InputError
+from volta.core.seeding import first_seeds
+from volta.core.types import SplitDraw
 from volta.data import find_task
 from volta.networks.recipe import Budget
 
@@ -25,7 +28,9 @@ def test_without_a_limit_the_task_is_as_it_was(digits):
 
 def test_training_rows_are_drawn_with_the_classes_shares(digits):
     limited = limit_rows(digits, Budget(limit_train=80))
-    assert np.bincount(limited.fit.train.labels).tolist() == [10] * 8
+    shares = np.bincount(digits.fit.train.labels) / len(digits.fit.train)
+    assert len(limited.fit.train) == 80
+    assert np.abs(np.bincount(limited.fit.train.labels) - 80 * shares).max() < 1
     assert {name for name in digits.hashes if limited.hashes[name] != digits.hashes[name]} == {"fit"}
     assert limited.fingerprint == limit_rows(digits, Budget(limit_train=80)).fingerprint
 
@@ -45,8 +50,61 @@ def test_evaluated_rows_are_limited_in_every_set_alike(digits):
         assert ood_set.near == digits.ood[name].near
 
 
+def load(seed, method="volta", **settings):
+    return TaskLoader(RunConfig(("digits",), ("volta",), **settings)).task_for("digits", "fair", method, seed)
+
+
+def test_digits_rotates_unless_told_otherwise(digits):
+    assert load(42).split == SplitDraw(42, 2, 5)
+    assert load(43).hashes["test"] != load(42).hashes["test"]
+    assert load(42).fingerprint == load(42, "softmax").fingerprint
+    assert load(42, resplit=True).fingerprint == load(42).fingerprint
+    assert load(42, resplit=False).hashes == load(43, resplit=False).hashes == digits.hashes
+
+
+def test_rows_of_other_tasks_are_drawn_for_a_seed_on_request(monkeypatch, digits):
+    from dataclasses import replace
+
+    from volta.data.tasks import TASKS
+
+    monkeypatch.setitem(TASKS, "digits", replace(TASKS["digits"], rotates=False))
+    assert load(42).hashes == load(43).hashes == digits.hashes
+    one, two = load(42, resplit=True), load(43, resplit=True)
+    assert one.split == SplitDraw(42)
+    assert one.hashes["test"] == two.hashes["test"] == digits.hashes["test"]
+    assert one.fit.fingerprint != two.fit.fingerprint != digits.fit.fingerprint
+    limited = load(42, resplit=True, budget=Budget(limit_train=80))
+    assert len(limited.fit.train) == 80
+
+
+def test_a_loader_gives_each_seed_its_rows_in_any_order():
+    tasks = TaskLoader(RunConfig(("digits",), ("volta",)))
+    found = {seed: tasks.task_for("digits", "fair", "volta", seed) for seed in (1, 2)}
+    assert tasks.task_for("digits", "fair", "softmax", 2) is found[2]
+    assert tasks.task_for("digits", "fair", "volta", 1).hashes == found[1].hashes
+    assert found[1].hashes != found[2].hashes
+
+
+def test_a_cells_key_depends_on_its_seeds_rows():
+    asked = {"tasks": ("digits",), "methods": ("volta", "softmax"), "seeds": (1, 2)}
+    rotated, fixed = (RunConfig(**asked, resplit=flag) for flag in (None, False))
+    cells, others = (plan_cells(config, TaskLoader(config)) for config in (rotated, fixed))
+    assert [(cell.seed, cell.method) for cell in cells] == [(1, "volta"), (1, "softmax"), (2, "volta"), (2, "softmax")]
+    assert len({cell.key for cell in (*cells, *others)}) == 8
+
+
+def test_seeds_are_a_number_or_a_list():
+    assert parse_seeds("10", "paper") == first_seeds(10)
+    assert parse_seeds("1,2", "fair") == (1, 2)
+    assert parse_seeds("42,", "fair") == (42,)
+    assert parse_seeds(None, "fair") == first_seeds(10)
+    assert parse_seeds(None, "paper") == (42, 123, 456)
+    with pytest.raises(InputError, match="--seeds is 0; pass how many, at least 1"):
+        parse_seeds("0", "fair")
+
+
 def test_a_run_on_fewer_rows_is_named_reduced(tmp_path):
-    arguments = ("--methods", "softmax", "--seeds", "1", "--max-epochs", "2", "--limit-train", "100")
+    arguments = ("--methods", "softmax", "--seeds", "1,", "--max-epochs", "2", "--limit-train", "100")
     done = volta("bench", "digits", *arguments, "--limit-test", "50", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     (record,) = RunStore(tmp_path / "run").records()

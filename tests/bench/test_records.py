@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.records import make_manifest, make_record
+from tests.records import ENVIRONMENT, make_manifest, make_record
 from volta.bench.cells import Cell
+from volta.bench.environment import BlasLibrary, environment
 from volta.bench.manifest import Manifest
-from volta.bench.records import TEST, CellRecord, EvalSet
+from volta.bench.records import TEST, CellRecord, EvalSet, instruction_sets, stopped_in_climb
 from volta.bench.stamps import NO_STAMPS
 from volta.core.errors import InputError, StoreError
+from volta.core.types import SplitDraw
 from volta.networks.recipe import Budget
+from volta.networks.training_log import TrainingLog
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
+CLIMBING = TrainingLog(max_epochs=100, patience=2, climb_epochs=10.0, val_losses=(0.1, 0.2, 0.3), seconds=4.5)
 PATH = Path("runs/digits/cells/one/record.json")
 
 
@@ -25,6 +31,10 @@ PATH = Path("runs/digits/cells/one/record.json")
     ("stored", "eval_set"),
     [
         ("test", EvalSet("test")),
+        ("test+T", EvalSet("test", variant="T")),
+        ("test+msp", EvalSet("test", variant="msp")),
+        ("near:", EvalSet("near")),
+        ("far:", EvalSet("far")),
         ("ood:digits_8_9", EvalSet("ood", "digits_8_9")),
         ("ood:blur-3", EvalSet("ood", "blur-3")),
         ("ood:a:b", EvalSet("ood", "a:b")),
@@ -43,9 +53,9 @@ def test_set_names_are_read_and_written_back(stored, eval_set):
     assert len({eval_set, EvalSet.parse(stored)}) == 1
 
 
-@pytest.mark.parametrize("stored", ["", "tests", "ood:", "shift:", "val", "test:x"])
+@pytest.mark.parametrize("stored", ["", "tests", "ood:", "shift:", "val", "test:x", "test+x", "near", "far:x"])
 def test_other_names_are_refused(stored):
-    with pytest.raises(InputError, match="names no set; expected test, ood:NAME"):
+    with pytest.raises(InputError, match=r"names no set; expected test, test[+]T, test[+]msp, near:, far:, ood:NAME"):
         EvalSet.parse(stored)
 
 
@@ -59,15 +69,67 @@ def test_a_record_comes_back_through_json():
         near_ood=(EvalSet("ood", "svhn"),),
         floored_rows={TEST: 2},
         notes=("a note",),
+        trainings=(CLIMBING, TrainingLog(2, None, 0.2, (0.5, 0.25), 1.5)),
+        split=SplitDraw(7, 2, 5),
         predictions="c" * 64,
     )
     assert CellRecord.from_json(json.loads(json.dumps(record.to_json())), PATH) == record
     assert record.test == {"accuracy": 0.5, "ece": 0.25}
 
 
+def test_a_record_tells_how_its_networks_were_trained():
+    value = make_record(CELL, trainings=(CLIMBING,)).to_json()
+    (told,) = value["trainings"]
+    assert (told["epochs"], told["best_epoch"], told["max_epochs"]) == (3, 1, 100)
+    assert told["marks"] == ["stopped early", "stopped in the climb"]
+    older = {name: part for name, part in value.items() if name not in ("trainings", "split")}
+    assert CellRecord.from_json(older, PATH) == make_record(CELL)
+    complete = TrainingLog(2, None, 0.2, (0.5, 0.25), 1.5)
+    records = [make_record(CELL, trainings=logs) for logs in ((), (complete,), (complete, CLIMBING), (CLIMBING,))]
+    assert stopped_in_climb(records) == 2
+
+
 def test_a_record_of_a_version_without_stamps_is_read():
     value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
     assert CellRecord.from_json(value, PATH) == make_record(CELL, stamps=NO_STAMPS)
+
+
+def test_a_record_of_a_version_without_instruction_sets_is_read():
+    older = ENVIRONMENT.to_json()
+    del older["cpu_capability"], older["blas"]
+    record = CellRecord.from_json(make_record(CELL).to_json() | {"environment": older}, PATH)
+    assert record.environment == replace(ENVIRONMENT, cpu_capability=None, blas=())
+    assert record.environment.instruction_set == ""
+
+
+def test_instruction_sets_are_counted():
+    wide = replace(ENVIRONMENT, cpu_capability="AVX512", blas=(BlasLibrary("openblas", "0.3.27", "SkylakeX"),))
+    other_blas = replace(ENVIRONMENT, blas=(BlasLibrary("mkl", None, None),))
+    unknown = replace(ENVIRONMENT, cpu_capability=None, blas=())
+    records = [make_record(CELL, environment=one) for one in (ENVIRONMENT, wide, other_blas, wide, unknown)]
+    assert instruction_sets(records) == {
+        "AVX2, openblas 0.3.27 Haswell": 1,
+        "AVX512, openblas 0.3.27 SkylakeX": 2,
+        "AVX2, mkl": 1,
+    }
+    assert instruction_sets([make_record(CELL)] * 2) == {"AVX2, openblas 0.3.27 Haswell": 2}
+
+
+def test_the_instruction_set_is_what_the_libraries_use():
+    import torch
+
+    assert environment().cpu_capability == torch.backends.cpu.get_cpu_capability()
+    done = subprocess.run(
+        [sys.executable, "-c", "from volta.bench.environment import environment; print(environment().cpu_capability)"],
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "DEFAULT"
+    libraries = environment().blas
+    assert {library.name for library in libraries} & {"openblas", "mkl", "blis", "flexiblas", "accelerate"}
+    assert len(set(libraries)) == len(libraries)
 
 
 def test_a_manifest_comes_back_through_json():

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volta.core.errors import InputError
-from volta.data.splits import stratified_take
+from volta.core.seeding import first_seeds
+from volta.data.splits import random_take, split_fit_rows, stratified_folds, stratified_take
 
 
 @settings(deadline=None)
@@ -38,3 +39,62 @@ def test_equal_seeds_draw_equal_rows():
 def test_more_rows_than_there_are_is_refused():
     with pytest.raises(InputError, match="n_rows is 4; pass a number from 0 to the 3 rows"):
         stratified_take(np.zeros(3, dtype=np.int64), 4, np.random.default_rng(0))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=3, max_size=60), st.floats(0, 0.5), st.floats(0, 0.5), st.integers(0, 2**32)
+)
+def test_fit_rows_are_disjoint_and_a_class_that_can_be_trained_on_is(labels, val_share, cal_share, seed):
+    labels = np.array(labels, dtype=np.int64)
+    n_val, n_cal = int(val_share * len(labels)), int(cal_share * len(labels))
+    rows = split_fit_rows(labels, n_val, n_cal, np.random.default_rng(seed))
+    assert (len(rows.val), len(rows.cal)) == (n_val, n_cal)
+    assert sorted(np.concatenate(rows)) == list(range(len(labels)))
+    left = np.setdiff1d(np.arange(len(labels)), rows.cal)
+    if len(rows.train) >= len(np.unique(labels[left])):
+        assert set(labels[rows.train]) == set(labels[left])
+
+
+def test_calibration_rows_are_not_stratified_and_validation_rows_are():
+    labels = np.repeat(np.arange(4), 50)
+    draws = [split_fit_rows(labels, 40, 40, np.random.default_rng(seed)) for seed in range(400)]
+    counts = np.array([np.bincount(labels[draw.cal], minlength=4) for draw in draws])
+    assert np.abs(counts.mean(axis=0) - 10).max() < 0.5
+    # Without stratification the count of a class is hypergeometric: 40 draws from 50 rows of the class and 150 others.
+    assert counts.var(axis=0) == pytest.approx(40 * 0.25 * 0.75 * 160 / 199, rel=0.25)
+    for draw in draws[:20]:
+        shares = np.bincount(labels[np.setdiff1d(np.arange(200), draw.cal)]) / 160
+        assert np.abs(np.bincount(labels[draw.val]) - 40 * shares).max() <= 1
+
+
+def test_every_row_is_as_likely_to_be_drawn():
+    drawn = np.zeros(12)
+    for seed in range(3000):
+        taken, rest = random_take(12, 3, np.random.default_rng(seed))
+        assert sorted([*taken, *rest]) == list(range(12))
+        drawn[taken] += 1
+    assert drawn / 3000 == pytest.approx(0.25, abs=0.035)
+
+
+def test_folds_cover_all_rows_once_with_the_classes_shares():
+    labels = np.repeat(np.arange(3), [50, 30, 21])
+    folds = stratified_folds(labels, 5, np.random.default_rng(0))
+    assert sorted(np.concatenate(folds)) == list(range(101))
+    assert {len(fold) for fold in folds} == {20, 21}
+    for fold in folds:
+        assert np.abs(np.bincount(labels[fold]) - np.array([10, 6, 4.2])).max() <= 1.01
+
+
+def test_too_many_held_out_rows_are_refused():
+    with pytest.raises(InputError, match="n_val is 2 and n_cal is 2; pass numbers that the 3 rows suffice for"):
+        split_fit_rows(np.zeros(3, dtype=np.int64), 2, 2, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("n_seeds", [5, 10, 20, 40])
+def test_seeds_come_from_one_list_and_rotate_evenly_through_five_folds(n_seeds):
+    seeds = first_seeds(n_seeds)
+    assert seeds[:3] == (42, 123, 456)
+    assert seeds == first_seeds(n_seeds + 7)[:n_seeds]
+    assert len(set(seeds)) == n_seeds
+    assert np.bincount([seed % 5 for seed in seeds]).tolist() == [n_seeds // 5] * 5

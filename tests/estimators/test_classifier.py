@@ -15,10 +15,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.Calibrati
 def rows():
     random = np.random.default_rng(0)
     centres = random.normal(0, 3, (3, 6))
-    labels = np.arange(600) % 3
-    features = (centres[labels] + 1.5 * random.normal(size=(600, 6))).astype(np.float32)
+    labels = random.integers(3, size=1400)
+    features = (centres[labels] + 1.5 * random.normal(size=(1400, 6))).astype(np.float32)
     names = np.array(["cat", "dog", "owl"])[labels]
-    return features[:400], names[:400], features[400:], names[400:]
+    return features[:1200], names[:1200], features[1200:], names[1200:]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_mistakes_are_named(rows):
     with pytest.raises(InputError, match="y has shape"):
         volta.VoltaClassifier().fit(rows[0], rows[1][:-1])
     with pytest.raises(InputError, match="one class only"):
-        volta.VoltaClassifier().fit(rows[0], np.zeros(400))
+        volta.VoltaClassifier().fit(rows[0], np.zeros(1200))
     with pytest.raises(InputError, match="at least 10"):
         volta.VoltaClassifier().fit(rows[0][:6], rows[1][:6])
     with pytest.raises(InputError, match="there is no method 'nope'"):

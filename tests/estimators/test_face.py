@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.estimators.history import HistoryRecorder, LossCurve, warn_about
+from volta.estimators.history import warn_about
 from volta.methods.knn import Knn
-from volta.networks.loop import EpochReport
+from volta.networks.training_log import TrainingLog
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
 
@@ -76,30 +76,31 @@ def test_a_row_gets_the_same_bits_alone_and_among_others():
         assert np.array_equal(alone, classifier.predict_proba(rows)[:40])
 
 
-def test_it_tells_how_training_went(capsys):
+def test_it_tells_how_training_went(capsys, tmp_path):
     classifier = quick("ensemble", verbose=True).fit(*draw(120))
     assert len(classifier.history_) > 1
-    assert all(len(curve.val_loss) <= 4 for curve in classifier.history_)
-    assert all(1 <= curve.best_epoch <= 4 for curve in classifier.history_)
+    assert all(len(log.val_losses) == log.epochs == log.max_epochs == 4 for log in classifier.history_)
+    assert all(1 <= log.best_epoch <= 4 for log in classifier.history_)
     assert "network 2, epoch 4 of 4, validation loss" in capsys.readouterr().err
+    classifier.save(tmp_path / "a.safetensors")
+    assert VoltaClassifier.load(tmp_path / "a.safetensors").history_ == classifier.history_
     quick().fit(*draw(120))
     assert capsys.readouterr().err == ""
 
 
+def log_of(*val_losses, max_epochs, patience=20):
+    return TrainingLog(max_epochs, patience, 0.0, val_losses, seconds=1.0)
+
+
 def test_a_training_that_ended_badly_is_warned_about():
-    early, late, well = LossCurve((0.1, 0.2), 40), LossCurve((0.3, 0.2, 0.1), 3), LossCurve((0.3, 0.1, 0.2), 3)
-    assert early.stopped_early
-    assert not late.stopped_early
+    early, late = log_of(0.1, 0.2, max_epochs=40), log_of(0.3, 0.2, 0.1, max_epochs=3)
     with pytest.warns(ConvergenceWarning, match="the best epoch was 1 of at most 40"):
-        warn_about((early,), stops_early=True)
+        warn_about([early])
     with pytest.warns(ConvergenceWarning, match="still falling at the last epoch allowed, 3; raise max_epochs"):
-        warn_about((late,), stops_early=True)
-    warn_about((well,), stops_early=True)
-    warn_about((early, late), stops_early=False)
-    recorder = HistoryRecorder(verbose=False)
-    for report in (EpochReport(1, 2, 0.5), EpochReport(2, 2, 0.4), EpochReport(1, 3, 0.9)):
-        recorder(report)
-    assert recorder.curves() == (LossCurve((0.5, 0.4), 2), LossCurve((0.9,), 3))
+        warn_about([late])
+    warn_about([log_of(0.3, 0.1, 0.2, max_epochs=3), log_of(0.3, 0.2, 0.1, max_epochs=3, patience=None)])
+    with pytest.warns(ConvergenceWarning, match="still falling"):
+        quick(protocol="paper").fit(*draw(300))
 
 
 def test_columns_that_are_not_numbers_are_refused():

@@ -112,8 +112,8 @@ def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     (record,) = RunStore(tmp_path / "run").records()
-    assert record["features"] == "efficientnet-lite0"
-    assert record["metrics"]["test"]["accuracy"] == 1.0
+    assert record.backbone == "efficientnet-lite0"
+    assert record.test["accuracy"] == 1.0
     (tmp_path / "colours").mkdir()
     assert volta("extract", *arguments, cwd=tmp_path).returncode == 0
     refused = volta("extract", places / "photos")
@@ -128,7 +128,7 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
     done = volta("bench", *arguments, "--corruptions", "--severities", "2,5", "--max-epochs", 1, "--out", run)
     assert done.returncode == 0, done.stderr
     (record,) = RunStore(run).records()
-    shifts = {name for name in record["metrics"] if name.startswith("shift:")}
+    shifts = {str(one) for one in record.metrics if one.kind == "shift"}
     assert len(shifts) == 2 * 19
     assert {"shift:fog-2", "shift:jpeg_compression-5"} <= shifts
     with Image.open(run / "corruptions" / "colours.png") as sheet:

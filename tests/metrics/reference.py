@@ -147,3 +147,71 @@ def conformal_quantile(scores, alpha_numerator, alpha_denominator):
         if sum(s <= value for s in scores) >= need:
             return value
     return float("inf")
+
+
+def autc(id_scores, ood_scores):
+    """Half the areas under the steps P(id ≥ t) and P(ood < t) over t in [0, 1], infinities as 1e300."""
+    id_scores, ood_scores = (np.clip(values, -1e300, 1e300).tolist() for values in (id_scores, ood_scores))
+    low, high = min(id_scores + ood_scores), max(id_scores + ood_scores)
+    if low == high:
+        return 0.5
+    id_scores, ood_scores = ([(v - low) / (high - low) for v in values] for values in (id_scores, ood_scores))
+    cuts = sorted({0.0, 1.0, *id_scores, *ood_scores})
+    area = 0.0
+    for left, right in itertools.pairwise(cuts):
+        false_positive = np.mean([v >= right for v in id_scores])
+        false_negative = np.mean([v < right for v in ood_scores])
+        area += (right - left) * (false_positive + false_negative) / 2
+    return area
+
+
+def augrc(uncertainty, correct):
+    """Trapezoids from (0, 0) over the exact expected errors, both axes as shares of the rows."""
+    errors = [0, *expected_errors(uncertainty, correct)]
+    n = len(correct)
+    return sum(Fraction(before + after, 2) for before, after in itertools.pairwise(errors)) / (n * n)
+
+
+def joined(id_scores, correct, ood_scores):
+    """ID and OOD rows as one selection whose failures are wrong ID rows and all OOD rows."""
+    return np.concatenate([id_scores, ood_scores]), np.concatenate([correct, np.zeros(len(ood_scores), dtype=bool)])
+
+
+def oscr(id_scores, correct, ood_scores):
+    """Area by trapezoids under (share of OOD rows accepted, share of ID rows accepted and right)."""
+    points = [(0.0, 0.0)]
+    for threshold in sorted({*map(float, id_scores), *map(float, ood_scores)}):
+        accepted = np.mean(np.asarray(ood_scores) <= threshold)
+        points.append((accepted, np.mean((np.asarray(id_scores) <= threshold) & correct)))
+    return sum((x2 - x1) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in itertools.pairwise(points))
+
+
+def ece_debiased(probs, labels):
+    top, correct = probs.max(axis=1), probs.argmax(axis=1) == labels
+    total = 0.0
+    for j in range(15):
+        inside = np.array([in_bin(value, j, 15) for value in top])
+        if inside.sum() > 1:
+            gap = correct[inside].mean() - top[inside].mean()
+            total += inside.mean() * (gap**2 - correct[inside].var(ddof=1) / inside.sum())
+    return max(0.0, total) ** 0.5
+
+
+def smoothed_gap(confidence, correct, sigma, n_points=4000):
+    """∫ |mean of K_σ(t, c) (correct − c)| dt by midpoints, the kernel's mirror images summed one by one."""
+    t = (np.arange(n_points) + 0.5) / n_points
+    total = np.zeros(n_points)
+    for c, right in zip(confidence, correct, strict=True):
+        for period in range(-8, 9):
+            for image in (2 * period + c, 2 * period - c):
+                total += (right - c) * np.exp(-((t - image) ** 2) / (2 * sigma**2))
+    return float(np.abs(total).mean()) / (len(confidence) * sigma * np.sqrt(2 * np.pi))
+
+
+def smece(confidence, correct):
+    """Bisection for the σ whose smoothed gap is σ."""
+    low, high = 0.0, 1.0
+    for _ in range(36):
+        middle = (low + high) / 2
+        low, high = (middle, high) if smoothed_gap(confidence, correct, middle) > middle else (low, middle)
+    return low

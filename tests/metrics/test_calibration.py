@@ -20,7 +20,12 @@ def test_hand_computed():
     gaps = [abs(0.5 - 0.71), 0.1, 0.45]
     assert metrics.ece(probs, labels) == pytest.approx((2 * gaps[0] + gaps[1] + gaps[2]) / 4, abs=1e-15)
     assert metrics.mce(probs, labels) == pytest.approx(0.45, abs=1e-15)
+    # 0.71 of (10/15, 11/15] against 1/2 ± √(1/4): the other bins hold one row and add nothing.
+    assert metrics.ece_debiased(probs, labels) == 0.0
+    assert metrics.signed_ce(probs, labels) == pytest.approx(2.87 / 4 - 0.75, abs=1e-15)
     bins = metrics.reliability_bins(probs, labels)
+    assert bins.gap == pytest.approx([-0.45, 0.21, -0.1])
+    assert metrics.signed_ce(probs, labels) == pytest.approx(np.sum(bins.count * bins.gap) / 4, abs=1e-15)
     assert bins.count.tolist() == [1, 2, 1]
     assert bins.lower == pytest.approx([8 / 15, 10 / 15, 13 / 15])
     assert bins.upper == pytest.approx([9 / 15, 11 / 15, 14 / 15])
@@ -50,6 +55,44 @@ def test_agrees_with_the_definitions(case):
     for name in ("ece", "mce", "ece_equal_mass", "ece_classwise"):
         expected = getattr(reference, name)(probs, labels)
         assert getattr(metrics, name)(probs, labels) == pytest.approx(expected, abs=1e-12), name
+    # A root near 0 magnifies rounding.
+    squared = metrics.ece_debiased(probs, labels) ** 2
+    assert squared == pytest.approx(reference.ece_debiased(probs, labels) ** 2, abs=1e-12)
+    signed = probs.max(axis=1).mean() - np.mean(probs.argmax(axis=1) == labels)
+    assert metrics.signed_ce(probs, labels) == pytest.approx(signed, abs=1e-12)
+
+
+@given(predictions())
+def test_signed_error_is_at_most_the_unsigned_one(case):
+    assert abs(metrics.signed_ce(*case)) <= metrics.ece(*case) + 1e-12
+
+
+def test_signed_error_names_over_and_underconfidence():
+    assert metrics.signed_ce([[1.0, 0.0]] * 4, [1] * 4) == 1.0
+    assert metrics.signed_ce([[0.5, 0.5]] * 4, [0] * 4) == -0.5
+
+
+def test_debiased_by_hand():
+    probs = [[0.9, 0.1]] * 4
+    assert metrics.ece_debiased(probs, [0, 0, 1, 1]) == pytest.approx((0.4**2 - 0.25 / 3) ** 0.5, abs=1e-12)
+    assert metrics.ece_debiased(probs, [0, 0, 0, 1]) == 0.0
+    assert metrics.ece_debiased([[0.9, 0.1]], [1]) == 0.0
+    assert metrics.ece_debiased([[1.0, 0.0]] * 3, [1] * 3) == 1.0
+
+
+def test_debiased_square_has_the_right_mean_where_the_plain_one_has_not():
+    rng = np.random.default_rng(0)
+    gap, plain, debiased = 0.1, [], []
+    for _ in range(400):
+        confidence = rng.uniform(0.62, 0.98, 300)
+        correct = rng.random(300) < confidence - gap
+        bins = metrics.reliability_bins(np.column_stack([confidence, 1 - confidence]), (~correct).astype(int))
+        plain.append(np.sum(bins.count * bins.gap**2) / 300)
+        debiased.append(
+            metrics.ece_debiased(np.column_stack([confidence, 1 - confidence]), (~correct).astype(int)) ** 2
+        )
+    assert np.mean(plain) > gap**2 + 0.003
+    assert np.mean(debiased) == pytest.approx(gap**2, abs=0.001)
 
 
 @given(predictions())
@@ -58,6 +101,8 @@ def test_bounds_and_order(case):
     ece, mce = metrics.ece(probs, labels), metrics.mce(probs, labels)
     assert 0 <= ece <= mce + 1e-15 <= 1 + 1e-15
     assert 0 <= metrics.ece_equal_mass(probs, labels) <= 1
+    assert 0 <= metrics.ece_debiased(probs, labels) <= 1
+    assert -1 <= metrics.signed_ce(probs, labels) <= 1
     assert 0 <= metrics.ece_classwise(probs, labels) <= 1
     assert metrics.reliability_bins(probs, labels, 5).count.sum() == len(labels)
 
@@ -106,6 +151,30 @@ def test_ece_interval_covers_the_true_error():
     assert covered >= 52
 
 
+def test_debiased_interval_is_reproducible_ordered_and_widens():
+    probs, labels = softmax_sample(400, 5, seed=4)
+    interval = metrics.ece_debiased_interval(probs, labels, n_resamples=200, seed=1)
+    assert interval == metrics.ece_debiased_interval(probs, labels, n_resamples=200, seed=1)
+    assert interval.estimate == pytest.approx(metrics.ece_debiased(probs, labels), abs=1e-12)
+    assert 0 <= interval.low <= interval.high <= 1
+    narrow = metrics.ece_debiased_interval(probs, labels, level=0.5, n_resamples=200, seed=1)
+    assert narrow.high - narrow.low < interval.high - interval.low
+    assert metrics.ece_debiased_interval([[0.9, 0.1]], [0], n_resamples=10).estimate == 0.0
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.04, 0.15])
+def test_debiased_interval_covers_the_true_error(gap):
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(60):
+        confidence = rng.uniform(0.55, 0.95, 400)
+        correct = rng.random(400) < confidence - gap
+        probs = np.column_stack([confidence, 1 - confidence])
+        interval = metrics.ece_debiased_interval(probs, (~correct).astype(int), n_resamples=200, seed=trial)
+        covered += interval.low <= gap <= interval.high
+    assert covered >= 53
+
+
 def test_rejects_bad_options():
     probs, labels = [[0.5, 0.5]], [0]
     with pytest.raises(InputError, match="n_bins is 0; expected an integer of at least 1"):
@@ -114,3 +183,7 @@ def test_rejects_bad_options():
         metrics.ece_interval(probs, labels, level=1.5)
     with pytest.raises(InputError, match="n_resamples"):
         metrics.ece_interval(probs, labels, n_resamples=-1)
+    with pytest.raises(InputError, match=r"level is 0; expected a number strictly between 0 and 1"):
+        metrics.ece_debiased_interval(probs, labels, level=0)
+    with pytest.raises(InputError, match="n_resamples"):
+        metrics.ece_debiased_interval(probs, labels, n_resamples=0)

@@ -8,11 +8,14 @@ from sklearn.metrics import roc_curve as sklearn_roc_curve
 from volta import metrics
 from volta.core.errors import InputError
 from volta.metrics.detection import SortedScores
+from volta.metrics.metric import OOD
 
 from . import reference
 from .strategies import scores
 
-NAMES = [n for n, m in metrics.METRICS.items() if m.family == "ood"]
+NAMES = [n for n, m in metrics.METRICS.items() if m.needs == OOD]
+# Its value is of distances between scores, not of their order alone.
+BY_ORDER = [n for n in NAMES if n != "autc"]
 
 
 def test_hand_computed():
@@ -22,6 +25,8 @@ def test_hand_computed():
     assert metrics.aupr_in(id_scores, ood_scores) == pytest.approx(1 / 3 * 1 + 2 / 3 * 3 / 4)
     assert metrics.fpr95(id_scores, ood_scores) == pytest.approx(2 / 3)
     assert metrics.fpr95_id(id_scores, ood_scores) == pytest.approx(1 / 2)
+    # Scaled: 0, 3/8, 3/8 against 3/8, 1.
+    assert metrics.autc(id_scores, ood_scores) == pytest.approx((1 / 4 + 1 - 11 / 16) / 2)
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 12])
@@ -52,6 +57,7 @@ def test_agrees_with_the_definitions(id_scores, ood_scores):
         "aupr_in": reference.average_precision(-ood_scores, -id_scores),
         "fpr95": reference.fpr95(id_scores, ood_scores),
         "fpr95_id": reference.fpr95(-ood_scores, -id_scores),
+        "autc": reference.autc(id_scores, ood_scores),
     }
     assert list(expected) == NAMES
     for name, value in expected.items():
@@ -79,7 +85,8 @@ def test_order_of_rows_monotone_maps_and_repeats_do_not_matter(id_scores, ood_sc
         value = function(id_scores, ood_scores)
         assert 0 <= value <= 1
         assert function(id_scores[order], ood_scores) == value, name
-        assert function(ranks[: len(id_scores)], ranks[len(id_scores) :]) == value, name
+        if name in BY_ORDER:
+            assert function(ranks[: len(id_scores)], ranks[len(id_scores) :]) == value, name
         if name not in {"fpr95", "fpr95_id"}:
             repeated = function(np.repeat(id_scores, 2), np.repeat(ood_scores, 2))
             assert repeated == pytest.approx(value, abs=1e-12), name
@@ -95,7 +102,38 @@ def test_swapping_and_negating_keeps_auroc(id_scores, ood_scores):
     assert area == pytest.approx(value, abs=1e-12)
 
 
+@given(scores(), scores(), st.sampled_from([0.25, 2.0, 1024.0]), st.integers(-8, 8))
+def test_autc_has_no_unit_and_swaps_to_its_complement(id_scores, ood_scores, scale, shift):
+    value = metrics.autc(id_scores, ood_scores)
+    moved = metrics.autc(scale * id_scores + shift, scale * ood_scores + shift)
+    assert moved == pytest.approx(value, abs=1e-9)
+    assert metrics.autc(ood_scores, id_scores) == pytest.approx(1 - value, abs=1e-12)
+    assert metrics.autc(-ood_scores, -id_scores) == pytest.approx(value, abs=1e-12)
+
+
+def test_autc_tells_apart_what_auroc_does_not():
+    assert metrics.autc([0.0, 0.0], [1.0, 1.0]) == 0.0
+    assert metrics.autc([1.0, 1.0], [0.0, 0.0]) == 1.0
+    close = [0.0, 0.49], [0.5, 1.0]
+    assert metrics.auroc(*close) == 1.0
+    assert metrics.autc(*close) == pytest.approx((0.245 + 1 - 0.75) / 2)
+
+
+def test_autc_beside_infinite_scores_is_the_limit_of_large_ones():
+    far = 1e12
+    for id_scores, ood_scores in (
+        ([0.0, 3.0], [1.0, np.inf]),
+        ([-np.inf, 3.0], [1.0, 2.0]),
+        ([-np.inf, 3.0], [1.0, np.inf]),
+    ):
+        limit = metrics.autc(np.clip(id_scores, -far, far), np.clip(ood_scores, -far, far))
+        assert metrics.autc(id_scores, ood_scores) == pytest.approx(limit, abs=1e-11)
+    assert metrics.autc([np.inf], [np.inf]) == 0.5
+    assert metrics.autc([-1.7e308], [1.7e308]) == 0.0
+
+
 def test_constant_scores_are_chance():
+    assert metrics.autc(np.ones(30), np.ones(10)) == 0.5
     assert metrics.auroc(np.ones(30), np.ones(10)) == 0.5
     assert metrics.aupr_out(np.ones(30), np.ones(10)) == 0.25
     assert metrics.fpr95(np.ones(30), np.ones(10)) == 1.0

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from volta import metrics
 from volta.core.errors import InputError
@@ -16,6 +17,7 @@ def test_hand_computed():
     uncertainty, correct = [0.1, 0.2, 0.3, 0.4], [True, False, True, False]
     expected = (0 + 1 / 2 + 1 / 3 + 2 / 4) / 4
     assert metrics.aurc(uncertainty, correct) == pytest.approx(expected, abs=1e-15)
+    assert metrics.augrc(uncertainty, correct) == (0 + 0.5 + 1 + 1.5) / 16
     best = (0 + 0 + 1 / 3 + 2 / 4) / 4
     assert metrics.eaurc(uncertainty, correct) == pytest.approx(expected - best, abs=1e-15)
     assert metrics.eaurc_paper(uncertainty, correct) == pytest.approx(expected - 0.25, abs=1e-15)
@@ -32,7 +34,7 @@ def test_aurc_is_the_mean_over_all_orders_of_tied_rows(case):
 
 @given(selections(max_rows=60))
 def test_agrees_with_exact_fractions(case):
-    for name in ("aurc", "eaurc", "risk_at_80"):
+    for name in ("aurc", "augrc", "eaurc", "risk_at_80"):
         assert getattr(metrics, name)(*case) == pytest.approx(float(getattr(reference, name)(*case)), abs=1e-12)
     assert metrics.coverage_at_5(*case) == float(reference.coverage_at_5(*case))
 
@@ -82,6 +84,7 @@ def test_bounds(case):
     assert 0 <= aurc <= 1
     assert 0 <= metrics.eaurc(*case) <= aurc
     assert metrics.eaurc_paper(*case) == pytest.approx(aurc - error_rate * (1 - error_rate), abs=1e-15)
+    assert error_rate**2 / 2 - 1e-15 <= metrics.augrc(*case) <= error_rate - error_rate**2 / 2 + 1e-15
     assert 0 <= metrics.risk_at_80(*case) <= 1
     assert 0 <= metrics.coverage_at_5(*case) <= 1
 
@@ -91,6 +94,7 @@ def test_perfect_order_has_no_excess_and_constant_scores_have_the_error_rate(cor
     assert metrics.eaurc(~correct + np.linspace(0, 0.5, len(correct)), correct) == 0.0
     constant = np.zeros(len(correct))
     assert metrics.aurc(constant, correct) == pytest.approx(np.mean(~correct), abs=1e-12)
+    assert metrics.augrc(constant, correct) == pytest.approx(np.mean(~correct) / 2, abs=1e-15)
     assert metrics.risk_at_80(constant, correct) == pytest.approx(np.mean(~correct), abs=1e-12)
 
 
@@ -99,8 +103,21 @@ def test_all_right_or_all_wrong():
     assert metrics.aurc(uncertainty, [True] * 3) == 0.0
     assert metrics.coverage_at_5(uncertainty, [True] * 3) == 1.0
     assert metrics.aurc(uncertainty, [False] * 3) == 1.0
+    assert metrics.augrc(uncertainty, [True] * 3) == 0.0
+    assert metrics.augrc(uncertainty, [False] * 3) == 0.5
     assert metrics.eaurc(uncertainty, [False] * 3) == 0.0
     assert metrics.coverage_at_5(uncertainty, [False] * 3) == 0.0
+
+
+@pytest.mark.parametrize("decimals", [1, 12])
+def test_augrc_is_the_formula_of_its_authors_with_the_auroc_of_scikit_learn(decimals):
+    rng = np.random.default_rng(5)
+    correct = rng.random(2000) < 0.8
+    uncertainty = (rng.standard_normal(2000) + ~correct).round(decimals)
+    error = np.mean(~correct)
+    ranking = roc_auc_score(~correct, uncertainty)
+    expected = error**2 / 2 + error * (1 - error) * (1 - ranking)
+    assert metrics.augrc(uncertainty, correct) == pytest.approx(expected, abs=1e-14)
 
 
 def test_close_to_the_closed_form_of_geifman_at_ten_thousand_rows():

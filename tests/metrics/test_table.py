@@ -19,7 +19,11 @@ NAMES = [
     "mce",
     "ece_equal_mass",
     "ece_classwise",
+    "smece",
+    "ece_debiased",
+    "signed_ce",
     "aurc",
+    "augrc",
     "eaurc",
     "eaurc_paper",
     "selective_auc",
@@ -30,7 +34,12 @@ NAMES = [
     "aupr_in",
     "fpr95",
     "fpr95_id",
+    "autc",
+    "oscr",
+    "scod_aurc",
+    "scod_augrc",
     "coverage",
+    "coverage_gap",
     "set_size",
     "empty_sets",
     "latency_ms",
@@ -98,13 +107,50 @@ def test_directions():
         "auroc",
         "aupr_out",
         "aupr_in",
+        "oscr",
     }
-    assert neither == {"brier_uncertainty", "brier_residual", "coverage"}
+    assert neither == {"brier_uncertainty", "brier_residual", "signed_ce", "coverage"}
     assert [metrics.METRICS[n].direction for n in ("accuracy", "ece", "coverage")] == ["↑", "↓", "–"]
 
 
+def test_margins():
+    """A difference within the margin does not matter; costs and parts that no method chooses have none."""
+    margins = {name: metric.margin for name, metric in metrics.METRICS.items()}
+    assert {name: margins[name] for name in ("accuracy", "ece", "brier", "nll", "aurc", "auroc")} == {
+        "accuracy": 0.01,
+        "ece": 0.01,
+        "brier": 0.01,
+        "nll": 0.02,
+        "aurc": 0.005,
+        "auroc": 0.01,
+    }
+    without = {name for name, margin in margins.items() if margin is None}
+    measured = {name for name, metric in metrics.METRICS.items() if metric.measured}
+    assert without == {"brier_uncertainty", "brier_residual"} | measured
+    with pytest.raises(InputError, match="metric 'ece' has margin 0; expected a number above 0, or None"):
+        dataclasses.replace(metrics.METRICS["ece"], margin=0)
+
+
+def test_variants_follow_from_what_a_metric_is_made_of():
+    for name, metric in metrics.METRICS.items():
+        if metric.needs == ("uncertainty", "correct"):
+            assert metric.variants == ("test+msp",), name
+        elif metric.needs == ("probs", "labels") and name not in ("accuracy", "brier_uncertainty"):
+            assert metric.variants == ("test+T",), name
+        else:
+            # A temperature changes neither which class is the most probable nor the labels.
+            assert metric.variants == (), name
+    with pytest.raises(
+        InputError, match=r"metric 'ece' has variant 'test\+x'; its variants can be: test\+T, test\+msp"
+    ):
+        dataclasses.replace(metrics.METRICS["ece"], variants=("test+x",))
+
+
 def test_page_holds_the_table():
-    lines = ["| name | label | | needs | formula | convention | elsewhere |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| name | label | | needs | formula | convention | elsewhere | margin | also on |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
     for row in metrics.describe():
         cells = [
             f"`{row['name']}`",
@@ -114,6 +160,8 @@ def test_page_holds_the_table():
             row["formula"],
             row["convention"],
             row["others"],
+            row["margin"],
+            row["variants"],
         ]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     assert "\n".join(lines) in PAGE.read_text(encoding="utf-8")

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 import torch
 
+from tests.conftest import blobs
+from volta.core.seeding import derive_seed
 from volta.networks.bodies import Cnn, Encoder, Mlp
 from volta.networks.heads import Epistemic, Hyperbolic, Linear, Prototypes, hyperbolic_logits
 from volta.networks.layers import Dropout, normalise, seed_layers
 from volta.networks.protocols import TABULAR_ENCODER, VISION_ENCODER
+from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import Trainer
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
@@ -105,6 +109,39 @@ def test_hyperbolic_gradients_are_finite_where_points_coincide():
     cosines = torch.tensor([[1.0, -1.0]], requires_grad=True)
     hyperbolic_logits(cosines, mobius=False).sum().backward()
     assert torch.isfinite(cosines.grad).all()
+
+
+def test_the_epinet_sees_features_through_a_stop_gradient_and_its_prior_is_fixed():
+    head = Epistemic(n_indices=3, prior_scale=0.5).build(4, 5)
+    rows = torch.randn(6, 4, requires_grad=True)
+    indices, labels = torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6) % 5
+    logits = head.logits_at(rows, indices)
+    parts = head.base(rows) + head.epinet(rows, indices) + 0.5 * head.prior(rows, indices)
+    assert torch.allclose(logits, parts)
+    torch.nn.functional.cross_entropy(logits, labels).backward()
+    residual = (logits.softmax(1) - torch.eye(5)[labels]).detach() / 6
+    assert torch.allclose(rows.grad, residual @ head.base.weight.detach(), atol=1e-7)
+    assert all(parameter.grad is None for parameter in head.prior.parameters())
+    assert all(parameter.grad is not None for parameter in head.epinet.parameters())
+    before = {name: value.clone() for name, value in head.state_dict().items()}
+    optimiser = torch.optim.AdamW([p for p in head.parameters() if p.requires_grad], lr=0.1, weight_decay=0.5)
+    optimiser.step()
+    moved = {name.split(".")[0] for name, value in head.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == {"base", "epinet"}
+    hidden = torch.relu(head.prior.features(rows) + head.prior.indices(head.prior.index(indices)))
+    assert torch.equal(head.prior(rows, indices), head.prior.logits(hidden))
+    assert (head.prior(rows, indices) - head.prior(rows, indices.flip(0))).abs().max() > 0.01
+
+
+def test_a_prior_function_survives_training_as_it_was_drawn():
+    data, _ = blobs()
+    spec = NetworkSpec(Mlp((16,), 0.2), Epistemic(), data.input_shape, data.n_classes)
+    trainer = Trainer(seed=1)
+    network = trainer.train(spec, data, Recipe("adamw", 1e-2, 1e-1, "onecycle", 64, 2, None))
+    drawn = spec.build(derive_seed(1, "weights", 0)).head
+    for name, value in drawn.prior.state_dict().items():
+        assert torch.equal(value, network.classifier.head.prior.state_dict()[name])
+    assert not torch.equal(drawn.base.weight, network.classifier.head.base.weight)
 
 
 def test_the_epistemic_head_averages_probabilities_over_all_indices():

@@ -24,7 +24,15 @@ from volta.networks.objectives import (
     diversity_loss,
     margin_loss,
 )
-from volta.networks.protocols import PAPER_RECIPE, TABULAR_RECIPE, baseline_setup, volta_setup
+from volta.networks.protocols import (
+    FAIR_EPOCHS,
+    FAIR_MIN_STEPS,
+    PAPER_RECIPE,
+    TABULAR_RECIPE,
+    VISION_RECIPE,
+    baseline_setup,
+    volta_setup,
+)
 from volta.networks.recipe import Budget, Recipe
 from volta.networks.rows import InputRows, epoch_order
 from volta.networks.spec import NetworkSpec
@@ -69,7 +77,31 @@ def test_early_stopping_restores_the_best_weights():
 def test_without_patience_the_last_weights_stay():
     classifier, data, _ = fresh()
     log = train(classifier, data, replace(RECIPE, patience=None), CrossEntropy(), seed=0, device=CPU)
-    assert log.epochs == 12
+    assert log.epochs == log.max_epochs == log.kept_epoch == 12
+    assert log.marks == ()
+    logits = classifier(torch.from_numpy(data.val.inputs))
+    loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(data.val.labels)).item()
+    assert loss == pytest.approx(log.val_losses[-1], rel=1e-5)
+    assert log.val_loss == log.val_losses[-1]
+
+
+def test_a_complete_cycle_ends_at_the_bottom_of_its_schedule(digits):
+    data = replace(digits.fit, train=digits.fit.train.take(np.arange(60)))
+    network = Trainer(seed=1).network(data)
+    assert network.log.epochs == FAIR_MIN_STEPS
+    assert network.log.patience is None
+    reduced = Trainer(seed=1, budget=Budget(max_epochs=5)).network(data)
+    assert reduced.log.epochs == reduced.log.max_epochs == 5
+
+
+def test_small_batches_need_no_more_epochs():
+    cycle = Recipe("adamw", 1e-3, 0.0, "onecycle", batch_size=10, max_epochs=8, patience=None, min_steps=100)
+    assert cycle.for_rows(130).max_epochs == 8
+    assert cycle.for_rows(121).max_epochs == 8
+    assert cycle.for_rows(120).max_epochs == 9
+    assert cycle.for_rows(3).max_epochs == 100
+    assert Budget(batch_size=100).apply(cycle, 130).max_epochs == 50
+    assert Budget(max_epochs=20).apply(cycle, 3).max_epochs == 20
 
 
 def test_divergence_is_an_error_and_not_a_result():
@@ -222,19 +254,30 @@ def test_protocols_are_as_specified(digits):
     assert body.dropout == 0.0
     assert recipe == replace(PAPER_RECIPE, max_epochs=80)
     assert recipe.batch_size == 256
-    assert baseline_setup(digits.fit, "fair") == volta_setup(digits.fit)
-    assert volta_setup(digits.fit)[1] == TABULAR_RECIPE
-    encoder, recipe = volta_setup(replace(digits.fit, encoder="vision"))
+    assert baseline_setup(digits.fit, "fair") == volta_setup(digits.fit, "fair")
+    assert volta_setup(digits.fit, "paper")[1] == TABULAR_RECIPE
+    assert Recipe("adamw", 3e-3, 1e-3, "onecycle", 1024, 80, 20) == TABULAR_RECIPE
+    encoder, recipe = volta_setup(replace(digits.fit, encoder="vision"), "paper")
     assert encoder == Encoder((512, 256), 0.1, None, True)
-    assert recipe == Recipe("adamw", 2e-3, 1e-3, "onecycle", 512, 100, 20)
+    assert recipe == VISION_RECIPE == Recipe("adamw", 2e-3, 1e-3, "onecycle", 512, 100, 20)
     with pytest.raises(InputError, match="VOLTA works on frozen features"):
-        volta_setup(pixels)
+        volta_setup(pixels, "fair")
+
+
+@pytest.mark.parametrize("kind", ["vision", "tabular"])
+def test_the_fair_recipe_is_a_complete_cycle_without_a_checkpoint(digits, kind):
+    data = replace(digits.fit, encoder=kind)
+    encoder, fair = volta_setup(data, "fair")
+    paper_encoder, paper = volta_setup(data, "paper")
+    assert encoder == paper_encoder
+    assert fair == replace(paper, max_epochs=FAIR_EPOCHS[kind], patience=None, min_steps=FAIR_MIN_STEPS)
+    assert fair.schedule == "onecycle"
 
 
 def test_budgets_limit_and_are_checked():
-    assert Budget(max_epochs=3).apply(PAPER_RECIPE).max_epochs == 3
-    assert Budget(max_epochs=500).apply(PAPER_RECIPE).max_epochs == 100
-    assert Budget(batch_size=7).apply(PAPER_RECIPE).batch_size == 7
+    assert Budget(max_epochs=3).apply(PAPER_RECIPE, 9).max_epochs == 3
+    assert Budget(max_epochs=500).apply(PAPER_RECIPE, 9).max_epochs == 100
+    assert Budget(batch_size=7).apply(PAPER_RECIPE, 9).batch_size == 7
     assert not Budget().reduced
     assert Budget(limit_train=5).reduced
     with pytest.raises(InputError, match="max_epochs is 0; pass a whole number of at least 1"):
@@ -253,6 +296,10 @@ def test_equal_requests_train_once_and_different_ones_do_not_mix():
     other = Trainer(seed=2, budget=Budget(max_epochs=2), store=trainer.store)
     assert other.network(data).key != first.key
     assert trainer.n_trained == 3
+    assert list(other.trainings.values()) == [other.network(data).log]
+    assert len(trainer.trainings) == 3
+    trainer.snapshots(first, data, replace(RECIPE, patience=None))
+    assert [log.epochs for log in trainer.trainings.values()] == [2, 2, 2, 2]
 
 
 def test_networks_need_rows_to_train_and_to_stop_on():

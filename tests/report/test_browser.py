@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from volta.metrics import METRICS
+
 from .browser import run_page, take_picture
 
 CHARTS = [
@@ -13,6 +15,8 @@ CHARTS = [
     "reliability",
     "calibration_bars",
     "ood_bars",
+    "roc_curves",
+    "pr_curves",
     "efficiency",
     "ablation_bars",
     "score_histograms",
@@ -118,7 +122,8 @@ def test_sorting_filtering_and_families(small, tmp_path):
     assert value["unsorted"] is None
     assert value["names"] == ["mahalanobis", "softmax", "temperature", "volta"]
     assert value["filtered"] == ["mahalanobis"]
-    assert value["calibration"] == ["method", "ece", "mce", "ece_equal_mass", "ece_classwise"]
+    calibration = [name for name, metric in METRICS.items() if metric.family == "calibration"]
+    assert value["calibration"] == ["method", *calibration]
 
 
 def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
@@ -150,6 +155,8 @@ def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
         "parallel_coordinates",
         "calibration_bars",
         "ood_bars",
+        "roc_curves",
+        "pr_curves",
         "efficiency",
         "summary_heatmap",
         "corruption_heatmap",

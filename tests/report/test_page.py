@@ -105,6 +105,8 @@ def test_figures_and_page_are_written(small, page):
         "calibration_bars",
         "reliability",
         "ood_bars",
+        "roc_curves",
+        "pr_curves",
         "score_histograms",
         "risk_coverage",
         "efficiency",
@@ -191,6 +193,15 @@ def test_features_of_another_backbone_are_named_first(folder, quick_figures):
     words = words_of(write_run(folder, replace(TINY, backbone="efficientnet-lite0")))
     assert "Features: efficientnet-lite0." in words
     assert "Features:" not in words_of(write_run(folder.with_name("usual"), replace(TINY, backbone="resnet18")))
+
+
+def test_mixed_instruction_sets_are_said_first(folder, quick_figures):
+    store = write_run(folder, TINY)
+    assert "Instruction sets are mixed" not in words_of(store)
+    record = store.records()[0]
+    store.replace_record(replace(record, environment=replace(record.environment, cpu_capability="AVX512")))
+    words = words_of(store)
+    assert "1 cell on AVX512, openblas 0.3.27 Haswell; 5 cells on AVX2, openblas 0.3.27 Haswell." in words
 
 
 def test_a_folder_that_is_no_run(tmp_path):

@@ -6,7 +6,10 @@ from tests.stats.builders import make_store
 from volta.report.statistics import compute_statistics, write_statistics
 from volta.stats import load_tables, paired_bootstrap, row_scores
 
-FILES = {"summary.csv", "tests.csv", "ablation.csv", "corruptions.csv", "ranks.csv", "paper.csv", "claims.csv"}
+FILES = {
+    *("summary.csv", "tests.csv", "pairs.csv", "leaderboard.csv", "ablation.csv"),
+    *("corruptions.csv", "ranks.csv", "paper.csv", "claims.csv"),
+}
 
 
 @pytest.fixture
@@ -23,13 +26,13 @@ def test_a_run_folder_gets_its_tables_byte_for_byte_the_same(store):
     assert not fields & {"nan", "inf", "-inf", "None"}
     with (store.root / "tests.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 5
+    assert len(rows) == 2 * 6
     assert all(row["p"] and row["boot_low"] and row["boot_high"] and not row["note"] for row in rows)
 
 
 def test_the_interval_is_that_of_the_stored_predictions(store):
     results = load_tables(store)[0]
-    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 64).tests}
+    rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 64).tests}
     models = {}
     for method in ("volta", "energy", "swag"):
         loaded = [store.read_arrays(results.cells[method, seed]) for seed in results.seeds(method)]
@@ -43,20 +46,21 @@ def test_the_interval_is_that_of_the_stored_predictions(store):
         low, high = direct.difference(metric, eval_set, "volta", "energy")
         assert (row.boot_low, row.boot_high) == pytest.approx((low, high), abs=1e-12)
         observed = direct.observed[metric, eval_set]
-        assert row.difference == pytest.approx(observed["volta"] - observed["energy"], abs=1e-12)
+        differences = [observed["volta"][index] - observed["energy"][index] for index in range(3)]
+        assert row.difference == pytest.approx(sum(differences) / 3, abs=1e-12)
 
 
 def test_without_resamples_the_note_says_so(store):
     rows = compute_statistics(store, load_tables(store), 0).tests
-    assert {row.note for row in rows} == {"no bootstrap was asked for"}
+    assert {row.note for row in rows} == {"rows not resampled: no bootstrap was asked for"}
     assert {row.boot_low for row in rows} == {None}
 
 
 def test_a_cell_without_predictions_loses_its_interval_alone(store):
     cell = load_tables(store)[0].cells["swag", 42]
     (store.cells_folder / cell.folder / "predictions.npz").unlink()
-    rows = {(row.metric, row.baseline): row for row in compute_statistics(store, load_tables(store), 20).tests}
+    rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 20).tests}
     assert rows["ece", "swag"].boot_low is None
-    assert rows["ece", "swag"].note == "no bootstrap: no stored predictions for this pair"
+    assert rows["ece", "swag"].note == "rows not resampled: no stored predictions for this pair and set"
     assert rows["ece", "swag"].p is not None
     assert rows["ece", "energy"].boot_low is not None

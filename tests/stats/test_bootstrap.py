@@ -8,8 +8,10 @@ from volta import metrics
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.stats import paired_bootstrap, row_scores
-from volta.stats.bootstrap import draw_counts
-from volta.stats.pairs import PairCounter, Scratch, accumulate_rows
+from volta.stats.bootstrap import draw_counts, hierarchical_interval, shared_row_variance
+from volta.stats.weighted import WeightedScorer
+from volta.stats.weighted_aurc import RiskCounter
+from volta.stats.weighted_auroc import PairCounter, Scratch, accumulate_rows
 
 from .builders import predictions
 
@@ -20,6 +22,7 @@ def _model(arrays):
         arrays["test/labels"],
         arrays["test/ood_score"],
         {"ood:near": arrays["ood:near/ood_score"]},
+        arrays["test/uncertainty"],
     )
 
 
@@ -49,17 +52,18 @@ def _direct(arrays, rows, ood_rows):
         ("ece", "test"): metrics.ece(probs, labels),
         ("brier", "test"): metrics.brier(probs, labels),
         ("nll", "test"): metrics.nll(probs, labels),
+        ("aurc", "test"): metrics.aurc(arrays["test/uncertainty"][rows], probs.argmax(axis=1) == labels),
         ("auroc", "ood:near"): metrics.auroc(arrays["test/ood_score"][rows], arrays["ood:near/ood_score"][ood_rows]),
     }
 
 
-def test_observed_values_are_the_metrics_themselves_averaged_over_seeds(arrays, models):
+def test_observed_values_are_the_metrics_themselves(arrays, models):
     found = paired_bootstrap(models, 3).observed
     rows, ood_rows = np.arange(120), np.arange(150)
     first, second = (_direct(arrays["volta", seed], rows, ood_rows) for seed in (0, 1))
     for key, value in first.items():
-        assert found[key]["volta"] == pytest.approx((value + second[key]) / 2, abs=1e-12)
-        assert found[key]["energy"] == pytest.approx(_direct(arrays["energy", 0], rows, ood_rows)[key], abs=1e-12)
+        assert found[key]["volta"] == pytest.approx({0: value, 1: second[key]}, abs=1e-12)
+        assert found[key]["energy"][0] == pytest.approx(_direct(arrays["energy", 0], rows, ood_rows)[key], abs=1e-12)
 
 
 def test_every_resample_is_the_metric_of_the_drawn_rows(arrays, models):
@@ -72,16 +76,17 @@ def test_every_resample_is_the_metric_of_the_drawn_rows(arrays, models):
         ood_rows = np.repeat(np.arange(150), ood_counts[:, column])
         assert len(rows) == 120
         for key, value in _direct(arrays["energy", 0], rows, ood_rows).items():
-            assert found[key]["energy"][64 + column] == pytest.approx(value, abs=1e-12)
+            assert found[key]["energy"][0][64 + column] == pytest.approx(value, abs=1e-12)
 
 
 def test_same_seed_same_bytes_whatever_the_threads(models):
     one, other = paired_bootstrap(models, 200, n_threads=1), paired_bootstrap(models, 200, n_threads=3)
     for key, by_method in one.resampled.items():
-        for name, values in by_method.items():
-            assert values.tobytes() == other.resampled[key][name].tobytes()
+        for name, by_seed in by_method.items():
+            assert by_seed[0].tobytes() == other.resampled[key][name][0].tobytes()
     assert not np.array_equal(
-        one.resampled["nll", "test"]["volta"], paired_bootstrap(models, 200, seed=1).resampled["nll", "test"]["volta"]
+        one.resampled["nll", "test"]["volta"][0],
+        paired_bootstrap(models, 200, seed=1).resampled["nll", "test"]["volta"][0],
     )
 
 
@@ -100,7 +105,7 @@ def test_spread_of_auroc_agrees_with_delong():
     own, outside = generator.normal(0, 1, 400), generator.normal(1, 1, 300)
     probs = np.full((400, 2), 0.5)
     model = row_scores(probs, np.zeros(400, dtype=int), own, {"ood:near": outside})
-    draws = paired_bootstrap({"a": [model]}, 3000).resampled["auroc", "ood:near"]["a"]
+    draws = paired_bootstrap({"a": [model]}, 3000).resampled["auroc", "ood:near"]["a"][0]
     wins = (outside[None] > own[:, None]).astype(float)
     delong = wins.mean(axis=1).var(ddof=1) / 400 + wins.mean(axis=0).var(ddof=1) / 300
     assert draws.std() == pytest.approx(np.sqrt(delong), rel=0.05)
@@ -130,7 +135,7 @@ def test_basic_interval_takes_the_bias_of_ece_back():
         low, high = found.difference("ece", "test", "a", "b")
         basic += low <= truth <= high
         draws = found.resampled["ece", "test"]
-        lower, upper = np.quantile(draws["a"] - draws["b"], [0.025, 0.975])
+        lower, upper = np.quantile(draws["a"][0] - draws["b"][0], [0.025, 0.975])
         percentile += lower <= truth <= upper
     assert basic / 60 > 0.65
     assert percentile / 60 < 0.25
@@ -219,3 +224,61 @@ def test_ood_sets_of_different_length_are_refused(models):
     other = row_scores(np.full((120, 4), 0.25), np.zeros(120, dtype=int), np.ones(120), {"ood:near": np.ones(9)})
     with pytest.raises(InputError, match="'ood:near' but others have 150"):
         paired_bootstrap(models | {"x": [other]}, 5)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=150),
+    st.integers(0, 99),
+)
+def test_weighted_aurc_and_augrc_are_exact_under_ties(rows, seed):
+    scores, correct = np.array([row[0] for row in rows], float), np.array([row[1] for row in rows])
+    counts = draw_counts(len(rows), 3, np.random.default_rng(seed))
+    area, generalised = RiskCounter(scores, correct.astype(float)).scores(counts, Scratch(len(rows), 0, 3))
+    for column in range(3):
+        drawn = np.repeat(np.arange(len(rows)), counts[:, column].astype(int))
+        assert area[column] == pytest.approx(metrics.aurc(scores[drawn], correct[drawn]), abs=1e-12)
+        assert generalised[column] == pytest.approx(metrics.augrc(scores[drawn], correct[drawn]), abs=1e-12)
+
+
+def test_methods_on_one_network_are_scored_once_and_alike(models):
+    twice = {"a": models["energy"], "b": models["energy"], "volta": models["volta"]}
+    scorer = WeightedScorer({(name, seed): one for name, runs in twice.items() for seed, one in enumerate(runs)})
+    assert len(scorer.gaps) == len(scorer.risks) == len(scorer.counters["ood:near"]) == 3
+    found = paired_bootstrap(twice, 20).resampled["ece", "test"]
+    assert np.array_equal(found["a"][0], found["b"][0])
+
+
+def test_rows_of_other_seeds_are_resampled_on_their_own():
+    generator = np.random.default_rng(1)
+    labels = [generator.integers(0, 4, 300) for _ in range(2)]
+    models = {
+        name: {seed: _model(predictions(generator, labels[seed], skill)) for seed in range(2)}
+        for name, skill in (("a", 2.0), ("b", 1.0))
+    }
+    same = paired_bootstrap(models, 400)
+    rotated = paired_bootstrap(models, 400, rows_of={0: "x", 1: "y"})
+    draws = [one.row_draws("nll", "test", "b", (0, 1)) for one in (same, rotated)]
+    assert abs(np.corrcoef(draws[1])[0, 1]) < 0.15
+    # OOD rows are the same for all seeds, so AUROC keeps something in common.
+    assert np.corrcoef(rotated.row_draws("auroc", "ood:near", "b", (0, 1)))[0, 1] != 0
+    assert shared_row_variance(draws[1]) < 0.2 * np.var(draws[1], axis=1).mean()
+
+
+def test_shared_row_variance_takes_only_what_seeds_have_in_common():
+    generator = np.random.default_rng(2)
+    common, own = generator.normal(0, 3, 20_000), generator.normal(0, 4, (5, 20_000))
+    assert shared_row_variance(common + own) == pytest.approx(9, rel=0.05)
+    assert shared_row_variance(own) < 0.3
+    assert shared_row_variance((common + own)[:1]) == pytest.approx(25, rel=0.05)
+
+
+def test_hierarchical_interval_covers_seeds_and_rows():
+    # Rows that say nothing: the interval is Student's over seeds. Seeds that agree: it is that of the rows.
+    observed = np.array([0.1, 0.3, 0.2, 0.45, 0.15, 0.25, 0.35, 0.2])
+    low, high = hierarchical_interval(observed, np.repeat(observed[:, None], 4000, axis=1))
+    half = 2.3646 * observed.std(ddof=1) / np.sqrt(8)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.08)
+    rows = np.random.default_rng(0).normal(0, 0.05, 4000)
+    low, high = hierarchical_interval(np.full(3, 0.2), 0.2 + np.repeat(rows[None], 3, axis=0))
+    assert (low, high) == pytest.approx((0.2 - 1.96 * 0.05, 0.2 + 1.96 * 0.05), abs=0.006)

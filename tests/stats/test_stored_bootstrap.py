@@ -15,7 +15,7 @@ def test_other_test_rows_are_never_paired(tmp_path):
     arrays["test/labels"] = np.roll(arrays["test/labels"], 1)
     np.savez(store.cells_folder / cell.folder / "predictions.npz", **arrays)
     found = bootstrap_tables(store, load_tables(store), 10)
-    assert found == {("digits", "fair"): "no bootstrap: swag seed 42 was scored on other test rows"}
+    assert found == {("digits", "fair"): "rows not resampled: swag seed 42 was scored on other test rows"}
 
 
 def test_nothing_heavy_is_imported():

@@ -11,8 +11,10 @@ from volta.stats import (
     CorruptionRow,
     SummaryRow,
     TestRow,
+    check_reference,
     compare_ablation,
-    compare_with_baselines,
+    compare_all_pairs,
+    compare_with_reference,
     group_records,
     rows_to_csv,
     summarise,
@@ -31,37 +33,94 @@ def by(rows, **wanted):
     return found
 
 
-def test_tests_agree_with_scipy_and_holm_runs_over_the_whole_family():
+def test_tests_are_paired_over_seeds_with_welch_beside_and_holm_within_a_metric():
     results = table(
         {"volta": VOLTA_VALUES, "energy": ENERGY_VALUES, "swag": five([0.9, 0.91, 0.93], [0.02, 0.01, 0.03])}
     )
-    rows = compare_with_baselines([results])
-    assert len(rows) == 10
-    assert [row.metric for row in rows[::2]] == ["accuracy", "ece", "brier", "nll", "auroc"]
-    row = by(rows, metric="ece", baseline="energy")
-    reference = stats.ttest_ind(VOLTA_VALUES["ece"], ENERGY_VALUES["ece"], equal_var=False)
-    assert row.p == pytest.approx(reference.pvalue, rel=1e-10)
+    rows = compare_with_reference([results])
+    assert len(rows) == 12
+    assert [row.metric for row in rows[::2]] == ["accuracy", "ece", "brier", "nll", "auroc", "aurc"]
+    row = by(rows, metric="ece", method="energy")
+    assert row.p == pytest.approx(stats.ttest_rel(VOLTA_VALUES["ece"], ENERGY_VALUES["ece"]).pvalue, rel=1e-10)
+    welch = stats.ttest_ind(VOLTA_VALUES["ece"], ENERGY_VALUES["ece"], equal_var=False)
+    assert row.p_welch == pytest.approx(welch.pvalue, rel=1e-10)
+    assert (row.paired, row.n, row.significant) == (True, 3, True)
     assert row.difference == pytest.approx(0.011 - 0.106 / 3)
-    assert row.significant is True
-    corrected = multipletests([one.p for one in rows], method="holm")[1]
-    assert [one.p_holm for one in rows] == pytest.approx(list(corrected), rel=1e-10)
-    assert [one.significant_holm for one in rows] == [bool(p < 0.05) for p in corrected]
+    assert row.gain == pytest.approx(-row.difference)
+    interval = stats.ttest_rel(VOLTA_VALUES["ece"], ENERGY_VALUES["ece"]).confidence_interval()
+    assert (row.low, row.high) == pytest.approx((interval.low, interval.high))
+    family = [one for one in rows if one.metric == "ece"]
+    assert {one.family for one in family} == {"volta · ece · test · paper"}
+    corrected = multipletests([one.p for one in family], method="holm")[1]
+    assert [one.p_holm for one in family] == pytest.approx(list(corrected), rel=1e-10)
+    assert [one.significant_holm for one in family] == [bool(p < 0.05) for p in corrected]
     assert row.detectable_difference > 0
     assert row.hedges_g < 0
-    assert by(rows, metric="auroc", baseline="energy").set == "ood:near"
+    assert (row.verdict, row.margin) == ("better", 0.01)
+    assert by(rows, metric="auroc", method="energy").set == "ood:near"
+
+
+def test_equivalence_is_two_one_sided_tests():
+    values = {"volta": {"ece": [0.0100, 0.0104, 0.0101, 0.0099]}, "energy": {"ece": [0.0110, 0.0108, 0.0113, 0.0106]}}
+    (row,) = [row for row in compare_with_reference([table(values)]) if row.metric == "ece"]
+    differences = [a - b for a, b in zip(values["volta"]["ece"], values["energy"]["ece"], strict=True)]
+    sides = [
+        stats.ttest_1samp(differences, -0.01, alternative="greater").pvalue,
+        stats.ttest_1samp(differences, 0.01, alternative="less").pvalue,
+    ]
+    assert row.p_equivalence == pytest.approx(max(sides), rel=1e-9)
+    # Significant, but shown to be too small to matter.
+    assert (row.significant, row.verdict) == (True, "equivalent")
+
+
+def test_any_reference_the_best_and_all_pairs():
+    values = {
+        "volta": five([0.90, 0.91, 0.92, 0.90], [0.010, 0.012, 0.011, 0.011]),
+        "energy": five([0.85, 0.86, 0.88, 0.85], [0.030, 0.035, 0.041, 0.031]),
+        "copy": five([0.85, 0.86, 0.88, 0.85], [0.030, 0.035, 0.041, 0.031]),
+    }
+    results = table(values)
+    rows = compare_with_reference([results], reference="energy")
+    row = by(rows, metric="ece", method="volta")
+    assert (row.reference, row.verdict) == ("energy", "worse")
+    same = by(rows, metric="ece", method="copy")
+    assert (same.p, same.verdict, same.note.split(";")[0]) == (1.0, "equivalent", "equal in every seed")
+    best = by(compare_with_reference([results], reference="best"), metric="ece", method="energy")
+    one_sided = stats.ttest_rel(values["volta"]["ece"], values["energy"]["ece"], alternative="less").pvalue
+    # Copies count once, so energy has one rival.
+    assert (best.reference, best.family, best.verdict) == ("volta", "best · ece · test", "better")
+    assert best.p_holm == pytest.approx(one_sided)
+    pairs = [row for row in compare_all_pairs([results]) if row.metric == "ece"]
+    assert [(row.reference, row.method) for row in pairs] == [
+        ("volta", "energy"),
+        ("volta", "copy"),
+        ("energy", "copy"),
+    ]
+    assert pairs[0].p_holm == pairs[1].p_holm == pytest.approx(2 * pairs[0].p)
+    assert compare_with_reference([results], reference="nobody") == []
+    with pytest.raises(InputError, match="reference is 'nobody'; pass best or one of the methods run: volta, energy"):
+        check_reference([results], "nobody")
+
+
+def test_unshared_seeds_are_compared_as_welch_does():
+    records = [
+        record(name, seed, {"test": {"accuracy": value}})
+        for name, seeds, values in (("volta", (0, 1, 2), (0.9, 0.91, 0.92)), ("swag", (7, 8, 9), (0.8, 0.83, 0.82)))
+        for seed, value in zip(seeds, values, strict=True)
+    ]
+    row = by(compare_with_reference(group_records(records)), metric="accuracy")
+    assert (row.paired, row.p) == (False, pytest.approx(row.p_welch))
+    assert "no two shared seeds: not paired" in row.note
 
 
 def test_extra_methods_do_not_move_the_correction_of_the_papers_comparison():
     values = {"volta": VOLTA_VALUES, "energy": ENERGY_VALUES}
-    alone = compare_with_baselines([table(values)])
+    alone = compare_with_reference([table(values)])
     wider = table(values | {"knn": five([0.7, 0.8, 0.9], [0.1, 0.2, 0.3])})
     wider.origins["knn"] = "extra"
-    rows = compare_with_baselines([wider])
-    assert [row.p_holm for row in rows if row.baseline == "energy"] == [row.p_holm for row in alone]
-    extra = [row for row in rows if row.baseline == "knn"]
-    assert [row.p_holm for row in extra] == pytest.approx(
-        list(multipletests([row.p for row in extra], method="holm")[1])
-    )
+    rows = compare_with_reference([wider])
+    assert [row.p_holm for row in rows if row.method == "energy"] == [row.p_holm for row in alone]
+    assert by(rows, method="knn", metric="ece").family == "volta · ece · test · extra"
 
 
 def test_ablation_rows_are_no_baselines_and_extras_are():
@@ -70,44 +129,47 @@ def test_ablation_rows_are_no_baselines_and_extras_are():
         for name, origin in (("volta", "volta"), ("ensemble", "extra"), ("volta-full", "ablation"))
         for seed in range(2)
     ]
-    rows = compare_with_baselines(group_records(records))
-    assert {row.baseline for row in rows} == {"ensemble"}
+    rows = compare_with_reference(group_records(records))
+    assert {row.method for row in rows} == {"ensemble"}
 
 
 def test_one_seed_leaves_p_empty_and_says_why():
-    rows = compare_with_baselines([table({"volta": five([0.9], [0.01]), "energy": five([0.8], [0.02])})])
+    rows = compare_with_reference([table({"volta": five([0.9], [0.01]), "energy": five([0.8], [0.02])})])
     row = by(rows, metric="ece")
     assert (row.p, row.p_holm, row.significant, row.hedges_g, row.detectable_difference) == (None,) * 5
     assert row.difference == pytest.approx(-0.01)
-    assert row.note == "one seed: no standard deviation, no test; no bootstrap was asked for"
+    assert row.verdict == "cannot tell"
+    assert row.note == "one seed: no standard deviation, no test; rows not resampled: no bootstrap was asked for"
     line = rows_to_csv(TestRow, [row]).splitlines()[1]
-    assert line.startswith("digits,fair,ece,test,energy,1,1,0.01,0.02,-0.01,,,,,,,,,")
+    assert line.startswith(
+        "digits,fair,ece,test,volta,energy,1,1,1,0.01,0.02,-0.01,,true,,volta · ece · test · paper,,"
+    )
 
 
 def test_no_variance_on_both_sides():
     constant = {"accuracy": [0.9] * 3, "ece": [0.01] * 3}
-    rows = compare_with_baselines([table({"volta": constant, "energy": {"accuracy": [0.9] * 3, "ece": [0.02] * 3}})])
+    rows = compare_with_reference([table({"volta": constant, "energy": {"accuracy": [0.9] * 3, "ece": [0.02] * 3}})])
     equal, different = by(rows, metric="accuracy"), by(rows, metric="ece")
-    assert (equal.p, equal.significant) == (1.0, False)
-    assert "Hedges' g is undefined" in equal.note
-    assert different.p is None
-    assert "Welch's t is undefined" in different.note
+    assert (equal.p, equal.significant, equal.verdict) == (1.0, False, "equivalent")
+    assert "equal in every seed" in equal.note
+    assert (different.p, different.verdict) == (None, "cannot tell")
+    assert "the same difference in every seed: t is undefined" in different.note
 
 
 def test_missing_seeds_and_metrics_are_noted():
     results = table({"volta": VOLTA_VALUES, "energy": {"accuracy": [0.8, 0.81]}})
-    rows = compare_with_baselines([results])
+    rows = compare_with_reference([results])
     accuracy = by(rows, metric="accuracy")
-    assert (accuracy.n_volta, accuracy.n_baseline) == (3, 2)
+    assert (accuracy.n_reference, accuracy.n_method) == (3, 2)
     assert "energy lacks seed(s) 2" in accuracy.note
     ece = by(rows, metric="ece")
-    assert (ece.mean_volta, ece.mean_baseline, ece.difference) == (pytest.approx(0.011), None, None)
+    assert (ece.mean_reference, ece.mean_method, ece.difference) == (pytest.approx(0.011), None, None)
     assert ece.note == "no ece for energy"
 
 
 def test_a_task_without_ood_sets_says_so():
     values = {name: column for name, column in VOLTA_VALUES.items() if name != "auroc"}
-    rows = compare_with_baselines([table({"volta": values, "energy": values})])
+    rows = compare_with_reference([table({"volta": values, "energy": values})])
     row = by(rows, metric="auroc")
     assert (row.set, row.note) == ("", "the task has no OOD set")
 
@@ -127,7 +189,7 @@ def test_which_method_is_ours_is_said_by_its_origin_and_not_by_its_name():
     ]
     (results,) = group_records(records)
     assert results.ours == "successor"
-    assert {row.baseline for row in compare_with_baselines([results])} == {"energy"}
+    assert {row.method for row in compare_with_reference([results])} == {"energy"}
     assert {(row.row, row.reference) for row in compare_ablation([results])} == {
         ("successor", "volta-full"),
         ("volta-full", "successor"),
@@ -136,7 +198,7 @@ def test_which_method_is_ours_is_said_by_its_origin_and_not_by_its_name():
 
 
 def test_without_volta_there_is_nothing_to_test():
-    assert compare_with_baselines([table({"energy": ENERGY_VALUES})]) == []
+    assert compare_with_reference([table({"energy": ENERGY_VALUES})]) == []
 
 
 def test_ablation_compares_with_the_full_model_and_with_volta():
@@ -158,7 +220,9 @@ def test_ablation_compares_with_the_full_model_and_with_volta():
     same = by(rows, row="volta-plus-margin", reference="volta-full", metric="nll")
     assert same.p == pytest.approx(1.0)
     other = by(rows, row="volta-full", reference="volta", metric="ece")
-    assert other.p == pytest.approx(stats.ttest_ind(ENERGY_VALUES["ece"], VOLTA_VALUES["ece"], equal_var=False).pvalue)
+    assert other.p == pytest.approx(stats.ttest_rel(ENERGY_VALUES["ece"], VOLTA_VALUES["ece"]).pvalue)
+    welch = stats.ttest_ind(ENERGY_VALUES["ece"], VOLTA_VALUES["ece"], equal_var=False)
+    assert other.p_welch == pytest.approx(welch.pvalue)
     family = [row for row in rows if row.reference == "volta"]
     assert [row.p_holm for row in family] == pytest.approx(
         list(multipletests([row.p for row in family], method="holm")[1])
@@ -215,12 +279,13 @@ def test_a_seed_without_every_corruption_is_left_out_of_the_average():
 
 def test_columns_are_fixed():
     assert ",".join(columns_of(TestRow)) == (
-        "task,protocol,metric,set,baseline,n_volta,n_baseline,mean_volta,mean_baseline,difference,p,p_holm,hedges_g,"
-        "significant,detectable_difference,boot_low,boot_high,significant_holm,note"
+        "task,protocol,metric,set,reference,method,n,n_reference,n_method,mean_reference,mean_method,difference,gain,"
+        "paired,p,family,p_holm,p_welch,hedges_g,significant,significant_holm,detectable_difference,low,high,boot_low,"
+        "boot_high,margin,p_equivalence,verdict,note"
     )
     assert ",".join(columns_of(AblationRow)) == (
-        "task,protocol,row,reference,metric,set,n,n_reference,mean,std,mean_reference,difference,p,p_holm,hedges_g,"
-        "significant,detectable_difference,significant_holm,note"
+        "task,protocol,row,reference,metric,set,n,n_reference,n_shared,mean,std,mean_reference,difference,paired,p,p_holm,"
+        "p_welch,hedges_g,significant,significant_holm,detectable_difference,p_equivalence,verdict,note"
     )
     assert ",".join(columns_of(SummaryRow)) == "task,protocol,method,set,metric,n,mean,std,note"
     assert ",".join(columns_of(CorruptionRow)) == "task,protocol,method,corruption,severity,metric,n,mean,std,note"
@@ -228,9 +293,9 @@ def test_columns_are_fixed():
 
 def test_csv_keeps_every_digit_and_quotes_commas():
     results = table({"volta": five([1 / 3, 0.4], [0.1, 0.2]), "energy": five([0.1, 0.2], [0.1, 0.2])})
-    rows = compare_with_baselines([results])
+    rows = compare_with_reference([results])
     read = list(csv.DictReader(io.StringIO(rows_to_csv(TestRow, rows))))
-    assert float(read[0]["mean_volta"]) == rows[0].mean_volta
+    assert float(read[0]["mean_reference"]) == rows[0].mean_reference
     assert read[0]["note"] == rows[0].note
     assert read[0]["significant"] in ("true", "false")
 

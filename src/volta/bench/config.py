@@ -12,9 +12,10 @@ from volta.bench.manifest import RunSettings
 from volta.bench.stamps import stamps_of
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
-from volta.core.seeding import SPLIT_SEED, rng
+from volta.core.seeding import PAPER_SEEDS, SPLIT_SEED, first_seeds, rng
 from volta.core.types import InputKind, OodSet, Split, Task
 from volta.data import LoadOptions, TaskDefinition, find_task
+from volta.data.prepare import resplit
 from volta.data.splits import stratified_take
 from volta.features.extract import MapShards
 from volta.features.tasks import Extraction, OnSet, load_task
@@ -23,22 +24,27 @@ from volta.methods.saving import parameters_of
 from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
 
-DEFAULT_SEEDS = (42, 123, 456)
+FAIR_SEEDS = 10
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Tasks × protocols × methods × seeds, with one budget, device and thread count for all."""
+    """Tasks × protocols × methods × seeds, with one budget, device and thread count for all.
+
+    ``resplit`` says whether train, val and cal are drawn anew for every seed; None does so for tasks whose test rows
+    rotate with the seed (``digits``), and leaves all others on their fixed split.
+    """
 
     tasks: tuple[str, ...]
     methods: tuple[str, ...]
     protocols: tuple[str, ...] = ("fair",)
-    seeds: tuple[int, ...] = DEFAULT_SEEDS
+    seeds: tuple[int, ...] = PAPER_SEEDS
     budget: Budget = field(default_factory=Budget)
     device: str = "cpu"
     threads: int = 1
     options: LoadOptions = field(default_factory=LoadOptions)
     extraction: Extraction = field(default_factory=Extraction)
+    resplit: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods", "protocols", "seeds"):
@@ -74,28 +80,45 @@ class RunConfig:
             weights=self.extraction.weights.name if self.extraction.weights else None,
             severities=self.options.severities,
             shifts=self.options.shifts,
+            resplit=self.resplit,
         )
 
 
 class TaskLoader:
-    """Tasks loaded once per kind of input, within the budget's numbers of rows."""
+    """Tasks loaded once per kind of input, within the budget's numbers of rows.
+
+    Where rows depend on the seed, those of the seed that was asked for last are kept: cells come seed by seed.
+    """
 
     def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards | None = map) -> None:
         self._config = config
         self._on_set = on_set
         self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
+        self._given: dict[tuple[str, InputKind], tuple[int | None, Task]] = {}
 
-    def task_for(self, task: str, protocol: str, method: str) -> Task:
-        """Return the task with the inputs that ``method`` works on under ``protocol``."""
-        config = self._config
-        kind = input_kind(find_task(task, config.options.root), protocol, method)
-        if (task, kind) not in self._loaded:
-            whole = load_task(
-                task, kind, config.options, config.extraction, on_set=self._on_set, map_shards=self._map_shards
-            )
-            self._loaded[task, kind] = limit_rows(whole, config.budget)
-        return self._loaded[task, kind]
+    def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
+        """Return the task with the rows of ``seed`` and the inputs that ``method`` works on under ``protocol``."""
+        source = find_task(task, self._config.options.root)
+        kind = input_kind(source, protocol, method)
+        by_seed = source.rotates if self._config.resplit is None else self._config.resplit
+        drawn_by = seed if by_seed else None
+        if (task, kind) not in self._given or self._given[task, kind][0] != drawn_by:
+            whole = self._rows_of(source, kind, drawn_by)
+            self._given[task, kind] = drawn_by, limit_rows(whole, self._config.budget)
+        return self._given[task, kind][1]
+
+    def _rows_of(self, source: TaskDefinition, kind: InputKind, seed: int | None) -> Task:
+        if seed is not None and source.rotates:
+            return self._load(source.name, kind, replace(self._config.options, seed=seed))
+        if (source.name, kind) not in self._loaded:
+            self._loaded[source.name, kind] = self._load(source.name, kind, self._config.options)
+        whole = self._loaded[source.name, kind]
+        return whole if seed is None else resplit(whole, seed)
+
+    def _load(self, task: str, kind: InputKind, options: LoadOptions) -> Task:
+        extraction = self._config.extraction
+        return load_task(task, kind, options, extraction, on_set=self._on_set, map_shards=self._map_shards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +127,7 @@ class LoadedTask:
 
     task: Task
 
-    def task_for(self, task: str, protocol: str, method: str) -> Task:
+    def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
         """Return the task."""
         return self.task
 
@@ -162,7 +185,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             protocol,
             method,
             seed,
-            data_hash=tasks.task_for(task, protocol, method).fingerprint,
+            data_hash=tasks.task_for(task, protocol, method, seed).fingerprint,
             parameters=parameters_of(find_method(method).method),
             stamps=stamps_of(find_method(method).method),
             budget=config.budget,
@@ -171,16 +194,34 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
         )
         for task in config.tasks
         for protocol in config.protocols
-        for method in config.methods
         for seed in config.seeds
+        for method in config.methods
     ]
     return in_order(cells)
 
 
+def parse_seeds(text: str | None, protocol: str) -> tuple[int, ...]:
+    """Return the seeds of ``--seeds``: the first so many of the one list, or those named.
+
+    Without any, ``fair`` has the first ten and ``paper`` the paper's three.
+
+    >>> parse_seeds("4", "fair"), parse_seeds("7,8", "fair"), parse_seeds("42,", "fair"), parse_seeds(None, "paper")
+    ((42, 123, 456, 1004), (7, 8), (42,), (42, 123, 456))
+    """
+    if text is None:
+        return first_seeds(FAIR_SEEDS) if protocol == "fair" else PAPER_SEEDS
+    if "," in text:
+        return parse_numbers(text, "--seeds")
+    (n_seeds,) = parse_numbers(text, "--seeds")
+    if n_seeds < 1:
+        raise InputError(f"--seeds is {n_seeds}; pass how many, at least 1, or a list of seeds as in 1,2,3")
+    return first_seeds(n_seeds)
+
+
 def parse_numbers(text: str, option: str) -> tuple[int, ...]:
-    """Return the whole numbers in a comma-separated list."""
+    """Return the whole numbers in a comma-separated list, which may end in a comma."""
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in text.removesuffix(",").split(","))
     except ValueError:
         raise InputError(f"{option} is {text!r}; pass whole numbers with commas between them, as in 1,2,3") from None
 

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,8 +18,24 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "safetenso
 
 
 @dataclass(frozen=True)
+class BlasLibrary:
+    """A loaded library of linear algebra, and the processor architecture that it took its kernels for."""
+
+    name: str
+    version: str | None
+    architecture: str | None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.name, self.version, self.architecture) if part)
+
+
+@dataclass(frozen=True)
 class Environment:
-    """Versions, hardware and commit; what could not be found out is None."""
+    """Versions, hardware and commit; what could not be found out is None.
+
+    ``cpu_capability`` is the instruction set torch uses (AVX2, AVX512, ...), ``blas`` the libraries NumPy and SciPy
+    use: on one processor both can be set by variables, and equal seeds then give other numbers.
+    """
 
     volta: str
     commit: str | None
@@ -30,6 +46,14 @@ class Environment:
     cpu: str
     cores: int | None
     memory_gb: float | None
+    cpu_capability: str | None = None
+    blas: tuple[BlasLibrary, ...] = ()
+
+    @property
+    def instruction_set(self) -> str:
+        """What the libraries compute with, in words; empty in records of a version that did not keep it."""
+        parts = [self.cpu_capability] if self.cpu_capability else []
+        return ", ".join([*parts, *map(str, self.blas)])
 
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
@@ -43,6 +67,8 @@ class Environment:
             "cpu": self.cpu,
             "cores": self.cores,
             "memory_gb": self.memory_gb,
+            "cpu_capability": self.cpu_capability,
+            "blas": [asdict(library) for library in self.blas],
         }
 
     @classmethod
@@ -59,6 +85,8 @@ class Environment:
             cpu=stored.text("cpu"),
             cores=stored.optional_integer("cores"),
             memory_gb=stored.optional_number("memory_gb"),
+            cpu_capability=stored.optional_text("cpu_capability"),
+            blas=_blas_from_json(stored.list_of_fields("blas")) if "blas" in stored.values else (),
         )
 
 
@@ -75,6 +103,32 @@ def environment() -> Environment:
         cpu=_cpu(),
         cores=os.cpu_count(),
         memory_gb=_memory_gb(),
+        cpu_capability=_cpu_capability(),
+        blas=_blas(),
+    )
+
+
+def _cpu_capability() -> str:
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability()
+
+
+def _blas() -> tuple[BlasLibrary, ...]:
+    # Only loaded libraries are seen, and SciPy brings one of its own: every process is to see the same ones.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    libraries = {
+        BlasLibrary(library["internal_api"], library.get("version"), library.get("architecture")) for library in found
+    }
+    return tuple(sorted(libraries, key=str))
+
+
+def _blas_from_json(stored: list[JsonFields]) -> tuple[BlasLibrary, ...]:
+    return tuple(
+        BlasLibrary(one.text("name"), one.optional_text("version"), one.optional_text("architecture")) for one in stored
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta.bench.eval_set import VAL
 from volta.core.types import Array, Prediction, Task
 from volta.methods.base import Method
 from volta.methods.post_hoc import PostHoc
@@ -11,8 +12,11 @@ from volta.networks.trainer import Trainer
 
 
 def predict_sets(method: Method, task: Task, trainer: Trainer) -> dict[str, Array]:
-    """Return what is stored of a cell: predictions on the test rows, OOD scores, predictions on shifted rows."""
+    """Return what is stored of a cell: predictions on test and shifted rows, OOD scores, probabilities of val rows."""
     arrays = _labelled_arrays("test", _predict(method, task.test.inputs, trainer), task.test.labels)
+    val = task.fit.val
+    arrays[f"{VAL}/probs"] = _predict(method, val.inputs, trainer).probs
+    arrays[f"{VAL}/labels"] = val.labels.astype(np.int32)
     for name, ood_set in task.ood.items():
         arrays[f"ood:{name}/ood_score"] = _predict(method, ood_set.inputs, trainer).ood_score
     for name, shifted in task.shifts.items():

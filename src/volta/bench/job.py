@@ -35,6 +35,7 @@ class CellRunner:
         self._config = config
         self._networks = networks
         self._outputs = OutputCache()
+        self._block: tuple[str, str, int] | None = None
         self._tasks = tasks
 
     def trainer(self, protocol: str, seed: int, on_epoch: OnEpoch | None = None) -> Trainer:
@@ -58,7 +59,11 @@ class CellRunner:
         torch.set_num_threads(self._config.threads)
         entry = find_method(cell.method)
         method = entry.method
-        task = self._tasks.task_for(cell.task, cell.protocol, cell.method)
+        task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+        near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
+        if cell.block != self._block:
+            # No other block asks for these outputs again, and with them the inputs they are of can go.
+            self._block, self._outputs = cell.block, OutputCache()
         trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
         with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -66,7 +71,7 @@ class CellRunner:
             method.fit(task.fit, trainer)
             train_s = time.perf_counter() - fit_started + trainer.seconds_reused
             arrays = predict_sets(method, task, trainer)
-            metrics, floored = metrics_of(arrays)
+            metrics, floored = metrics_of(arrays, near)
             metrics[TEST] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
         record = CellRecord(
             cell=cell,
@@ -81,12 +86,14 @@ class CellRunner:
             backbone=self._config.extraction.backbone,
             rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
             | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-            near_ood=tuple(EvalSet("ood", name) for name, ood_set in task.ood.items() if ood_set.near),
+            near_ood=tuple(EvalSet("ood", name) for name in near),
             metrics=metrics,
             floored_rows=floored,
             notes=tuple(sorted({str(warning.message) for warning in caught})),
             environment=environment(),
             wall_s=time.perf_counter() - started,
             stamps=stamps_of(method),
+            trainings=tuple(trainer.trainings.values()),
+            split=task.split,
         )
         return record, arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeGuard
 
 from volta.core.errors import StoreError
 
@@ -67,9 +67,7 @@ class JsonFields:
         value = self.get(name)
         if value is None:
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-        return self._refuse(name, "a finite number")
+        return float(value) if _is_number(value) else self._refuse(name, "a finite number")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
@@ -81,6 +79,17 @@ class JsonFields:
         wanted = "a list of whole numbers"
         values = self._list(name)
         return tuple(value if isinstance(value, int) else self._refuse(name, wanted) for value in values)
+
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """Return a list of finite numbers."""
+        wanted = "a list of finite numbers"
+        values = self._list(name)
+        return tuple(float(value) if _is_number(value) else self._refuse(name, wanted) for value in values)
+
+    def optional_flag(self, name: str) -> bool | None:
+        """Return true or false, or None where it is null or absent."""
+        value = self.get(name)
+        return value if value is None or isinstance(value, bool) else self._refuse(name, "true or false")
 
     def fields(self, name: str) -> JsonFields:
         """Return an object inside this one."""
@@ -104,6 +113,10 @@ class JsonFields:
     def _refuse(self, name: str, wanted: str) -> NoReturn:
         came = _shown(self.values[name]) if name in self.values else "missing"
         raise StoreError(f"{self.where}: {name} is {came}, expected {wanted}; {self.remedy}")
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _shown(value: object) -> str:

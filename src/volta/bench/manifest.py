@@ -23,6 +23,7 @@ class RunSettings:
     """What a run was asked: its tasks, methods, protocols and seeds may grow, the rest holds for all its cells.
 
     ``weights`` is the name of the backbone's file. ``shifts`` is None in folders of a version that had no choice.
+    ``resplit`` is None where each task's own way is followed: rows rotate with the seed, or one split serves all seeds.
     """
 
     tasks: tuple[str, ...]
@@ -36,6 +37,7 @@ class RunSettings:
     weights: str | None
     severities: tuple[int, ...]
     shifts: str | None
+    resplit: bool | None = None
 
     @property
     def fixed(self) -> JsonObject:
@@ -71,6 +73,7 @@ class RunSettings:
             weights=stored.optional_text("weights"),
             severities=stored.integers("severities"),
             shifts=stored.optional_text("shifts"),
+            resplit=stored.optional_flag("resplit"),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from filelock import FileLock
@@ -77,9 +76,9 @@ def decode_network(blob: bytes, device: torch.device) -> Network | None:
         return None
 
 
-def _header(blob: bytes) -> dict[str, Any]:
+def _header(blob: bytes) -> dict[str, str]:
     size = int.from_bytes(blob[:8], "little")
-    header: dict[str, Any] = json.loads(blob[8 : 8 + size])["__metadata__"]
+    header: dict[str, str] = json.loads(blob[8 : 8 + size])["__metadata__"]
     return header
 
 

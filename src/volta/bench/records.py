@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from volta.bench.cells import SCHEMA, Cell
@@ -12,9 +13,11 @@ from volta.bench.eval_set import TEST, EvalSet
 from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.stamps import NO_STAMPS, Stamps
 from volta.core.errors import InputError, StoreError
+from volta.core.types import SplitDraw
 from volta.networks.recipe import Budget
+from volta.networks.training_log import TrainingLog
 
-__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json"]
+__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json", "instruction_sets", "stopped_in_climb"]
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
 _REMEDY = "run volta bench again to compute it anew"
@@ -26,8 +29,9 @@ class CellRecord:
 
     ``data``: hash of each part of the data; ``source``: the files it came from, in words; ``backbone``: what made
     features of images, where one was named; ``rows``: number of rows by part; ``floored_rows``: rows whose true class
-    had probability 0, by set; ``notes``: warnings while it ran; ``stamps``: the code it rests on; ``predictions``:
-    checksum of the stored predictions, empty until they are stored.
+    had probability 0, by set; ``notes``: warnings while it ran; ``stamps``: the code it rests on; ``trainings``: how
+    each network was trained that the method trained or used; ``split``: which draw of the rows it saw;
+    ``predictions``: checksum of the stored predictions, empty until they are stored.
     """
 
     cell: Cell
@@ -48,6 +52,8 @@ class CellRecord:
     environment: Environment
     wall_s: float
     stamps: Stamps
+    trainings: tuple[TrainingLog, ...] = ()
+    split: SplitDraw = field(default_factory=SplitDraw)
     predictions: str = ""
 
     @property
@@ -77,6 +83,8 @@ class CellRecord:
             "environment": self.environment.to_json(),
             "wall_s": self.wall_s,
             "stamps": self.stamps.to_json(),
+            "trainings": [_training_to_json(log) for log in self.trainings],
+            "split": asdict(self.split),
             "predictions": self.predictions,
         }
 
@@ -107,13 +115,46 @@ class CellRecord:
             environment=Environment.from_json(stored.fields("environment")),
             wall_s=stored.number("wall_s"),
             stamps=Stamps.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_STAMPS,
+            trainings=tuple(map(_training, stored.list_of_fields("trainings") if "trainings" in stored.values else ())),
+            split=_split(stored.fields("split")) if "split" in stored.values else SplitDraw(),
             predictions=stored.text("predictions"),
         )
 
 
+def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
+    """Return the instruction sets that cells ran with, and how many cells with each; those not on record left out."""
+    return dict(Counter(found for record in records if (found := record.environment.instruction_set)))
+
+
+def stopped_in_climb(records: Iterable[CellRecord]) -> int:
+    """Return how many cells rest on a network whose weights are from before the learning rate had reached its peak."""
+    return sum(any("stopped in the climb" in log.marks for log in record.trainings) for record in records)
+
+
+def _training_to_json(log: TrainingLog) -> JsonObject:
+    """Return a training with what follows from it, for whoever reads the file."""
+    derived: JsonObject = {"epochs": log.epochs, "best_epoch": log.best_epoch, "marks": list(log.marks)}
+    return derived | asdict(log)
+
+
+def _training(stored: JsonFields) -> TrainingLog:
+    return TrainingLog(
+        max_epochs=stored.integer("max_epochs"),
+        patience=stored.optional_integer("patience"),
+        climb_epochs=stored.number("climb_epochs"),
+        val_losses=stored.numbers("val_losses"),
+        seconds=stored.number("seconds"),
+    )
+
+
+def _split(stored: JsonFields) -> SplitDraw:
+    names = ("seed", "fold", "n_folds")
+    return SplitDraw(*(stored.optional_integer(name) for name in names))
+
+
 def budget_from_json(stored: JsonFields) -> Budget:
     """Return a budget; a limit that is absent, as in files of a version with fewer kinds of them, is not set."""
-    names = {field.name for field in fields(Budget)}
+    names = {limit.name for limit in fields(Budget)}
     stored.refuse_unknown(names)
     try:
         return Budget(**{name: stored.optional_integer(name) for name in names})

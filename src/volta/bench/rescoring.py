@@ -46,7 +46,8 @@ def rescore(store: RunStore, record: CellRecord) -> CellRecord:
 
     What was measured while the cell ran (latency, size, memory, training time) is kept.
     """
-    metrics, floored = metrics_of(store.read_arrays(record.cell))
+    near = [eval_set.name for eval_set in record.near_ood]
+    metrics, floored = metrics_of(store.read_arrays(record.cell), near)
     metrics[TEST] |= {name: value for name, value in record.test.items() if name in COST_METRICS}
     stamps = replace(record.stamps, scoring=scoring_stamp())
     again = replace(record, metrics=metrics, floored_rows=floored, stamps=stamps)

@@ -14,6 +14,7 @@ from volta.bench.environment import environment
 from volta.bench.executors import Executor
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
+from volta.bench.records import EvalSet, stopped_in_climb
 from volta.bench.rescoring import current_records
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError, VoltaError
@@ -96,6 +97,7 @@ def run(
             if should_stop():
                 raise KeyboardInterrupt
         missing = _wait_for_others(store, elsewhere, listener)
+    _tell_of_the_climb(store, cells, listener)
     listener.finish()
     n_failed = max(n_failed, sum(not store.is_done(cell) for cell in cells))
     return RunSummary(len(cells), n_run, n_failed)
@@ -112,8 +114,8 @@ def _cells(config: RunConfig, store: RunStore, tasks: TaskLoader) -> list[Cell]:
 def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, tasks: TaskLoader, listener: Listener) -> None:
     """Keep a contact sheet of each task that is tested under CIFAR-10-C's corruptions; a run can do without."""
     for task, cell in {cell.task: cell for cell in cells}.items():
-        shifts = tasks.task_for(task, cell.protocol, cell.method).shifts
-        if not {name.rpartition("-")[0] for name in shifts}.issuperset(CORRUPTION_NAMES):
+        shifts = tasks.task_for(task, cell.protocol, cell.method, cell.seed).shifts
+        if not {EvalSet.parse(f"shift:{name}").name for name in shifts}.issuperset(CORRUPTION_NAMES):
             continue
         path = store.sheet_path(task)
         try:
@@ -123,6 +125,16 @@ def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, tasks: T
                 write_png(path, sheet)
         except (VoltaError, OSError) as error:
             listener.message(f"no contact sheet of {task}'s corruptions: {error}")
+
+
+def _tell_of_the_climb(store: RunStore, cells: list[Cell], listener: Listener) -> None:
+    """Say how many of the paper's cells stopped within OneCycle's climb; the fair recipe stops nowhere."""
+    done = [store.read_record(cell) for cell in cells if cell.protocol == "paper" and store.is_done(cell)]
+    if done and (n_stopped := stopped_in_climb(done)):
+        listener.message(
+            f"{n_stopped} of {len(done)} cells under paper stopped within the climb of the learning rate: "
+            "their weights were never annealed"
+        )
 
 
 def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> list[Cell]:

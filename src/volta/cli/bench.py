@@ -30,9 +30,23 @@ EXECUTORS = ("auto", "local", "processes", "ray")
 def bench(
     task: Annotated[str, typer.Argument(help="Task to run on; see: volta tasks.")],
     methods: Annotated[str, typer.Option(help="all, or names with commas between them; see: volta methods.")] = "all",
-    seeds: Annotated[str, typer.Option(help="Whole numbers with commas between them.")] = "42,123,456",
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="How many seeds, or the seeds with commas between them (a single one: 42,); "
+            "10 in fair and the paper's 3 in paper unless given."
+        ),
+    ] = None,
     protocol: Annotated[str, typer.Option(help="fair (same features and encoder for all) or paper.")] = "fair",
     ablation: Annotated[bool, typer.Option("--ablation", help="Run full VOLTA and every ablation row too.")] = False,
+    resplit: Annotated[
+        bool | None,
+        typer.Option(
+            "--resplit/--no-resplit",
+            help="Draw train, val and cal anew for every seed; digits does so unless told otherwise, and rotates "
+            "its test rows too.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; runs/TASK unless given.")] = None,
     max_epochs: Annotated[int | None, typer.Option(help="Train at most this many epochs (a reduced run).")] = None,
     limit_train: Annotated[int | None, typer.Option(help="Train on this many rows (a reduced run).")] = None,
@@ -77,7 +91,7 @@ def bench(
         from volta.bench.executors.processes import start_early
 
         start_early()
-    from volta.bench.config import RunConfig, default_threads, parse_names, parse_numbers
+    from volta.bench.config import RunConfig, default_threads, parse_names, parse_numbers, parse_seeds
     from volta.bench.runner import run
     from volta.bench.store import RunStore
     from volta.data import LoadOptions, find_task
@@ -99,12 +113,13 @@ def bench(
         tasks=(task,),
         methods=names,
         protocols=(protocol,),
-        seeds=parse_numbers(seeds, "--seeds"),
+        seeds=parse_seeds(seeds, protocol),
         budget=Budget(max_epochs, limit_train, batch_size, limit_test),
         device=pick_device(device).type,
         threads=threads,
         options=options,
         extraction=Extraction(backbone, weights),
+        resplit=settled.resplit if resplit is None and settled is not None else resplit,
     )
     if dry_run:
         _print_plan(config, store)

@@ -13,6 +13,11 @@ def conformal_quantile(scores: ArrayLike, alpha: float) -> float:
 
     α is read as the nearest fraction with a denominator up to 10⁹, so 0.1 is 1/10 and n = 9 gives rank 9.
     scores: (n_samples,) calibration scores, higher = less conforming.
+
+    >>> conformal_quantile([0.1, 0.2, 0.3, 0.4], alpha=0.4)  # ⌈5 · 0.6⌉ = 3
+    0.3
+    >>> conformal_quantile([0.1, 0.2, 0.3, 0.4], alpha=0.1)  # ⌈5 · 0.9⌉ = 5 is beyond 4
+    inf
     """
     values = check_scores(scores)
     level = 1 - Fraction(check_fraction(alpha, "alpha")).limit_denominator(10**9)

@@ -7,6 +7,18 @@ import hashlib
 import numpy as np
 
 SPLIT_SEED = 42
+PAPER_SEEDS = (42, 123, 456)
+_FURTHER_SEEDS = 1004
+"""The seeds after the paper's are 1004, 1005, ...: any five in a row differ modulo 5, see :class:`SplitDraw`."""
+
+
+def first_seeds(n_seeds: int) -> tuple[int, ...]:
+    """Return the first ``n_seeds`` of the one list of seeds that runs take theirs from: the paper's, then fixed ones.
+
+    >>> first_seeds(5)
+    (42, 123, 456, 1004, 1005)
+    """
+    return (*PAPER_SEEDS, *range(_FURTHER_SEEDS, _FURTHER_SEEDS + n_seeds))[:n_seeds]
 
 
 def derive_seed(seed: int, *names: str | int) -> int:

@@ -46,9 +46,10 @@ class Split:
 class FitData:
     """All that a method may see: it holds no test row and no test label.
 
-    ``val`` steers early stopping and temperatures; ``cal`` is kept for conformal sets and thresholds, so that their
-    guarantees rest on rows nothing else was tuned on. For pixels, ``normalise`` is the (mean, std) per channel and
-    ``augment`` asks for flips and crops in training. ``paper_epochs`` is the baselines' longest training in the paper.
+    ``val`` steers early stopping and temperatures; ``cal``, a plain random draw, is kept for conformal sets and
+    thresholds, so that their guarantees rest on rows nothing else was tuned on. For pixels, ``normalise`` is the (mean,
+    std) per channel and ``augment`` asks for flips and crops in training. ``paper_epochs`` is the baselines' longest
+    training in the paper.
     """
 
     train: Split
@@ -77,9 +78,22 @@ class FitData:
         return hash_text(canonical_json([parts, settings]))
 
 
+@dataclass(frozen=True)
+class SplitDraw:
+    """Which draw of a task's rows this is.
+
+    ``seed`` is the run's seed that train, val and cal were drawn from, None for the fixed split that all seeds share;
+    ``fold`` is the part, from 0 to ``n_folds`` − 1, that the test rows are, where they rotate with the seed.
+    """
+
+    seed: int | None = None
+    fold: int | None = None
+    n_folds: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class OodSet:
-    """Rows of no known class; ``near`` marks the semantically close ones."""
+    """Rows of no known class; ``near`` marks the semantically close ones, all others are far."""
 
     inputs: Array
     near: bool = False
@@ -89,7 +103,8 @@ class OodSet:
 class Task:
     """One in-distribution set with its splits, its OOD sets and its shifted test sets.
 
-    ``source`` says in words which files the data came from; it is not part of the fingerprint.
+    ``source`` says in words which files the data came from, ``split`` which draw of their rows this is; neither is part
+    of the fingerprint.
     """
 
     name: str
@@ -99,6 +114,7 @@ class Task:
     shifts: Mapping[str, Split] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
     source: str = ""
+    split: SplitDraw = field(default_factory=SplitDraw)
 
     @cached_property
     def hashes(self) -> dict[str, str]:

@@ -44,7 +44,8 @@ class TaskDefinition:
     ``near`` and ``far`` name its OOD sets. ``archives`` are what ``volta data get NAME`` fetches,
     ``optional_archives`` what has to be asked for by its own name. ``images`` is None where there are none;
     ``trains_on_pixels`` is False where they only serve to extract features from. ``origin`` says where the data is from
-    if nothing is downloaded; ``root`` is the data folder of a task that lives in one.
+    if nothing is downloaded; ``root`` is the data folder of a task that lives in one. ``rotates`` marks a task so small
+    that its test rows rotate with the run's seed, as in cross-validation.
     """
 
     name: str
@@ -59,6 +60,7 @@ class TaskDefinition:
     optional_archives: tuple[Archive, ...] = ()
     origin: str = "embedded"
     root: Path | None = None
+    rotates: bool = False
 
     @property
     def encoder(self) -> EncoderKind:

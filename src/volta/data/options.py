@@ -24,13 +24,15 @@ class LoadOptions:
     ``root`` is the data folder, see :func:`data_root`. ``severities`` names the corruption severities of ``cifar10``.
     ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here,
     ``auto`` takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the
-    OOD sets to load; None is all.
+    OOD sets to load; None is all. ``seed`` is the run's seed, by which a task whose test rows rotate (``digits``) draws
+    all its rows; None is the fixed split.
     """
 
     root: Path | None = None
     severities: tuple[int, ...] = (1,)
     shifts: ShiftOrigin = "auto"
     ood: tuple[str, ...] | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if not set(self.severities) <= set(SEVERITIES):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
-from volta.core.types import Array, OodSet, Split
+from volta.core.types import Array, OodSet, Split, SplitDraw
 
 T = TypeVar("T")
 CorruptionOrigin: TypeAlias = Literal["none", "official", "generated"]
@@ -38,7 +38,7 @@ class RawSets:
 
     ``parts`` is ``train`` and ``test``, from which :func:`volta.data.prepare.make_task` splits ``val`` and ``cal``,
     or all four. ``source`` says in words where the data came from; ``corruptions`` whether the shifts include those of
-    CIFAR-10-C, and whose they are.
+    CIFAR-10-C, and whose they are; ``split`` which draw of the rows this is, where the source makes more than one.
     """
 
     parts: Mapping[str, Split]
@@ -47,6 +47,7 @@ class RawSets:
     class_names: tuple[str, ...] = ()
     source: str = ""
     corruptions: CorruptionOrigin = "none"
+    split: SplitDraw = field(default_factory=SplitDraw)
 
     def inputs(self) -> LazyMapping[Array]:
         """Return the inputs of every set in a stable order: parts, then ``ood:NAME``, then ``shift:NAME-SEVERITY``.

@@ -1,6 +1,8 @@
-"""Stratified splits that depend on the labels and a split seed alone, never on the run's seed."""
+"""Splits that depend on the labels and a seed alone: calibration rows drawn plainly at random, others stratified."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +10,44 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 
 Rows = NDArray[np.int64]
+
+
+class FitRows(NamedTuple):
+    """Row numbers of the three parts that a method may see, each in ascending order."""
+
+    train: Rows
+    val: Rows
+    cal: Rows
+
+
+def split_fit_rows(labels: Rows, n_val: int, n_cal: int, rng: np.random.Generator) -> FitRows:
+    """Draw ``n_cal`` rows plainly at random, then ``n_val`` of the others with their class shares; the rest is train.
+
+    Conformal guarantees need calibration rows that are drawn as test rows are, which stratified ones are not. Of the
+    others, training rows come first: a class that has a row left has one in train.
+    """
+    if n_val < 0 or n_cal < 0 or n_val + n_cal > len(labels):
+        raise InputError(f"n_val is {n_val} and n_cal is {n_cal}; pass numbers that the {len(labels)} rows suffice for")
+    cal, rest = random_take(len(labels), n_cal, rng)
+    train, val = stratified_take(labels[rest], len(rest) - n_val, rng)
+    return FitRows(rest[train], rest[val], cal)
+
+
+def random_take(n_all: int, n_rows: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Draw ``n_rows`` of ``n_all`` rows, all equally likely; return (taken, rest), both in ascending order."""
+    order = rng.permutation(n_all)
+    return np.sort(order[:n_rows]), np.sort(order[n_rows:])
+
+
+def stratified_folds(labels: Rows, n_folds: int, rng: np.random.Generator) -> list[Rows]:
+    """Divide all rows into ``n_folds`` parts with the class shares of ``labels``, sizes as equal as can be."""
+    left = np.arange(len(labels), dtype=np.int64)
+    folds = []
+    for n_left in range(n_folds, 1, -1):
+        taken, rest = stratified_take(labels[left], round(len(left) / n_left), rng)
+        folds.append(left[taken])
+        left = left[rest]
+    return [*folds, left]
 
 
 def stratified_take(labels: Rows, n_rows: int, rng: np.random.Generator) -> tuple[Rows, Rows]:

@@ -19,7 +19,7 @@ from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import calibrate, fit_ood_score
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.explanation import Explanation, explain_rows, fit_reference
-from volta.estimators.history import HistoryRecorder, warn_about
+from volta.estimators.history import ProgressLines, warn_about
 from volta.estimators.inputs import UnfittedClassifierError, check_rows, check_targets, encode
 from volta.estimators.prediction import predict_rows
 from volta.estimators.rows import split_rows
@@ -73,7 +73,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     policy_
         Which rows are answered; see ``fit_policy``.
     history_
-        A loss curve for each network that was trained, with its best epoch.
+        How each network was trained: ``val_losses``, ``best_epoch``, ``epochs``, ``max_epochs``, ``seconds``.
 
     Examples
     --------
@@ -233,17 +233,16 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         # A whole number is the seed itself, so that the estimator and the benchmark train alike.
         drawn = not isinstance(state, int | np.integer)
         self.seed_ = int(check_random_state(state).randint(2**31 - 1)) if drawn else int(state)  # type: ignore[arg-type]
-        recorder = HistoryRecorder(bool(self.verbose))
         trainer = Trainer(
             seed=self.seed_,
             protocol=self.protocol,
             budget=Budget(max_epochs=self.max_epochs),
             device=pick_device(self.device),
-            on_epoch=recorder,
+            on_epoch=ProgressLines() if self.verbose else None,
         )
         self.method_ = method.fit(data, trainer)
-        self.history_ = recorder.curves()
-        warn_about(self.history_, stops_early=self.protocol == "paper")
+        self.history_ = tuple(trainer.trainings.values())
+        warn_about(self.history_)
 
     def _calibrate(self, scaled_train: Array, val: Split, cal: Split) -> None:
         judged_val = predict_rows(self.method_, self.scaler_, val.inputs)

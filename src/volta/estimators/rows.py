@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.data.splits import stratified_take
+from volta.data.splits import FitRows, split_fit_rows
 
 HELD_OUT = 0.2
 MIN_ROWS = 10
 
-RowIndex = NDArray[np.int64]
 
-
-@dataclass(frozen=True, eq=False)
-class RowSplit:
-    """Row numbers, ascending: ``train``, ``val`` and ``cal``; the last two are empty where they were not asked for."""
-
-    train: RowIndex
-    val: RowIndex
-    cal: RowIndex
-
-
-def split_rows(labels: RowIndex, *, hold_val: bool = True, hold_cal: bool = True) -> RowSplit:
+def split_rows(labels: NDArray[np.int64], *, hold_val: bool = True, hold_cal: bool = True) -> FitRows:
     """Hold out a tenth of the rows to steer training (``val``) and a tenth to calibrate (``cal``).
 
     Calibration rows are a plain random draw from all rows, so that they are exchangeable with new rows, rare classes
-    included: a stratified draw would not be. Validation rows are drawn from the others with the classes' shares; a
-    class with a single row left keeps it for training. The draw depends on the number of rows and the labels alone.
+    included; see `split_fit_rows`. What is not held out, because the user has rows for it, is empty. The draw depends
+    on the number of rows and the labels alone.
     """
-    n_rows = len(labels)
-    every = np.arange(n_rows)
-    if not (hold_val or hold_cal):
-        return RowSplit(every, every[:0], every[:0])
-    _check_rows(labels)
-    random = rng(SPLIT_SEED, "estimator", "rows")
-    n_held_out = max(2, round(HELD_OUT * n_rows))
-    n_val = n_held_out // 2
-    cal = np.sort(random.permutation(n_rows)[: n_held_out - n_val]) if hold_cal else every[:0]
-    left = np.setdiff1d(every, cal)
-    val = _draw_validation(left, labels, n_val, random) if hold_val else every[:0]
-    return RowSplit(np.setdiff1d(left, val), val, cal)
+    if hold_val or hold_cal:
+        _check_rows(labels)
+    n_held_out = max(2, round(HELD_OUT * len(labels)))
+    n_val = n_held_out // 2 if hold_val else 0
+    n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
+    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits"))
 
 
-def _draw_validation(left: RowIndex, labels: RowIndex, n_val: int, random: np.random.Generator) -> RowIndex:
-    counts = np.bincount(labels[left], minlength=int(labels.max()) + 1)
-    spare = left[counts[labels[left]] > 1]
-    if len(spare) == 0:
-        raise InputError("y has one row of each class left to train on and none to spare; pass eval_set=(X, y)")
-    taken, _ = stratified_take(labels[spare], min(n_val, len(spare) - 1), random)
-    return spare[taken]
-
-
-def _check_rows(labels: RowIndex) -> None:
+def _check_rows(labels: NDArray[np.int64]) -> None:
     if len(labels) < MIN_ROWS:
         count = "1 sample" if len(labels) == 1 else f"{len(labels)} rows"
         raise InputError(f"X has {count}; fit needs at least {MIN_ROWS} to hold some out")

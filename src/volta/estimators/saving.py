@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 from volta.estimators.calibration import CALIBRATION_TYPES
 from volta.estimators.explanation import KeptRows, Reference
-from volta.estimators.history import LossCurve
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import load_method, parameters_of, save_method
+from volta.networks.training_log import TrainingLog
 
-STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, LossCurve)
+STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, TrainingLog)
 
 
 def save_classifier(

@@ -58,21 +58,21 @@ def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str, sou
     Batch norm's batch counters may be missing: evaluation does not use them.
     """
     wanted = network.state_dict()
-    given = {name: value for name, value in state.items() if not name.startswith(head)}
-    missing = [name for name in wanted if name not in given and not name.endswith(_COUNTER)]
-    unknown = [name for name in given if name not in wanted]
+    offered = {name: value for name, value in state.items() if not name.startswith(head)}
+    missing = [name for name in wanted if name not in offered and not name.endswith(_COUNTER)]
+    unknown = [name for name in offered if name not in wanted]
     if missing or unknown:
         raise InputError(
             f"{source} does not fit {type(network).__name__}: {len(missing)} names missing ({_first(missing)}), "
             f"{len(unknown)} unknown ({_first(unknown)}); pass weights of that network"
         )
-    for name, value in given.items():
+    for name, value in offered.items():
         if value.shape != wanted[name].shape:
             raise InputError(
                 f"{source}: {name} has shape {tuple(value.shape)}, {type(network).__name__} needs "
                 f"{tuple(wanted[name].shape)}; pass weights of that network"
             )
-    network.load_state_dict(given, strict=False)
+    network.load_state_dict(offered, strict=False)
 
 
 def hash_weights(network: nn.Module) -> str:

@@ -1,4 +1,4 @@
-"""ENN: an epistemic index that the head averages over."""
+"""ENN: a linear head with an epinet, whose epistemic index is averaged over."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from volta.networks.trainer import Trainer
 
 @dataclass
 class Enn(Method):
-    """p = (1/8) Σ_z softmax(l(f, z)) over all indices z; one random z a row in training; u = entropy of p.
+    """p = (1/8) Σ_z softmax(l(h, z)) over all indices z; one random z a row in training; u = entropy of p.
 
+    l(h, z) = W h + b + g(sg(h), z) + α q(sg(h), z): the network's own linear head, a learned epinet g and a fixed
+    random prior function q, both on the penultimate features h through a stop-gradient sg; see
+    :class:`volta.networks.heads.Epistemic`.
+    Departures: z is one of 8 with a learned embedding, where Osband et al. draw z from a Gaussian and multiply the
+    epinet's output by it, so that 8 heads are all there is to average over; the epinet sees the penultimate features
+    alone, without the input; a training step draws one z a row where they draw several a batch.
     Reference: Osband et al. (2023), Epistemic Neural Networks.
     """
 
@@ -24,10 +30,12 @@ class Enn(Method):
     origin = "paper"
 
     n_indices: int = 8
+    prior_scale: float = 1.0
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)
-        spec = NetworkSpec(body, Epistemic(self.n_indices), data.input_shape, data.n_classes)
+        head = Epistemic(self.n_indices, prior_scale=self.prior_scale)
+        spec = NetworkSpec(body, head, data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)
 
     def _predict(self, inputs: Array) -> Prediction:

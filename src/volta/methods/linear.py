@@ -20,7 +20,7 @@ from volta.networks.trainer import Trainer
 class Linear(Method):
     """p = softmax((W h + b)/T) on the features h themselves, T fitted on validation rows; u = entropy of p.
 
-    Trained with VOLTA's optimiser, schedule and epochs under both protocols, in smaller batches: a single layer needs
+    Trained with VOLTA's recipe and for as many epochs under both protocols, in smaller batches: a single layer needs
     the steps and can afford them.
     """
 
@@ -31,8 +31,8 @@ class Linear(Method):
     batch_size: int = 128
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
-        _, recipe = volta_setup(data)
-        recipe = replace(recipe, batch_size=self.batch_size)
+        _, recipe = volta_setup(data, trainer.protocol)
+        recipe = replace(recipe.for_rows(len(data.train)), batch_size=self.batch_size)
         spec = NetworkSpec(Identity(data.input_shape[0]), LinearHead(), data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)
         self.beta_ = fit_temperature(self.network_.outputs(data.val.inputs).logits, data.val.labels).beta

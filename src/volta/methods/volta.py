@@ -64,7 +64,7 @@ class Volta(Method):
     n_passes: int = 0
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
-        encoder, recipe = volta_setup(data)
+        encoder, recipe = volta_setup(data, trainer.protocol)
         head = Prototypes(self.temperature, self.learn_temperature)
         spec = NetworkSpec(self._encoder(encoder), head, data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe, self._objective())

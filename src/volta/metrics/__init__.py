@@ -14,17 +14,21 @@ from volta.metrics.calibration import (
     ReliabilityBins,
     ece,
     ece_classwise,
+    ece_debiased,
     ece_equal_mass,
     mce,
     reliability_bins,
+    signed_ce,
 )
-from volta.metrics.conformal import coverage, empty_sets, set_size
-from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, fpr95, fpr95_id, roc_curve
-from volta.metrics.interval import Interval, ece_interval
+from volta.metrics.conformal import coverage, coverage_gap, empty_sets, set_size
+from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, autc, fpr95, fpr95_id, roc_curve
+from volta.metrics.interval import Interval, ece_debiased_interval, ece_interval
 from volta.metrics.metric import Metric
+from volta.metrics.openset import oscr, scod_augrc, scod_aurc
 from volta.metrics.scoring import FlooredProbabilityWarning, accuracy, nll, nll_floored_rows
 from volta.metrics.selective import (
     RiskCoverage,
+    augrc,
     aurc,
     coverage_at_5,
     eaurc,
@@ -33,6 +37,7 @@ from volta.metrics.selective import (
     risk_coverage_curve,
     selective_auc,
 )
+from volta.metrics.smooth import smece
 from volta.metrics.summary import report
 from volta.metrics.table import METRICS, describe
 
@@ -46,10 +51,12 @@ __all__ = [
     "RiskCoverage",
     "RocCurve",
     "accuracy",
+    "augrc",
     "aupr_in",
     "aupr_out",
     "aurc",
     "auroc",
+    "autc",
     "brier",
     "brier_decomposition",
     "brier_reliability",
@@ -59,11 +66,14 @@ __all__ = [
     "conformal_quantile",
     "coverage",
     "coverage_at_5",
+    "coverage_gap",
     "describe",
     "eaurc",
     "eaurc_paper",
     "ece",
     "ece_classwise",
+    "ece_debiased",
+    "ece_debiased_interval",
     "ece_equal_mass",
     "ece_interval",
     "empty_sets",
@@ -72,11 +82,16 @@ __all__ = [
     "mce",
     "nll",
     "nll_floored_rows",
+    "oscr",
     "reliability_bins",
     "report",
     "risk_at_80",
     "risk_coverage_curve",
     "roc_curve",
+    "scod_augrc",
+    "scod_aurc",
     "selective_auc",
     "set_size",
+    "signed_ce",
+    "smece",
 ]

@@ -12,7 +12,12 @@ from volta.metrics.rows import paired
 
 @dataclass(frozen=True)
 class BrierDecomposition:
-    """Brier = reliability − resolution + uncertainty + residual."""
+    """Brier = reliability − resolution + uncertainty + residual.
+
+    >>> parts = brier_decomposition([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1])
+    >>> round(parts.reliability - parts.resolution + parts.uncertainty + parts.residual, 4)  # the Brier score
+    0.4583
+    """
 
     reliability: float
     resolution: float
@@ -25,6 +30,9 @@ def brier(probs: ArrayLike, labels: ArrayLike) -> float:
 
     (1/n) Σ_i Σ_k (p_ik − [y_i = k])², in [0, 2].
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(brier([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]), 4)  # (0.125 + 1.125 + 0.125) / 3
+    0.4583
     """
     array, checked = paired(probs, labels)
     total = 0.0
@@ -47,6 +55,9 @@ def brier_decomposition(probs: ArrayLike, labels: ArrayLike) -> BrierDecompositi
     uncertainty = Σ_k ȳ_k (1 − ȳ_k); residual = Σ [within-bin (p − p̄)² − 2 (p − p̄)(y − ȳ)] / n.
     Bins: 15 equal-width (lo, hi] per class probability. probs: (n_samples, n_classes); labels: (n_samples,).
     Reference: Stephenson, Coelho & Jolliffe, Weather and Forecasting 23 (2008).
+
+    >>> round(brier_decomposition([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]).uncertainty, 4)  # ⅓ · ⅔ · 2
+    0.4444
     """
     return decompose(class_bins(probs, labels))
 
@@ -69,20 +80,36 @@ def decompose(bins: ClassBins) -> BrierDecomposition:
 
 
 def brier_reliability(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Reliability part of the Brier score: Σ_kb n_kb (p̄_kb − ȳ_kb)² / n; see `brier_decomposition`."""
+    """Reliability part of the Brier score: Σ_kb n_kb (p̄_kb − ȳ_kb)² / n; see `brier_decomposition`.
+
+    >>> round(brier_reliability([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]), 4)
+    0.125
+    """
     return brier_decomposition(probs, labels).reliability
 
 
 def brier_resolution(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Resolution part of the Brier score: Σ_kb n_kb (ȳ_kb − ȳ_k)² / n; see `brier_decomposition`."""
+    """Resolution part of the Brier score: Σ_kb n_kb (ȳ_kb − ȳ_k)² / n; see `brier_decomposition`.
+
+    >>> round(brier_resolution([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]), 4)
+    0.1111
+    """
     return brier_decomposition(probs, labels).resolution
 
 
 def brier_uncertainty(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Uncertainty part of the Brier score: Σ_k ȳ_k (1 − ȳ_k); see `brier_decomposition`."""
+    """Uncertainty part of the Brier score: Σ_k ȳ_k (1 − ȳ_k); see `brier_decomposition`.
+
+    >>> round(brier_uncertainty([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]), 4)
+    0.4444
+    """
     return brier_decomposition(probs, labels).uncertainty
 
 
 def brier_residual(probs: ArrayLike, labels: ArrayLike) -> float:
-    """Within-bin residual of the Brier score: variance − 2 covariance in bins; see `brier_decomposition`."""
+    """Within-bin residual of the Brier score: variance − 2 covariance in bins; see `brier_decomposition`.
+
+    >>> round(brier_residual([[0.75, 0.25], [0.75, 0.25], [0.25, 0.75]], [0, 1, 1]), 4)
+    0.0
+    """
     return brier_decomposition(probs, labels).residual

@@ -1,5 +1,6 @@
 """Calibration errors of the top probability and of every class's probability."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,10 @@ class ReliabilityBins:
     """The bins that hold rows, in order of confidence; each array is (n_filled,).
 
     `lower`, `upper`: bin limits (lo, hi]; `count`: rows; `confidence`: mean top probability; `accuracy`.
+    `gap`: confidence − accuracy, above 0 where the model is overconfident.
+
+    >>> reliability_bins([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1, 1], 2).upper
+    array([1.])
     """
 
     lower: NDArray[np.float64]
@@ -24,11 +29,20 @@ class ReliabilityBins:
     confidence: NDArray[np.float64]
     accuracy: NDArray[np.float64]
 
+    @property
+    def gap(self) -> NDArray[np.float64]:
+        """Return confidence − accuracy of each bin, (n_filled,)."""
+        return self.confidence - self.accuracy
+
 
 def reliability_bins(probs: ArrayLike, labels: ArrayLike, n_bins: int = N_BINS) -> ReliabilityBins:
     """Bin rows by top probability into `n_bins` equal-width bins and return those that hold rows.
 
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> bins = reliability_bins([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1, 1])
+    >>> bins.count, bins.gap.round(3)
+    (array([1, 1, 1, 1]), array([-0.4,  0.7,  0.8, -0.1]))
     """
     return bins_of(scan_rows(probs, labels), check_count(n_bins, "n_bins"))
 
@@ -38,6 +52,9 @@ def ece(probs: ArrayLike, labels: ArrayLike) -> float:
 
     Σ_b (n_b / n) |accuracy_b − confidence_b| over 15 equal-width bins (lo, hi], the first closed at 0.
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(ece([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1, 1]), 4)  # (0.1 + 0.8 + 0.4 + 0.7) / 4
+    0.5
     """
     return ece_of(bins_of(scan_rows(probs, labels), N_BINS))
 
@@ -47,6 +64,9 @@ def mce(probs: ArrayLike, labels: ArrayLike) -> float:
 
     max_b |accuracy_b − confidence_b| over the non-empty ones of the bins of `ece`.
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(mce([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1, 1]), 4)
+    0.8
     """
     return mce_of(bins_of(scan_rows(probs, labels), N_BINS))
 
@@ -57,6 +77,10 @@ def ece_equal_mass(probs: ArrayLike, labels: ArrayLike) -> float:
     Rows in order of confidence are cut at every n/15 rows, a row on a cut being split in proportion; rows of
     equal confidence share the mean of their correctness, so their order does not matter.
     Σ_b |Σ_b correct − Σ_b confidence| / n. probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> probs = [[0.8, 0.2]] * 30
+    >>> round(ece_equal_mass(probs, [0] * 27 + [1] * 3), 4)  # accuracy 0.9 at confidence 0.8
+    0.1
     """
     return equal_mass_of(scan_rows(probs, labels))
 
@@ -66,8 +90,42 @@ def ece_classwise(probs: ArrayLike, labels: ArrayLike) -> float:
 
     (1/K) Σ_k Σ_b (n_kb / n) |ȳ_kb − p̄_kb|, 15 equal-width bins of each class's probability.
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(ece_classwise([[0.9, 0.1], [0.9, 0.1]], [0, 1]), 4)  # |0.9 − 0.5| for either class
+    0.4
     """
     return classwise_of(class_bins(probs, labels))
+
+
+def ece_debiased(probs: ArrayLike, labels: ArrayLike) -> float:
+    """Debiased root-mean-square calibration error of the top probability.
+
+    √max(0, Σ_b (n_b/n) [(acc_b − conf_b)² − acc_b (1 − acc_b) / (n_b − 1)]) over the bins of `ece`. The squared
+    gap of a bin is too large by the variance of its accuracy, which is taken off; before the root the sum is unbiased.
+    A bin of one row has no variance to estimate and adds 0. The root mean square of gaps is at least their mean, which
+    `ece` estimates. `ece_debiased_interval` gives its interval. probs: (n_samples, n_classes); labels: (n_samples,).
+    Reference: Kumar, Liang & Ma, Verified uncertainty calibration, NeurIPS 2019; there the bins are of equal mass.
+
+    >>> probs = [[0.9, 0.1]] * 4
+    >>> round(ece_debiased(probs, [0, 0, 1, 1]), 4)  # √(0.4² − 0.25 / 3)
+    0.2769
+    >>> ece_debiased(probs, [0, 0, 0, 1])  # 0.15² is less than the variance, 0.1875 / 3
+    0.0
+    """
+    return ece_debiased_of(bins_of(scan_rows(probs, labels), N_BINS))
+
+
+def signed_ce(probs: ArrayLike, labels: ArrayLike) -> float:
+    """Signed calibration error: mean top probability − accuracy, above 0 when overconfident.
+
+    (1/n) Σ_i (max_k p_ik − [argmax_k p_ik = y_i]), in [−1, 1]. The signed gaps of any bins, weighted by their rows, sum
+    to it, so it needs no bins; over- and underconfident bins cancel, so 0 does not mean calibrated. The gap of each bin
+    is `reliability_bins(probs, labels).gap`. probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(signed_ce([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]], [0, 1, 1, 1]), 4)  # 0.75 − 0.5
+    0.25
+    """
+    return signed_ce_of(scan_rows(probs, labels))
 
 
 def bins_of(rows: RowStatistics, n_bins: int) -> ReliabilityBins:
@@ -96,6 +154,19 @@ def ece_of(bins: ReliabilityBins) -> float:
 def mce_of(bins: ReliabilityBins) -> float:
     """Return the largest gap of `bins`."""
     return float(np.max(np.abs(bins.accuracy - bins.confidence)))
+
+
+def ece_debiased_of(bins: ReliabilityBins) -> float:
+    """Return the debiased root-mean-square gap of `bins`."""
+    several = bins.count > 1
+    count, accuracy = bins.count[several], bins.accuracy[several]
+    square = bins.gap[several] ** 2 - accuracy * (1 - accuracy) / (count - 1)
+    return math.sqrt(max(0.0, float(np.sum(count * square)) / int(bins.count.sum())))
+
+
+def signed_ce_of(rows: RowStatistics) -> float:
+    """Return mean confidence − accuracy of scanned rows."""
+    return float(np.mean(rows.confidence, dtype=np.float64) - np.mean(rows.correct))
 
 
 def equal_mass_of(rows: RowStatistics) -> float:

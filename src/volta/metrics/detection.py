@@ -16,6 +16,9 @@ class RocCurve:
     """ROC points from the strictest threshold to the loosest; each (n_distinct + 1,).
 
     A row is called OOD when its score ≥ `threshold`; the first point calls none and its threshold is inf.
+
+    >>> roc_curve([0.1, 0.4], [0.4, 0.9]).tpr
+    array([0. , 0.5, 1. , 1. ])
     """
 
     fpr: NDArray[np.float64]
@@ -36,6 +39,21 @@ class SortedScores:
         return np.searchsorted(self.id_sorted, self.ood_sorted, side="left")
 
     @cached_property
+    def is_tied(self) -> NDArray[np.bool_]:
+        """For each OOD score whether an ID score equals it, (n_ood,)."""
+        n_id = len(self.id_sorted)
+        equal: NDArray[np.bool_] = self.id_sorted.take(np.minimum(self.id_below, n_id - 1)) == self.ood_sorted
+        equal &= self.id_below < n_id
+        return equal
+
+    @cached_property
+    def ood_below(self) -> NDArray[np.intp]:
+        """For each ID score the number of OOD scores below it, (n_id,)."""
+        if not self.is_tied.any():
+            return self.ood_up_to
+        return np.searchsorted(self.ood_sorted, self.id_sorted, side="left")
+
+    @cached_property
     def ood_up_to(self) -> NDArray[np.intp]:
         """For each ID score the number of OOD scores up to it, (n_id,)."""
         n_id = len(self.id_sorted)
@@ -47,6 +65,9 @@ def auroc(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     """Area under the ROC curve: P(ood > id) + ½ P(ood = id).
 
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> auroc([0.1, 0.4, 0.4], [0.4, 0.9])  # (1 + ½ + ½ + 3) of 6 pairs
+    0.8333333333333334
     """
     return auroc_of(_sorted(id_scores, ood_scores))
 
@@ -56,6 +77,9 @@ def aupr_out(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
 
     Σ_t (recall_t − recall_{t−1}) · precision_t over the distinct scores t.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> aupr_out([0.1, 0.4, 0.4], [0.4, 0.9])  # ½ · 1/1 + ½ · 2/4
+    0.75
     """
     return aupr_out_of(_sorted(id_scores, ood_scores))
 
@@ -65,6 +89,9 @@ def aupr_in(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
 
     Σ_t (recall_t − recall_{t−1}) · precision_t over the distinct scores t.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> aupr_in([0.1, 0.4, 0.4], [0.4, 0.9])  # ⅓ · 1/1 + ⅔ · 3/4
+    0.8333333333333334
     """
     scores = _sorted(id_scores, ood_scores)
     return aupr_in_of(scores.id_sorted, np.searchsorted(scores.ood_sorted, scores.id_sorted, side="right"))
@@ -75,6 +102,9 @@ def fpr95(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
 
     P(id ≥ t), t = the ⌈0.95 n_ood⌉-th largest OOD score.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> fpr95([0.1, 0.2, 0.5, 0.6], [0.5, 0.7, 0.9])  # at score 0.5 every OOD row is caught
+    0.5
     """
     id_values, ood_values = _checked(id_scores, ood_scores)
     index = len(ood_values) - _rank95(len(ood_values))
@@ -87,6 +117,9 @@ def fpr95_id(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
 
     P(ood ≤ t), t = the ⌈0.95 n_id⌉-th smallest ID score.
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> fpr95_id([0.1, 0.2, 0.5, 0.6], [0.5, 0.7, 0.9, 0.9])  # at score 0.6 every ID row is kept
+    0.25
     """
     id_values, ood_values = _checked(id_scores, ood_scores)
     index = _rank95(len(id_values)) - 1
@@ -94,10 +127,30 @@ def fpr95_id(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
     return int(np.count_nonzero(ood_values <= threshold)) / len(ood_values)
 
 
+def autc(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
+    """Area under the threshold curve: how far apart the scores are, not only how they order.
+
+    ½ ∫₀¹ FPR(t) dt + ½ ∫₀¹ FNR(t) dt with all scores scaled together to [0, 1] by their smallest and largest, which is
+    ½ (mean ID score + 1 − mean OOD score): 0 is perfect, ½ is chance. One extreme score changes the scale of all.
+    Infinite scores are the limit of ever larger ones: beside them all finite scores become one point. Scores that are
+    all equal give ½.
+    id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+    Reference: Humblot-Renaux, Escalera & Moeslund, CVPR workshops 2023; its code draws lines between the steps.
+
+    >>> round(autc([0.0, 0.2], [0.6, 1.0]), 4)  # (0.1 + 1 − 0.8) / 2
+    0.15
+    """
+    return autc_of(_sorted(id_scores, ood_scores))
+
+
 def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> RocCurve:
     """Return the ROC curve, one point per distinct score, whose trapezoid area is `auroc`.
 
     id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
+
+    >>> curve = roc_curve([0.1, 0.4], [0.4, 0.9])
+    >>> curve.fpr, curve.threshold
+    (array([0. , 0. , 0.5, 1. ]), array([inf, 0.9, 0.4, 0.1]))
     """
     scores = _sorted(id_scores, ood_scores)
     id_sorted, ood_sorted = scores.id_sorted, scores.ood_sorted
@@ -113,15 +166,13 @@ def roc_curve(id_scores: ArrayLike, ood_scores: ArrayLike) -> RocCurve:
 
 def auroc_of(scores: SortedScores) -> float:
     """Return the AUROC of sorted scores."""
-    id_sorted, ood_sorted, id_below = scores.id_sorted, scores.ood_sorted, scores.id_below
+    id_sorted, ood_sorted = scores.id_sorted, scores.ood_sorted
     n_id, n_ood = len(id_sorted), len(ood_sorted)
-    wins = int(id_below.sum())
-    equal = id_sorted.take(np.minimum(id_below, n_id - 1)) == ood_sorted
-    equal &= id_below < n_id
+    wins = int(scores.id_below.sum())
     halves = 0
-    if equal.any():
-        tied = ood_sorted[equal]
-        halves = int(np.searchsorted(id_sorted, tied, side="right").sum()) - int(id_below[equal].sum())
+    if scores.is_tied.any():
+        tied = ood_sorted[scores.is_tied]
+        halves = int(np.searchsorted(id_sorted, tied, side="right").sum()) - int(scores.id_below[scores.is_tied].sum())
     return (2 * wins + halves) / (2 * n_id * n_ood)
 
 
@@ -129,17 +180,29 @@ def aupr_out_of(scores: SortedScores) -> float:
     """Return the OOD-positive average precision of sorted scores."""
     n_id, n_ood = len(scores.id_sorted), len(scores.ood_sorted)
     starts = _tie_starts(scores.ood_sorted)
-    caught = n_ood - starts
-    precision = caught / (caught + (n_id - scores.id_below[starts]))
-    return float(np.sum(np.diff(starts, append=n_ood) * precision)) / n_ood
+    # Three arrays and no more, because here memory is at its peak: OOD rows caught, rows called OOD, starts.
+    precision = np.subtract(n_ood, starts, dtype=np.float64)
+    called = scores.id_below.take(starts)
+    called += starts
+    np.subtract(n_id + n_ood, called, out=called)
+    precision /= called
+    np.subtract(starts[1:], starts[:-1], out=called[:-1])
+    called[-1] = n_ood - starts[-1]
+    precision *= called
+    return float(np.sum(precision)) / n_ood
 
 
 def aupr_in_of(id_sorted: Sorted, ood_up_to: NDArray[np.intp]) -> float:
     """Return the ID-positive average precision from the number of OOD scores up to each sorted ID score."""
     n_id = len(id_sorted)
     ends = np.append(_tie_starts(id_sorted)[1:], n_id)
-    precision = ends / (ends + ood_up_to[ends - 1])
-    return float(np.sum(np.diff(ends, prepend=0) * precision)) / n_id
+    called = ood_up_to.take(ends - 1)
+    called += ends
+    precision = ends / called
+    np.subtract(ends[1:], ends[:-1], out=called[1:])
+    called[0] = ends[0]
+    precision *= called
+    return float(np.sum(precision)) / n_id
 
 
 def fpr95_of(scores: SortedScores) -> float:
@@ -153,6 +216,30 @@ def fpr95_id_of(scores: SortedScores) -> float:
     """Return the share of OOD rows called ID where 95 % of the ID rows are, from sorted scores."""
     threshold = scores.id_sorted[_rank95(len(scores.id_sorted)) - 1]
     return int(np.searchsorted(scores.ood_sorted, threshold, side="right")) / len(scores.ood_sorted)
+
+
+def autc_of(scores: SortedScores) -> float:
+    """Return the area under the threshold curve of sorted scores."""
+    low = min(scores.id_sorted[0], scores.ood_sorted[0])
+    high = max(scores.id_sorted[-1], scores.ood_sorted[-1])
+    if low == high:
+        return 0.5
+    id_mean, ood_mean = _scaled_mean(scores.id_sorted, low, high), _scaled_mean(scores.ood_sorted, low, high)
+    return min(1.0, max(0.0, (id_mean + 1 - ood_mean) / 2))
+
+
+def _scaled_mean(ordered: Sorted, low: np.float64, high: np.float64) -> float:
+    """Return the mean of sorted scores after low ↦ 0, high ↦ 1; where one is infinite, finite scores share a point."""
+    if np.isfinite(low) and np.isfinite(high):
+        # Halves, because the range of two finite numbers may be infinite.
+        scaled = ordered / 2
+        scaled -= low / 2
+        scaled /= high / 2 - low / 2
+        return float(np.mean(scaled))
+    n_low = int(np.searchsorted(ordered, -np.inf, side="right"))
+    n_high = len(ordered) - int(np.searchsorted(ordered, np.inf, side="left"))
+    finite = 0.5 if low == -high else float(low == -np.inf)
+    return (n_high + finite * (len(ordered) - n_low - n_high)) / len(ordered)
 
 
 def _tie_starts(ordered: Sorted) -> NDArray[np.intp]:

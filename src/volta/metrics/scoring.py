@@ -12,7 +12,15 @@ SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 class FlooredProbabilityWarning(UserWarning):
-    """Rows gave their true class a probability below the smallest float64 normal; their log was floored."""
+    """Rows gave their true class a probability below the smallest float64 normal; their log was floored.
+
+    >>> import warnings
+    >>> warnings.simplefilter("error", FlooredProbabilityWarning)  # now nll raises instead
+    >>> nll([[1.0, 0.0]], [1])
+    Traceback (most recent call last):
+        ...
+    volta.metrics.scoring.FlooredProbabilityWarning: 1 of 1 rows give their true class a probability below ...
+    """
 
 
 def accuracy(probs: ArrayLike, labels: ArrayLike) -> float:
@@ -20,6 +28,9 @@ def accuracy(probs: ArrayLike, labels: ArrayLike) -> float:
 
     (1/n) Σ_i [argmax_k p_ik = y_i]; the lowest class index among equal maxima is the prediction.
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> accuracy([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], [0, 2])
+    0.5
     """
     return float(np.mean(scan_rows(probs, labels).correct))
 
@@ -30,6 +41,9 @@ def nll(probs: ArrayLike, labels: ArrayLike) -> float:
     −(1/n) Σ_i log max(p_{i,y_i}, t), with t the smallest float64 normal, 2.2e-308; a
     `FlooredProbabilityWarning` says how many rows met the floor.
     probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> round(nll([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]], [0, 2]), 4)  # (−ln 0.5 − ln 0.1) / 2
+    1.4979
     """
     return nll_of(true_probs(probs, labels))
 
@@ -38,6 +52,9 @@ def nll_floored_rows(probs: ArrayLike, labels: ArrayLike) -> int:
     """Count the rows whose true class has a probability below the smallest float64 normal.
 
     Σ_i [p_{i,y_i} < 2.2e-308]. probs: (n_samples, n_classes); labels: (n_samples,).
+
+    >>> nll_floored_rows([[1.0, 0.0], [0.5, 0.5]], [1, 0])
+    1
     """
     return _floored(true_probs(probs, labels))
 

@@ -55,7 +55,11 @@ class RiskSteps:
 
 @dataclass(frozen=True)
 class RiskCoverage:
-    """`coverage` i/n and `risk` among the i most certain rows, i = 1 … n; both (n_samples,)."""
+    """`coverage` i/n and `risk` among the i most certain rows, i = 1 … n; both (n_samples,).
+
+    >>> risk_coverage_curve([0.1, 0.2, 0.3, 0.4], [True, False, True, False]).coverage
+    array([0.25, 0.5 , 0.75, 1.  ])
+    """
 
     coverage: NDArray[np.float64]
     risk: NDArray[np.float64]
@@ -91,8 +95,26 @@ def aurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
     (1/n) Σ_i (errors among the i most certain rows) / i; rows of equal score share the mean of their errors,
     which is the expected value over their random orders.
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> aurc([0.1, 0.2, 0.3, 0.4], [True, False, True, False])  # (0 + 1/2 + 1/3 + 2/4) / 4
+    0.3333333333333333
     """
     return aurc_of(risk_steps(uncertainty, correct))
+
+
+def augrc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
+    """Area under the generalized risk-coverage curve: the mean over coverages of the share of accepted errors.
+
+    ∫₀¹ (errors among the accepted rows / n) d coverage, by trapezoids from (0, 0), rows of equal score entering
+    together: ½ err² + err (1 − err) (1 − A), where A = P(score of a wrong row > of a right one) + ½ P(equal), so
+    between ½ err² and err − ½ err². Unlike AURC it does not weight the most certain rows above the others.
+    uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+    Reference: Traub et al., Overcoming common flaws in the evaluation of selective classification, NeurIPS 2024.
+
+    >>> augrc([0.1, 0.2, 0.3, 0.4], [True, False, True, False])  # (0 + ½ + 1 + 1½) / 4²
+    0.1875
+    """
+    return augrc_of(risk_steps(uncertainty, correct))
 
 
 def eaurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
@@ -100,6 +122,9 @@ def eaurc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
 
     AURC − (1/n) Σ_{j=1..m} j / (n − m + j), the empirical optimum and not its closed-form limit.
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> eaurc([0.1, 0.2, 0.3, 0.4], [True, False, True, False])  # 1/3 − (0 + 0 + 1/3 + 2/4) / 4
+    0.125
     """
     return eaurc_of(risk_steps(uncertainty, correct))
 
@@ -108,6 +133,9 @@ def eaurc_paper(uncertainty: ArrayLike, correct: ArrayLike) -> float:
     """Excess AURC as the VOLTA paper prints it: AURC − err · (1 − err); it can be negative.
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> round(eaurc_paper([0.1, 0.2, 0.3, 0.4], [True, False, True, False]), 4)  # 1/3 − 1/4
+    0.0833
     """
     return eaurc_paper_of(risk_steps(uncertainty, correct))
 
@@ -116,6 +144,9 @@ def selective_auc(uncertainty: ArrayLike, correct: ArrayLike) -> float:
     """Area under the accuracy-coverage curve: 1 − AURC.
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> round(selective_auc([0.1, 0.2, 0.3, 0.4], [True, False, True, False]), 4)  # 1 − 1/3
+    0.6667
     """
     return selective_auc_of(risk_steps(uncertainty, correct))
 
@@ -124,6 +155,9 @@ def risk_at_80(uncertainty: ArrayLike, correct: ArrayLike) -> float:
     """Risk at 80 % coverage: the share of errors among the ⌈0.8 n⌉ most certain rows, ties as in `aurc`.
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> risk_at_80([0.1, 0.2, 0.3, 0.4], [True, False, True, False])  # 2 of the ⌈3.2⌉ = 4 rows
+    0.5
     """
     return risk_at_80_of(risk_steps(uncertainty, correct))
 
@@ -132,6 +166,9 @@ def coverage_at_5(uncertainty: ArrayLike, correct: ArrayLike) -> float:
     """Coverage at 5 % risk: the largest i/n whose i most certain rows have risk ≤ 0.05, or 0 if none.
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> coverage_at_5([0.1, 0.2, 0.3, 0.4], [True, False, True, False])  # only the first row alone
+    0.25
     """
     return coverage_at_5_of(risk_steps(uncertainty, correct))
 
@@ -140,6 +177,9 @@ def risk_coverage_curve(uncertainty: ArrayLike, correct: ArrayLike) -> RiskCover
     """Return the risk at each coverage i/n, whose mean is `aurc`.
 
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
+
+    >>> risk_coverage_curve([0.1, 0.2, 0.3, 0.4], [True, False, True, False]).risk.round(3)
+    array([0.   , 0.5  , 0.333, 0.5  ])
     """
     steps = risk_steps(uncertainty, correct)
     rank = np.arange(1, steps.n_samples + 1)
@@ -150,6 +190,13 @@ def risk_coverage_curve(uncertainty: ArrayLike, correct: ArrayLike) -> RiskCover
 def aurc_of(steps: RiskSteps) -> float:
     """Return the AURC of `steps`."""
     return float(np.sum(steps.group_sums)) / steps.n_samples
+
+
+def augrc_of(steps: RiskSteps) -> float:
+    """Return the AUGRC of `steps`, exact in integers up to the last division."""
+    twice = steps.errors.copy()
+    twice[1:] += steps.errors[:-1]
+    return int(np.dot(twice, np.diff(steps.ends, prepend=0))) / (2 * steps.n_samples**2)
 
 
 def eaurc_of(steps: RiskSteps) -> float:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from volta.metrics import brierscore, calibration, conformal, detection, scoring, selective
-from volta.metrics.metric import MODEL, OOD, PROBS, SELECTIVE, Metric
+from volta.metrics import brierscore, calibration, conformal, detection, openset, scoring, selective, smooth
+from volta.metrics.metric import JOINT, MODEL, MSP, OOD, PROBS, SELECTIVE, TEMPERATURE, Metric
 from volta.metrics.scan import ProbabilityScan
 
 _TOP = "15 equal-width bins (lo, hi] of the top probability, the first closed at 0"
@@ -16,6 +16,12 @@ _FPR_OTHERS = (
     "OOD positive in OpenOOD 1.5, pytorch-ood, TorchUncertainty, probly, oodeel; ID positive in ODIN's "
     "papers; TorchUncertainty takes the nearest recall, maybe below 0.95"
 )
+_SCOD = (
+    "a failure is an ID row of wrong class or any OOD row; rows mixed as they come; equal scores share the mean of "
+    "their failures"
+)
+_SCOD_OTHERS = "TorchUncertainty: a cost of ½ each by default, so half of this, ties in input order; FD-Shifts × 1000"
+_T, _MSP = (TEMPERATURE,), (MSP,)
 _BATCHES = "5 batches of 256 rows after warm-up"
 
 
@@ -27,81 +33,122 @@ def _nll(scan: ProbabilityScan) -> float:
 _ROWS = (
     Metric("accuracy", "accuracy", "prediction", scoring.accuracy, True, PROBS, "mean [argmax_k p_k = y]",
            "lowest class index among equal maxima", "none known",
-           shared=lambda scan: float(np.mean(scan.rows.correct))),
+           shared=lambda scan: float(np.mean(scan.rows.correct)), margin=0.01),
     Metric("nll", "NLL", "prediction", scoring.nll, False, PROBS, "mean −log p_y",
            "natural log; p floored at 2.2e-308, floored rows counted and warned about",
-           "scikit-learn log_loss clips at the eps of the input's dtype", shared=_nll),
+           "scikit-learn log_loss clips at the eps of the input's dtype", shared=_nll, margin=0.02, variants=_T),
     Metric("brier", "Brier", "prediction", brierscore.brier, False, PROBS, "mean Σ_k (p_k − [y = k])²",
            "summed over classes: 0 to 2",
            "TorchUncertainty, Fortuna: the same; scikit-learn halves it for two classes",
-           shared=lambda scan: scan.classes.squared_error / scan.classes.n_samples),
+           shared=lambda scan: scan.classes.squared_error / scan.classes.n_samples, margin=0.01, variants=_T),
     Metric("brier_reliability", "Brier reliability", "prediction", brierscore.brier_reliability, False, PROBS,
            "Σ_kb n_kb (p̄_kb − ȳ_kb)² / n", _PER_CLASS, "TFP bins by argmax class; others by confidence",
-           shared=lambda scan: scan.decomposition.reliability),
+           shared=lambda scan: scan.decomposition.reliability, margin=0.005, variants=_T),
     Metric("brier_resolution", "Brier resolution", "prediction", brierscore.brier_resolution, True, PROBS,
            "Σ_kb n_kb (ȳ_kb − ȳ_k)² / n", _PER_CLASS, "TFP bins by argmax class; others by confidence",
-           shared=lambda scan: scan.decomposition.resolution),
+           shared=lambda scan: scan.decomposition.resolution, margin=0.01, variants=_T),
     Metric("brier_uncertainty", "Brier uncertainty", "prediction", brierscore.brier_uncertainty, None, PROBS,
            "Σ_k ȳ_k (1 − ȳ_k)", "a property of the labels alone", "none known",
            shared=lambda scan: scan.decomposition.uncertainty),
     Metric("brier_residual", "Brier residual", "prediction", brierscore.brier_residual, None, PROBS,
            "Σ_kb [Σ (p − p̄_kb)² − 2 Σ (p − p̄_kb)(y − ȳ_kb)] / n",
            "reliability − resolution + uncertainty + residual = brier", "usually hidden",
-           shared=lambda scan: scan.decomposition.residual),
+           shared=lambda scan: scan.decomposition.residual, variants=_T),
     Metric("ece", "ECE", "calibration", calibration.ece, False, PROBS, "Σ_b (n_b/n) |acc_b − conf_b|", _TOP,
            "torchmetrics [lo, hi) with 1.0 in an extra bin; OpenOOD [lo, hi) drops 1.0 and bins raw outputs; "
            "netcal 10 bins, last closed; MAPIE (lo, hi], 49 real bins of 50; probly floor(15 conf); "
            "pytorch-ood equal-count bins, RMS, drops the most confident bin",
-           shared=lambda scan: calibration.ece_of(scan.bins)),
+           shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
     Metric("mce", "MCE", "calibration", calibration.mce, False, PROBS, "max_b |acc_b − conf_b|",
            f"{_TOP}; non-empty bins only", "Fortuna: max of count · gap; bins as for ece",
-           shared=lambda scan: calibration.mce_of(scan.bins)),
+           shared=lambda scan: calibration.mce_of(scan.bins), margin=0.05, variants=_T),
     Metric("ece_equal_mass", "equal-mass ECE", "calibration", calibration.ece_equal_mass, False, PROBS,
            "Σ_b |Σ_b correct − Σ_b conf| / n",
            "15 bins of exactly n/15 rows, a row on a cut split in proportion; equal confidences share the "
            "mean of their correctness",
            "others cut at whole rows, in input order where confidences tie",
-           shared=lambda scan: calibration.equal_mass_of(scan.rows)),
+           shared=lambda scan: calibration.equal_mass_of(scan.rows), margin=0.01, variants=_T),
     Metric("ece_classwise", "classwise ECE", "calibration", calibration.ece_classwise, False, PROBS,
            "(1/K) Σ_kb (n_kb/n) |ȳ_kb − p̄_kb|", "15 equal-width bins (lo, hi] of each class's probability",
-           "some sum over classes instead of averaging", shared=lambda scan: calibration.classwise_of(scan.classes)),
+           "some sum over classes instead of averaging", shared=lambda scan: calibration.classwise_of(scan.classes),
+           margin=0.002, variants=_T),
+    Metric("smece", "smooth ECE", "calibration", smooth.smece, False, PROBS,
+           "σ = ∫₀¹ |(1/n) Σ_i K_σ(t, conf_i) (correct_i − conf_i)| dt, the one fixed point",
+           "Gaussian kernel reflected at 0 and 1, top probability; grid of 8,192 cells, exact to 1e-6 from 0.005 up",
+           "relplot: bandwidth to 1e-3, 200 evaluation points",
+           shared=lambda scan: smooth.smece_of(scan.rows), margin=0.01, variants=_T),
+    Metric("ece_debiased", "debiased RMS calibration error", "calibration", calibration.ece_debiased, False, PROBS,
+           "√max(0, Σ_b (n_b/n) [(acc_b − conf_b)² − acc_b (1 − acc_b)/(n_b − 1)])",
+           f"Kumar et al. 2019; {_TOP}; a bin of one row adds 0",
+           "uncertainty-calibration: the same on equal-mass bins; Roelofs et al. 2022 sweep the number of bins",
+           shared=lambda scan: calibration.ece_debiased_of(scan.bins), margin=0.01, variants=_T),
+    Metric("signed_ce", "signed calibration error", "calibration", calibration.signed_ce, None, PROBS,
+           "mean conf − accuracy", "above 0 overconfident, below 0 underconfident; gaps of opposite sign cancel",
+           "none known", shared=lambda scan: calibration.signed_ce_of(scan.rows), margin=0.01,
+           variants=_T),
     Metric("aurc", "AURC", "selective", selective.aurc, False, SELECTIVE,
            "(1/n) Σ_i errors among the i most certain / i", _TIES,
            "TorchUncertainty trapezoid on [1/n, 1]; probly 50 bins; FD-Shifts tie-aware, × 1000",
-           shared=selective.aurc_of),
+           shared=selective.aurc_of, margin=0.005, variants=_MSP),
+    Metric("augrc", "AUGRC", "selective", selective.augrc, False, SELECTIVE,
+           "½ err² + err (1 − err) (1 − P(wrong > right) − ½ P(wrong = right))",
+           f"{_TIES}; trapezoids from coverage 0",
+           "TorchUncertainty: on [1/n, 1], divided by 1 − 1/n, ties in input order; FD-Shifts the same as here, × 1000",
+           shared=selective.augrc_of, margin=0.0025, variants=_MSP),
     Metric("eaurc", "e-AURC", "selective", selective.eaurc, False, SELECTIVE,
            "AURC − (1/n) Σ_{j=1..m} j/(n−m+j), m = errors", f"{_TIES}; the empirical optimum",
-           "Geifman: AURC − (r + (1−r) ln(1−r)), about 2e-5 away at n = 10,000", shared=selective.eaurc_of),
+           "Geifman: AURC − (r + (1−r) ln(1−r)), about 2e-5 away at n = 10,000", shared=selective.eaurc_of,
+           margin=0.005, variants=_MSP),
     Metric("eaurc_paper", "e-AURC (paper)", "selective", selective.eaurc_paper, False, SELECTIVE,
            "AURC − err · (1 − err)", f"{_TIES}; can be negative", "printed in the VOLTA paper only",
-           shared=selective.eaurc_paper_of),
+           shared=selective.eaurc_paper_of, margin=0.005, variants=_MSP),
     Metric("selective_auc", "selective AUC", "selective", selective.selective_auc, True, SELECTIVE, "1 − AURC", _TIES,
-           "as for aurc", shared=selective.selective_auc_of),
+           "as for aurc", shared=selective.selective_auc_of, margin=0.005, variants=_MSP),
     Metric("risk_at_80", "risk at 80 %", "selective", selective.risk_at_80, False, SELECTIVE,
-           "errors among the ⌈0.8 n⌉ most certain / ⌈0.8 n⌉", _TIES, "none known", shared=selective.risk_at_80_of),
+           "errors among the ⌈0.8 n⌉ most certain / ⌈0.8 n⌉", _TIES, "none known", shared=selective.risk_at_80_of,
+           margin=0.01, variants=_MSP),
     Metric("coverage_at_5", "coverage at 5 %", "selective", selective.coverage_at_5, True, SELECTIVE,
            "largest i/n with risk of the i most certain ≤ 0.05", f"{_TIES}; 0 if no such i", "none known",
-           shared=selective.coverage_at_5_of),
+           shared=selective.coverage_at_5_of, margin=0.02, variants=_MSP),
     Metric("auroc", "AUROC", "ood", detection.auroc, True, OOD, "P(ood > id) + ½ P(ood = id)", _OOD_POSITIVE,
-           "probly ignores ties: constant scores can give 1.0", shared=detection.auroc_of),
+           "probly ignores ties: constant scores can give 1.0", shared=detection.auroc_of, margin=0.01),
     Metric("aupr_out", "AUPR-out", "ood", detection.aupr_out, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
-           f"{_OOD_POSITIVE}; {_AP}", _AP_OTHERS, shared=detection.aupr_out_of),
+           f"{_OOD_POSITIVE}; {_AP}", _AP_OTHERS, shared=detection.aupr_out_of, margin=0.01),
     Metric("aupr_in", "AUPR-in", "ood", detection.aupr_in, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
            f"ID positive, lowest score first; {_AP}", _AP_OTHERS,
-           shared=lambda scores: detection.aupr_in_of(scores.id_sorted, scores.ood_up_to)),
+           shared=lambda scores: detection.aupr_in_of(scores.id_sorted, scores.ood_up_to), margin=0.01),
     Metric("fpr95", "FPR95", "ood", detection.fpr95, False, OOD, "P(id ≥ t), t = ⌈0.95 n_ood⌉-th largest OOD score",
-           f"{_OOD_POSITIVE}; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_of),
+           f"{_OOD_POSITIVE}; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_of, margin=0.02),
     Metric("fpr95_id", "FPR95 (ID)", "ood", detection.fpr95_id, False, OOD,
            "P(ood ≤ t), t = ⌈0.95 n_id⌉-th smallest ID score",
-           "ID positive; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_id_of),
+           "ID positive; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_id_of, margin=0.02),
+    Metric("autc", "AUTC", "ood", detection.autc, False, OOD, "½ (mean id + 1 − mean ood), scores scaled to [0, 1]",
+           "scaled by the smallest and largest of all scores; infinite scores as a limit",
+           "authors' code: scores taken as in [0, 1] already, lines between the steps", shared=detection.autc_of,
+           margin=0.01),
+    Metric("oscr", "OSCR", "ood", openset.oscr, True, JOINT,
+           "(1/n_id) Σ_{i right} [P(ood > s_i) + ½ P(ood = s_i)]",
+           "score of the method, not always 1 − max p; at most the accuracy",
+           "Dhamija et al.: P(y) as the score of ID rows; many codes count ties in input order",
+           shared=openset.oscr_of, margin=0.01),
+    Metric("scod_aurc", "SCOD AURC", "ood", openset.scod_aurc, False, JOINT,
+           "(1/N) Σ_i failures among the i lowest scores / i, N = n_id + n_ood",
+           _SCOD, _SCOD_OTHERS, shared=openset.scod_aurc_of, margin=0.01),
+    Metric("scod_augrc", "SCOD AUGRC", "ood", openset.scod_augrc, False, JOINT,
+           "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=openset.scod_augrc_of, margin=0.005),
     Metric("coverage", "coverage", "conformal", conformal.coverage, None, ("sets", "labels"), "mean [y ∈ C]",
            "to be compared with 1 − α",
            "quantile: TorchCP ⌈(n+1)(1−α)⌉-th, inf beyond n, as here; MAPIE «higher»; probly clips to the "
-           "max; TorchUncertainty interpolates"),
+           "max; TorchUncertainty interpolates", margin=0.01),
+    Metric("coverage_gap", "coverage gap, worst class", "conformal", conformal.coverage_gap, False, ("sets", "labels"),
+           "max_k |coverage of class k − coverage of all|",
+           "classes with rows only; given nominal=, against that instead",
+           "TorchCP CovGap: mean over classes of |coverage − (1 − α)|, in %",
+           margin=0.02),
     Metric("set_size", "set size", "conformal", conformal.set_size, False, ("sets",), "mean |C|",
-           "empty sets count as 0; at equal coverage, smaller is better", "none known"),
+           "empty sets count as 0; at equal coverage, smaller is better", "none known", margin=0.05),
     Metric("empty_sets", "empty sets", "conformal", conformal.empty_sets, False, ("sets",), "mean [C = ∅]",
-           "share of rows", "none known"),
+           "share of rows", "none known", margin=0.01),
     Metric("latency_ms", "latency, ms", "efficiency", None, False, MODEL, "median ms per sample", _BATCHES,
            "none known", timing=True),
     Metric("latency_p95_ms", "latency p95, ms", "efficiency", None, False, MODEL,
@@ -118,7 +165,12 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
 
 
 def describe() -> list[dict[str, str]]:
-    """Return the table as text alone: one dict of strings per metric, in the table's order."""
+    """Return the table as text alone: one dict of strings per metric, in the table's order.
+
+    >>> row = describe()[0]
+    >>> row["name"], row["direction"], row["formula"], row["margin"], row["variants"]
+    ('accuracy', '↑', 'mean [argmax_k p_k = y]', '0.01', '–')
+    """
     return [
         {
             "name": metric.name,
@@ -129,6 +181,8 @@ def describe() -> list[dict[str, str]]:
             "formula": metric.formula,
             "convention": metric.convention,
             "others": metric.others,
+            "margin": "–" if metric.margin is None else f"{metric.margin:g}",
+            "variants": ", ".join(metric.variants) or "–",
         }
         for metric in METRICS.values()
     ]

@@ -139,14 +139,18 @@ def hyperbolic_logits(cosines: Tensor, mobius: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class Epistemic:
-    """Epistemic head: an index z in {1..n_indices} is embedded, joined to the features and fed to a small MLP.
+    """A linear head with an epinet: l(h, z) = W h + b + g(sg(h), z) + α q(sg(h), z), with an index z in {1..n_indices}.
 
-    In training each row draws one z; in evaluation the probabilities of all z are averaged and returned as logarithms.
+    sg stops gradients, so that the body learns from W alone; g is a small MLP on the features joined to a learned
+    embedding of z; q, the prior function, is an MLP of the same shape with weights that are drawn once, from N(0, 1 /
+    fan-in), and never trained; α is ``prior_scale``. In training each row draws one z; in evaluation the probabilities
+    of all z are averaged and returned as logarithms.
     """
 
     n_indices: int = 8
     embedding: int = 16
     hidden: int = 64
+    prior_scale: float = 1.0
 
     def build(self, width: int, n_classes: int) -> HeadModule:
         """Return the head."""
@@ -158,26 +162,47 @@ class EpistemicHead(HeadModule, RandomLayer):
 
     def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
         super().__init__()
-        self.index = nn.Embedding(spec.n_indices, spec.embedding)
-        self.features = nn.Linear(width, spec.hidden)
-        self.indices = nn.Linear(spec.embedding, spec.hidden, bias=False)
-        self.logits = nn.Linear(spec.hidden, n_classes)
+        self.base = nn.Linear(width, n_classes)
+        self.epinet = IndexedMlp(width, n_classes, spec)
+        self.prior = IndexedMlp(width, n_classes, spec)
+        for parameter in self.prior.parameters():
+            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+            parameter.requires_grad_(False)
+        self._n_indices = spec.n_indices
+        self._prior_scale = spec.prior_scale
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Return logits for one random index a row (training) or log mean probabilities over all (evaluation)."""
         if self.training:
-            drawn = torch.from_numpy(self.random.integers(self.index.num_embeddings, size=len(encoded)))
+            drawn = torch.from_numpy(self.random.integers(self._n_indices, size=len(encoded)))
             return self.logits_at(encoded, drawn.to(encoded.device))
-        every = torch.arange(self.index.num_embeddings, device=encoded.device)
+        every = torch.arange(self._n_indices, device=encoded.device)
         total = self.logits_at(encoded, every[:1].expand(len(encoded))).log_softmax(dim=1)
         for index in every[1:]:
             total = torch.logaddexp(total, self.logits_at(encoded, index.expand(len(encoded))).log_softmax(dim=1))
         return total - math.log(len(every))
 
     def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
-        """Return the logits of each row at its own index; one linear layer on [features, embedding], split in two."""
-        hidden = torch.relu(self.features(encoded) + self.indices(self.index(indices)))
-        logits: Tensor = self.logits(hidden)
+        """Return the logits of each row at its own index."""
+        stopped = encoded.detach()
+        base: Tensor = self.base(encoded)
+        added: Tensor = self.epinet(stopped, indices) + self._prior_scale * self.prior(stopped, indices)
+        return base + added
+
+
+class IndexedMlp(nn.Module):
+    """An MLP with one hidden layer on [features, embedding of the index]; that layer is split in two."""
+
+    def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
+        super().__init__()
+        self.index = nn.Embedding(spec.n_indices, spec.embedding)
+        self.features = nn.Linear(width, spec.hidden)
+        self.indices = nn.Linear(spec.embedding, spec.hidden, bias=False)
+        self.logits = nn.Linear(spec.hidden, n_classes)
+
+    def forward(self, features: Tensor, indices: Tensor) -> Tensor:
+        """Return the logits of each row at its own index."""
+        logits: Tensor = self.logits(torch.relu(self.features(features) + self.indices(self.index(indices))))
         return logits
 
 

@@ -1,4 +1,4 @@
-"""The one training loop: in-memory batches, fused optimiser, early stopping on validation cross-entropy."""
+"""The one training loop: in-memory batches, fused optimiser, one cycle to its end or early stopping."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from volta.networks.objectives import Objective
 from volta.networks.recipe import Recipe
 from volta.networks.rows import InputRows, epoch_order
 from volta.networks.spec import Classifier, NetworkSpec
+from volta.networks.training_log import CLIMB_SHARE, TrainingLog
 
 
 class TrainingError(VoltaError):
@@ -33,16 +34,6 @@ class EpochReport:
     epoch: int
     max_epochs: int
     val_loss: float | None = None
-
-
-@dataclass(frozen=True)
-class TrainingLog:
-    """What training did."""
-
-    epochs: int
-    best_epoch: int
-    val_loss: float
-    seconds: float
 
 
 def train_from_scratch(
@@ -75,8 +66,9 @@ def train(
     device: torch.device,
     on_epoch: Callable[[EpochReport], None] | None = None,
 ) -> TrainingLog:
-    """Train ``classifier`` in place and leave it in evaluation mode with its best (or last) weights.
+    """Train ``classifier`` in place and leave it in evaluation mode.
 
+    It ends with its last weights, or, where the recipe has a patience, with those of the lowest validation loss.
     ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. Equal arguments give equal weights,
     bit for bit, on the same device, library versions and number of threads.
     """
@@ -97,9 +89,8 @@ def train(
 
     average = _Average(classifier, recipe.averaging) if recipe.averaging > 0.0 else None
     judged = classifier if average is None else average.classifier
-    best = _Checkpoint(judged)
-    epoch = 0
-    val_loss = math.inf
+    best = None if recipe.patience is None else _Checkpoint(judged)
+    val_losses: list[float] = []
     for epoch in range(1, recipe.max_epochs + 1):
         classifier.train()
         order = epoch_order(len(data.train), data.train.inputs.size, recipe.batch_size, random)
@@ -119,17 +110,21 @@ def train(
             raise TrainingError(
                 f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
             )
-        best.offer(val_loss, epoch)
+        val_losses.append(val_loss)
         if on_epoch is not None:
             on_epoch(EpochReport(epoch, recipe.max_epochs, val_loss))
-        if recipe.patience is not None and epoch - best.epoch >= recipe.patience:
-            break
-    if recipe.patience is not None:
+        if best is not None and recipe.patience is not None:
+            best.offer(val_loss, epoch)
+            if epoch - best.epoch >= recipe.patience:
+                break
+    if best is not None:
         best.restore()
     if average is not None:
         classifier.load_state_dict(average.classifier.state_dict())
     classifier.eval()
-    return TrainingLog(epoch, best.epoch, best.val_loss, time.perf_counter() - started)
+    climb_epochs = CLIMB_SHARE * recipe.max_epochs if recipe.schedule == "onecycle" else 0.0
+    seconds = time.perf_counter() - started
+    return TrainingLog(recipe.max_epochs, recipe.patience, climb_epochs, tuple(val_losses), seconds)
 
 
 @torch.no_grad()
@@ -217,7 +212,7 @@ def _schedule(
     """Return the schedule, stepped once a batch; cosine annealing falls once an epoch, as in the paper's code."""
     if recipe.schedule == "onecycle":
         # The warm-up must not end at the very first step: torch divides by its length.
-        warm_up = max(0.1, 1.5 / (total + 1))
+        warm_up = max(CLIMB_SHARE, 1.5 / (total + 1))
         return torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.lr, total_steps=total + 1, pct_start=warm_up)
     if recipe.schedule == "cosine":
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from volta.core.types import Array
 from volta.networks.layers import Dropout, seed_layers
-from volta.networks.loop import TrainingLog
 from volta.networks.outputs import Outputs
 from volta.networks.rows import InputRows
 from volta.networks.spec import Classifier, NetworkSpec
+from volta.networks.training_log import TrainingLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,4 +74,5 @@ class Network:
         spec = NetworkSpec.from_json(value["spec"])
         classifier = spec.build(seed=0)
         classifier.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
-        return cls(spec, classifier.to(device).eval(), TrainingLog(**value["log"]), value["key"], device)
+        log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
+        return cls(spec, classifier.to(device).eval(), log, value["key"], device)

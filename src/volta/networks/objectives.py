@@ -137,16 +137,17 @@ def diversity_loss(prototypes: Tensor) -> Tensor:
 def contrastive_loss(projected: Tensor, labels: Tensor, temperature: float = 0.1) -> Tensor:
     """Return −mean_i mean_{j ≠ i: y_j = y_i} log[exp(v_i·v_j/T) / Σ_{k ≠ i} exp(v_i·v_k/T)] over rows with a partner.
 
+    The mean of v_i·v_j over partners is v_i times the mean of their vectors, which takes no (n, n) array.
     Reference: Khosla et al. (2020), Supervised Contrastive Learning.
     """
     logits = projected @ projected.T / temperature
     logits = logits.masked_fill(torch.eye(len(labels), dtype=torch.bool, device=labels.device), float("-inf"))
-    log_shares = logits.log_softmax(dim=1)
-    partners = labels[:, None] == labels[None, :]
-    partners.fill_diagonal_(False)
-    counts = partners.sum(dim=1)
-    sums = log_shares.masked_fill(~partners, 0.0).sum(dim=1)
-    return -(sums / counts.clamp(min=1)).sum() / (counts > 0).sum().clamp(min=1)
+    members = nn.functional.one_hot(labels).to(projected.dtype)
+    partner_sums = (members.T @ projected)[labels] - projected
+    counts = members.sum(dim=0)[labels] - 1.0
+    alike = (projected * partner_sums).sum(dim=1) / temperature / counts.clamp(min=1.0)
+    losses = torch.where(counts > 0, logits.logsumexp(dim=1) - alike, torch.zeros_like(alike))
+    return losses.sum() / (counts > 0).sum().clamp(min=1)
 
 
 Objective: TypeAlias = CrossEntropy | VariancePenalty | VoltaLosses

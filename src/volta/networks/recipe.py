@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +16,8 @@ class Recipe:
     ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the
     best checkpoint is restored; None trains to the end and keeps the last weights. ``averaging`` > 0 keeps an
     exponential moving average of the weights with that decay a step, which is what is validated and kept.
+    ``min_steps`` is the least number of optimiser steps: on few rows, where ``max_epochs`` epochs are fewer batches
+    than that, training has more epochs (an epoch of fewer rows than a batch is a single step).
     """
 
     optimiser: Literal["adam", "adamw", "sgd"]
@@ -25,6 +28,12 @@ class Recipe:
     max_epochs: int
     patience: int | None
     averaging: float = 0.0
+    min_steps: int = 0
+
+    def for_rows(self, n_rows: int) -> Recipe:
+        """Return the recipe with as many epochs as ``n_rows`` training rows need to reach ``min_steps``."""
+        n_batches = max(1, math.ceil(n_rows / self.batch_size))
+        return replace(self, max_epochs=max(self.max_epochs, math.ceil(self.min_steps / n_batches)))
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,8 @@ class Budget:
         """Whether anything is limited."""
         return self != Budget()
 
-    def apply(self, recipe: Recipe) -> Recipe:
-        """Return ``recipe`` within this budget."""
+    def apply(self, recipe: Recipe, n_rows: int) -> Recipe:
+        """Return ``recipe`` for ``n_rows`` training rows within this budget."""
+        recipe = replace(recipe, batch_size=self.batch_size or recipe.batch_size).for_rows(n_rows)
         epochs = recipe.max_epochs if self.max_epochs is None else min(recipe.max_epochs, self.max_epochs)
-        return replace(recipe, max_epochs=epochs, batch_size=self.batch_size or recipe.batch_size)
+        return replace(recipe, max_epochs=epochs)

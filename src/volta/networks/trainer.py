@@ -24,6 +24,7 @@ from volta.networks.outputs import Outputs
 from volta.networks.protocols import ProtocolName, baseline_setup
 from volta.networks.recipe import Budget, Recipe
 from volta.networks.spec import NetworkSpec, part_to_json
+from volta.networks.training_log import TrainingLog
 
 _OUTPUT_CACHE_BYTES = 1 << 30
 
@@ -73,7 +74,8 @@ class Trainer:
     """Trains networks for methods; asks ``store`` first, so that equal requests train once.
 
     ``seconds_reused`` adds up the training time of networks that came from the store, less the time it took to get them
-    (or to wait for another process to train them): a method's cost includes them.
+    (or to wait for another process to train them): a method's cost includes them. ``trainings`` holds how each network
+    was trained that this trainer gave out or trained further, by a name of its own, each once.
     """
 
     seed: int
@@ -85,6 +87,7 @@ class Trainer:
     on_epoch: Callable[[EpochReport], None] | None = None
     n_trained: int = 0
     seconds_reused: float = 0.0
+    trainings: dict[str, TrainingLog] = field(default_factory=dict)
 
     def network(self, data: FitData, dropout: float | None = None, member: int = 0) -> Network:
         """Return the baselines' network: the protocol's body under a linear head, trained with cross-entropy.
@@ -107,7 +110,7 @@ class Trainer:
     ) -> Network:
         """Return a network trained from scratch; ``member`` tells apart networks that differ by chance alone."""
         objective = objective or CrossEntropy()
-        recipe = self.budget.apply(recipe)
+        recipe = self.budget.apply(recipe, len(data.train))
         for name in ("train", "val"):
             if len(getattr(data, name)) == 0:
                 raise InputError(f"{name} has no rows; training needs at least one")
@@ -143,6 +146,7 @@ class Trainer:
         network = self.store.get_or_train(key, self.device, train_network)
         if self.n_trained == trained_before:
             self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
+        self.trainings[network.key] = network.log
         return network
 
     def snapshots(self, network: Network, data: FitData, recipe: Recipe) -> list[dict[str, Tensor]]:
@@ -155,9 +159,10 @@ class Trainer:
             if self.on_epoch is not None:
                 self.on_epoch(report)
 
-        recipe = self.budget.apply(recipe)
+        recipe = self.budget.apply(recipe, len(data.train))
         seed = derive_seed(self.seed, "snapshots")
-        train(classifier, data, recipe, CrossEntropy(), seed=seed, device=self.device, on_epoch=keep)
+        log = train(classifier, data, recipe, CrossEntropy(), seed=seed, device=self.device, on_epoch=keep)
+        self.trainings[f"{network.key}/snapshots"] = log
         return states
 
     def outputs(self, network: Network, inputs: Array) -> Outputs:

@@ -1,16 +1,19 @@
 """What the VOLTA paper prints and claims, held against our results: from stored records alone, no torch."""
 
 from volta.paper.agreement import PaperComparison, compare_with_paper
-from volta.paper.claims import CLAIMS, FAILS, HOLDS, UNKNOWN, Claim, ClaimRow, Verdict, judge_claims, judge_evidence
-from volta.paper.evidence import MARGINS, Evidence, evidence_of, paper_evidence
+from volta.paper.claims import CLAIMS, Claim, ClaimRow, judge_claims, judge_evidence, questions_of
+from volta.paper.evidence import Evidence, evidence_of, paper_evidence
+from volta.paper.judges import FAILS, HOLDS, TIE, UNKNOWN, Verdict
 from volta.paper.published_tests import PaperTestRow, recompute_paper_tests
+from volta.paper.tasks import CLAIM_TASKS
 from volta.paper.values import PaperValue, paper_values
 
 __all__ = [
     "CLAIMS",
+    "CLAIM_TASKS",
     "FAILS",
     "HOLDS",
-    "MARGINS",
+    "TIE",
     "UNKNOWN",
     "Claim",
     "ClaimRow",
@@ -25,5 +28,6 @@ __all__ = [
     "judge_evidence",
     "paper_evidence",
     "paper_values",
+    "questions_of",
     "recompute_paper_tests",
 ]

@@ -22,7 +22,15 @@ from volta.report.views import ChartView, group_view, own_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
-OPTIONAL_TABLES = ("ablation.csv", "corruptions.csv", "paper.csv", "claims.csv", "ranks.csv")
+OPTIONAL_TABLES = (
+    "ablation.csv",
+    "corruptions.csv",
+    "paper.csv",
+    "claims.csv",
+    "ranks.csv",
+    "pairs.csv",
+    "leaderboard.csv",
+)
 
 
 def build_report(store: RunStore, n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None) -> Path:

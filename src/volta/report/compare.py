@@ -200,10 +200,15 @@ def _remarks(a: Run, b: Run) -> Iterable[str]:
         ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
         ("devices differ", first.config.device, second.config.device),
         ("numbers of threads differ", first.config.threads, second.config.threads),
+        ("instruction sets differ", first.environment.instruction_set, second.environment.instruction_set),
         ("volta differs", first.environment.volta, second.environment.volta),
         ("commit differs", first.environment.commit, second.environment.commit),
     )
-    yield from (f"{words}: {left} in A, {right} in B" for words, left, right in pairs if left != right)
+    yield from (
+        f"{words}: {left or 'not recorded'} in A, {right or 'not recorded'} in B"
+        for words, left, right in pairs
+        if left != right
+    )
     data = [{(g.task, g.protocol): g.first_record.data for g in run.groups if g.first_record} for run in (a, b)]
     for key in data[0]:
         if key in data[1]:

@@ -20,11 +20,14 @@ from volta.report.views import GroupView
 
 PARTS = (
     ("claims", "Claims"),
+    ("leaderboard", "Leaderboard"),
     ("results", "Results"),
+    ("ood", "OOD"),
     ("figures", "Figures"),
     ("tests", "Tests"),
     ("ablation", "Ablation"),
     ("shifts", "Shift"),
+    ("training", "Training"),
     ("paper", "Paper"),
     ("missing", "Notes"),
 )
@@ -80,6 +83,7 @@ def reproduce_view(run: Run) -> Reproduce:
         ("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
         ("platform", environment.platform),
         ("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
+        ("instruction set", environment.instruction_set or "not recorded"),
         ("device", f"{config.device}, {config.threads} thread(s) per cell"),
         ("budget", json.dumps(asdict(config.budget), sort_keys=True)),
         ("seeds", ", ".join(map(str, config.seeds))),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.bench.records import instruction_sets
 from volta.report.run import Group, budget_limits
+from volta.report.training import climb_sentence
 
 PAPER_BACKBONE = "resnet18"
 MAX_NAMED = 6
@@ -28,11 +30,17 @@ class Remarks:
 
 
 def group_warnings(group: Group) -> list[str]:
-    """Return what a reader must know before any number: a reduced budget, other features, unfinished cells."""
+    """Return what a reader must know before any number: reduced budget, features, instruction sets, missing cells."""
     lines = []
     if limits := budget_limits(group.budget):
         lines.append(f"Reduced run ({limits}): these numbers are not comparable with a full run’s or the paper’s.")
     lines += [f"Features: {name}." for name in unusual_features(group)]
+    mixed = instruction_sets(group.records.values())
+    if len(mixed) > 1:
+        shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} on {name}" for name, n in mixed.items())
+        lines.append(f"Instruction sets are mixed, and equal seeds give other numbers on each: {shares}.")
+    if climb := climb_sentence(group):
+        lines.append(climb)
     if group.missing:
         lines.append(
             f"{len(group.missing)} of {len(group.planned)} cells are not finished; "

@@ -10,16 +10,21 @@ from volta.bench.store import RunStore
 from volta.core.files import write_text
 from volta.paper import ClaimRow, PaperComparison, compare_with_paper, judge_claims
 from volta.stats import (
+    ALPHA,
     AblationRow,
     CorruptionRow,
+    LeaderboardRow,
     RankRow,
     Results,
     SummaryRow,
     TestRow,
     bootstrap_tables,
+    check_reference,
     compare_ablation,
-    compare_with_baselines,
+    compare_all_pairs,
+    compare_with_reference,
     load_tables,
+    make_leaderboard,
     rank_tables,
     rows_to_csv,
     summarise,
@@ -34,6 +39,8 @@ class Statistics:
 
     summary: list[SummaryRow]
     tests: list[TestRow]
+    pairs: list[TestRow]
+    leaderboard: list[LeaderboardRow]
     ablation: list[AblationRow]
     corruptions: list[CorruptionRow]
     ranks: list[RankRow]
@@ -45,6 +52,8 @@ class Statistics:
         return {
             "summary.csv": rows_to_csv(SummaryRow, self.summary),
             "tests.csv": rows_to_csv(TestRow, self.tests),
+            "pairs.csv": rows_to_csv(TestRow, self.pairs),
+            "leaderboard.csv": rows_to_csv(LeaderboardRow, self.leaderboard),
             "ablation.csv": rows_to_csv(AblationRow, self.ablation),
             "corruptions.csv": rows_to_csv(CorruptionRow, self.corruptions),
             "ranks.csv": rows_to_csv(RankRow, self.ranks),
@@ -53,20 +62,31 @@ class Statistics:
         }
 
 
-def compute_statistics(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Statistics:
+def compute_statistics(
+    store: RunStore,
+    tables: Sequence[Results],
+    n_resamples: int = N_RESAMPLES,
+    reference: str | None = None,
+    alpha: float = ALPHA,
+) -> Statistics:
     """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
 
-    ``n_resamples`` 0 leaves the bootstrap out.
+    ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name or "best";
+    our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
     """
+    if reference is not None:
+        check_reference(tables, reference)
     bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
     return Statistics(
         summary=summarise(tables),
-        tests=compare_with_baselines(tables, bootstraps),
-        ablation=compare_ablation(tables),
+        tests=compare_with_reference(tables, bootstraps, reference, alpha),
+        pairs=compare_all_pairs(tables, bootstraps, alpha),
+        leaderboard=make_leaderboard(tables, bootstraps, alpha),
+        ablation=compare_ablation(tables, bootstraps),
         corruptions=summarise_corruptions(tables),
         ranks=rank_tables(tables),
         paper=compare_with_paper(tables),
-        claims=judge_claims(tables),
+        claims=judge_claims(tables, bootstraps, alpha),
     )
 
 

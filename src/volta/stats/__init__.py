@@ -1,11 +1,24 @@
 """Statistics from stored records alone: no torch, nothing is re-run."""
 
 from volta.stats.ablation import AblationRow, compare_ablation
+from volta.stats.best import p_best
 from volta.stats.bootstrap import Bootstrap, paired_bootstrap
-from volta.stats.comparisons import COMPARED_METRICS, TestRow, compare_with_baselines
+from volta.stats.comparisons import (
+    COMPARED_METRICS,
+    Bootstraps,
+    TestRow,
+    check_reference,
+    compare_all_pairs,
+    compare_with_reference,
+)
 from volta.stats.csv_rows import rows_to_csv
+from volta.stats.estimate import Estimate
 from volta.stats.holm import holm
-from volta.stats.pair_test import PairTest, compare_pair
+from volta.stats.leaderboard import LeaderboardRow, make_leaderboard
+from volta.stats.looks import LOOKS, LookReport, Question, alpha_at, decide, next_look
+from volta.stats.margins import MARGINS, margin_of
+from volta.stats.paired import paired_estimate, welch_estimate
+from volta.stats.pairs import PairTest, compare_pair
 from volta.stats.power import detectable_difference
 from volta.stats.rankings import RankRow, compare_over_tasks, critical_differences, rank_tables
 from volta.stats.ranks import CriticalDifference, critical_difference, higher_is_better, rank_values
@@ -19,32 +32,48 @@ from volta.stats.welch import ALPHA, Comparison, hedges_g, welch
 __all__ = [
     "ALPHA",
     "COMPARED_METRICS",
+    "LOOKS",
+    "MARGINS",
     "AblationRow",
     "Bootstrap",
+    "Bootstraps",
     "Comparison",
     "CorruptionRow",
     "CriticalDifference",
+    "Estimate",
+    "LeaderboardRow",
+    "LookReport",
     "PairTest",
+    "Question",
     "RankRow",
     "Results",
     "RowScores",
     "Sample",
     "SummaryRow",
     "TestRow",
+    "alpha_at",
     "bootstrap_tables",
+    "check_reference",
     "compare_ablation",
+    "compare_all_pairs",
     "compare_over_tasks",
     "compare_pair",
-    "compare_with_baselines",
+    "compare_with_reference",
     "critical_difference",
     "critical_differences",
+    "decide",
     "detectable_difference",
     "group_records",
     "hedges_g",
     "higher_is_better",
     "holm",
     "load_tables",
+    "make_leaderboard",
+    "margin_of",
+    "next_look",
+    "p_best",
     "paired_bootstrap",
+    "paired_estimate",
     "rank_tables",
     "rank_values",
     "row_scores",
@@ -53,4 +82,5 @@ __all__ = [
     "summarise",
     "summarise_corruptions",
     "welch",
+    "welch_estimate",
 ]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from volta.methods.ablation import Ablation
-from volta.stats.comparisons import NO_OOD, below_alpha, compared_sets
+from volta.stats.comparisons import Bootstraps, below_alpha, bootstrap_of, compared_sets
 from volta.stats.holm import holm
-from volta.stats.pair_test import compare_pair
+from volta.stats.pairs import PairTest, PairVerdict, compare_pair, verdict_on
 from volta.stats.results import Results
 
 
 @dataclass(frozen=True)
 class AblationRow:
-    """One metric of one ablation row, and Welch's test of it against ``reference``.
+    """One metric of one ablation row, and its test against ``reference``.
 
-    ``difference`` is row − reference; empty fields are explained in ``note``.
+    ``difference`` is row − reference; ``p`` is paired over the ``n_shared`` seeds and about new test rows too,
+    ``p_welch`` is Welch's, as in the paper; ``verdict`` is about the row. Empty fields are explained in ``note``.
     """
 
     task: str
@@ -27,20 +28,25 @@ class AblationRow:
     set: str
     n: int
     n_reference: int
+    n_shared: int
     mean: float | None
     std: float | None
     mean_reference: float | None
     difference: float | None
+    paired: bool
     p: float | None
     p_holm: float | None
+    p_welch: float | None
     hedges_g: float | None
     significant: bool | None
-    detectable_difference: float | None
     significant_holm: bool | None
+    detectable_difference: float | None
+    p_equivalence: float | None
+    verdict: PairVerdict
     note: str
 
 
-def compare_ablation(tables: Iterable[Results]) -> list[AblationRow]:
+def compare_ablation(tables: Iterable[Results], bootstraps: Bootstraps | None = None) -> list[AblationRow]:
     """Return every ablation row compared with the full model and with our method on the five compared metrics.
 
     Holm's family is all the tests of one task and protocol against one reference. Our method itself stands among the
@@ -50,40 +56,37 @@ def compare_ablation(tables: Iterable[Results]) -> list[AblationRow]:
     for table in tables:
         if not table.ablation_rows:
             continue
+        source = bootstrap_of(bootstraps, table)
         ours = () if table.ours is None else (table.ours,)
         for reference in (Ablation.FULL.key, *ours):
             family = [
-                _compare(table, name, reference, metric, eval_set)
+                compare_pair(table, name, reference, metric, eval_set, source, interval=False)
                 for name in (*table.ablation_rows, *ours)
                 if name != reference
                 for metric, eval_set in compared_sets(table)
             ]
-            corrected = holm([row.p for row in family])
-            rows += [
-                replace(row, p_holm=p, significant_holm=below_alpha(p))
-                for row, p in zip(family, corrected, strict=True)
-            ]
+            corrected = holm([test.p for test in family])
+            equivalent = holm([test.p_equivalent for test in family])
+            rows += [_row(table, test, p, same) for test, p, same in zip(family, corrected, equivalent, strict=True)]
     return rows
 
 
-def _compare(table: Results, name: str, reference: str, metric: str, eval_set: str) -> AblationRow:
-    own, other = table.sample(name, eval_set, metric), table.sample(reference, eval_set, metric)
-    row = AblationRow(
-        table.task, table.protocol, name, reference, metric, eval_set,
-        own.n if own else 0, other.n if other else 0,
+def _row(table: Results, test: PairTest, p_holm: float | None, p_equivalence: float | None) -> AblationRow:
+    own, other = test.first_sample, test.second_sample
+    return AblationRow(
+        table.task, table.protocol, test.first, test.second, test.metric, test.set,
+        own.n if own else 0, other.n if other else 0, test.n,
         own.mean if own else None, own.std if own else None, other.mean if other else None,
-        None, None, None, None, None, None, None, "",
-    )  # fmt: skip
-    if own is None or other is None:
-        lacking = [label for label, sample in ((name, own), (reference, other)) if sample is None]
-        return replace(row, note=f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD)
-    test = compare_pair(own, other)
-    return replace(
-        row,
         difference=test.difference,
+        paired=test.paired,
         p=test.p,
+        p_holm=p_holm,
+        p_welch=test.p_welch,
         hedges_g=test.hedges_g,
         significant=below_alpha(test.p),
-        detectable_difference=test.detectable_difference,
+        significant_holm=below_alpha(p_holm),
+        detectable_difference=test.detectable,
+        p_equivalence=p_equivalence,
+        verdict=verdict_on(test, p_holm, p_equivalence),
         note=test.note,
-    )
+    )  # fmt: skip

@@ -1,21 +1,23 @@
-"""Paired bootstrap over test rows: every method and every seed is scored on the same resampled rows."""
+"""Hierarchical bootstrap over seeds and test rows: every method is scored on the same resampled rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from volta.core.errors import InputError
 from volta.core.seeding import rng
-from volta.stats.pairs import Weights
+from volta.stats.estimate import satterthwaite, t_over_z
 from volta.stats.rowscores import RowScores
-from volta.stats.weighted import Floats, Key, WeightedScorer
+from volta.stats.weighted import Floats, Key, Model, WeightedScorer
+from volta.stats.weighted_auroc import Weights
 
-N_RESAMPLES = 10_000
+N_RESAMPLES = 1_000
 LEVEL = 0.95
 BOOTSTRAP_SEED = 42
 _COLUMNS = 64
@@ -23,76 +25,142 @@ _COLUMNS = 64
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Metrics of every method on the rows as they are and on every resample, averaged over the method's seeds.
+    """Metrics of every model on the rows as they are and on every resample of the rows.
 
-    Keys are (metric, set): ("ece", "test"), ("auroc", "ood:svhn"). ``observed``: key → method → value;
-    ``resampled``: key → method → (n_resamples,).
+    Keys are (metric, set): ("ece", "test"), ("auroc", "ood:svhn"). ``observed``: key → method → seed → value;
+    ``resampled``: key → method → seed → (n_resamples,). ``seed`` is that of the draws.
     """
 
-    observed: Mapping[Key, Mapping[str, float]]
-    resampled: Mapping[Key, Mapping[str, Floats]]
+    observed: Mapping[Key, Mapping[str, Mapping[int, float]]]
+    resampled: Mapping[Key, Mapping[str, Mapping[int, Floats]]]
+    seed: int = BOOTSTRAP_SEED
+
+    def shared_seeds(self, metric: str, eval_set: str, first: str, second: str) -> tuple[int, ...]:
+        """Return the seeds of which both methods have this metric."""
+        by = self.observed.get((metric, eval_set), {})
+        return tuple(sorted(set(by.get(first, {})) & set(by.get(second, {}))))
+
+    def row_draws(self, metric: str, eval_set: str, method: str, seeds: Sequence[int]) -> Floats | None:
+        """Return a method's metric on every resample of the rows, (n_seeds, n_resamples), or None if one lacks."""
+        by = self.resampled.get((metric, eval_set), {}).get(method, {})
+        return np.array([by[seed] for seed in seeds]) if seeds and all(seed in by for seed in seeds) else None
 
     def difference(
         self, metric: str, eval_set: str, first: str, second: str, level: float = LEVEL
     ) -> tuple[float, float] | None:
-        """Return the basic bootstrap interval of (first − second), or None where one of them has no such metric.
+        """Return the interval of (first − second) over new seeds and new rows, or None where one has no such metric.
 
-        [2d − q_hi, 2d − q_lo], with d the observed difference and q the (1 ∓ level)/2 quantiles of the resampled
-        ones. ECE is biased upwards and a resample adds the bias once more; the basic interval takes it back, the
-        percentile interval would not.
-        Reference: Davison & Hinkley, Bootstrap Methods and their Application (1997), §5.2.
+        See :func:`hierarchical_interval`.
         """
-        if not 0 < level < 1:
-            raise InputError(f"level is {level}; pass a level between 0 and 1, for example 0.95")
-        observed = self.observed.get((metric, eval_set), {})
-        if first not in observed or second not in observed:
+        seeds = self.shared_seeds(metric, eval_set, first, second)
+        own, other = (self.row_draws(metric, eval_set, name, seeds) for name in (first, second))
+        if own is None or other is None:
             return None
-        draws = self.resampled[metric, eval_set]
-        tail = (1 - level) / 2
-        low, high = np.quantile(draws[first] - draws[second], [tail, 1 - tail])
-        d = observed[first] - observed[second]
-        return float(2 * d - high), float(2 * d - low)
+        by = self.observed[metric, eval_set]
+        observed = np.array([by[first][seed] - by[second][seed] for seed in seeds])
+        return hierarchical_interval(observed, own - other, level, self.seed)
+
+
+def shared_row_variance(draws: Floats) -> float:
+    """Return the variance of the mean over seeds that comes from rows all seeds share, from row resamples.
+
+    draws: (n_seeds, n_resamples), each seed's difference on each resample of the rows. What two seeds have in common
+    under new rows is the mean covariance of their draws, (n² Var(mean) − Σ_s Var_s) / (n (n − 1)); a seed's own
+    reaction to rows is already in the deviation over seeds and would be counted twice. Where each seed has rows of
+    its own nothing is in common, and this is 0. With one seed it is the whole row variance. Never negative.
+    """
+    n = len(draws)
+    of_mean = float(np.var(draws.mean(axis=0), ddof=1))
+    if n == 1:
+        return of_mean
+    return max(0.0, (n * of_mean - float(np.var(draws, axis=1, ddof=1).mean())) / (n - 1))
+
+
+def hierarchical_interval(
+    observed: Floats, draws: Floats, level: float = LEVEL, seed: int = BOOTSTRAP_SEED
+) -> tuple[float, float]:
+    """Return the basic bootstrap interval of a mean over seeds, about new seeds and new rows.
+
+    A resample is d* = D̄ + ρ (D_b − D̄) + √(n/(n−1)) (mean of n seeds drawn with replacement − mean of all), with D_b the
+    mean over seeds on resampled rows, D̄ their mean, and ρ² the part of Var(D_b) that seeds share
+    (:func:`shared_row_variance`); the root undoes the (n−1)/n by which a bootstrap over n seeds is too narrow. The
+    interval is [2d − q_hi, 2d − q_lo]: ECE is biased upwards and a resample adds the bias once more; the basic interval
+    takes it back, the percentile interval would not. Both ends are then moved out by t_ν/z, with Satterthwaite's ν,
+    since few seeds make Student's tails and not normal ones.
+
+    observed: (n_seeds,); draws: (n_seeds, n_resamples).
+    Reference: Davison & Hinkley, Bootstrap Methods and their Application (1997), §3.8 and 5.2; Hesterberg, The American
+    Statistician 69 (2015).
+    """
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}; pass a level between 0 and 1, for example 0.95")
+    n, n_resamples = draws.shape
+    means = draws.mean(axis=0)
+    centre, spread, d = float(means.mean()), float(np.var(means, ddof=1)) if n_resamples > 1 else 0.0, observed.mean()
+    shared = shared_row_variance(draws) if n_resamples > 1 else 0.0
+    moved = centre + (means - centre) * (np.sqrt(shared / spread) if spread > 0 else 0.0)
+    stretch = 1.0
+    if n > 1:
+        counts = draw_counts(n, n_resamples, rng(seed, "bootstrap", "seeds")).astype(np.float64)
+        moved += np.sqrt(n / (n - 1)) * ((observed - d) @ counts) / n
+        stretch = t_over_z(satterthwaite(float(np.var(observed, ddof=1)) / n, n - 1, shared), level)
+    tail = (1 - level) / 2
+    low, high = np.quantile(moved, [tail, 1 - tail])
+    middle = 2 * d - centre
+    return float(middle - stretch * (high - centre)), float(middle + stretch * (centre - low))
 
 
 def paired_bootstrap(
-    models: Mapping[str, Sequence[RowScores]],
+    models: Mapping[str, Mapping[int, RowScores] | Sequence[RowScores]],
     n_resamples: int = N_RESAMPLES,
     seed: int = BOOTSTRAP_SEED,
     n_threads: int = 2,
+    rows_of: Mapping[int, Hashable] | None = None,
 ) -> Bootstrap:
-    """Resample the test rows, and each OOD set's rows, with replacement, the same rows for all methods and seeds.
+    """Resample the test rows, and each OOD set's rows, with replacement, the same rows for all methods.
 
     A resample is a vector of counts over rows; 64 of them are scored at a time, so that memory stays
-    O(64 (n + m)) beside the rows themselves. Time: O(n_resamples · models · (n + m)). The answer depends on ``seed``
-    and the data, not on ``n_threads``.
+    O(64 (n + m)) beside the rows themselves and 8 bytes a model, metric and resample. Time:
+    O(n_resamples · models · (n + m)). The answer depends on ``seed`` and the data, not on ``n_threads``.
 
-    models: method → its models, one a seed, all scored on the same test rows. An interval made from it covers the
-    choice of test rows for these trained models; how training varies is the seeds' matter.
+    models: method → seed → its row scores (a list counts its seeds from 0).
+    rows_of: seed → what identifies its test rows; seeds with equal rows are resampled together, others each on their
+    own. None: all seeds have the same test rows. OOD rows are the same for all seeds.
     """
     if n_resamples < 1:
         raise InputError(f"n_resamples is {n_resamples}; pass at least 1")
     if n_threads < 1:
         raise InputError(f"n_threads is {n_threads}; pass at least 1")
-    scorer = WeightedScorer(models)
-    observed = scorer.score_unweighted()
-    resampled = {key: {name: np.empty(n_resamples) for name in by} for key, by in observed.items()}
+    scorers = [WeightedScorer(group) for group in _by_rows(models, rows_of)]
+    if not scorers:
+        raise InputError("models is empty; pass at least one method with one model")
+    observed: dict[Key, dict[str, dict[int, float]]] = {}
+    resampled: dict[Key, dict[str, dict[int, Floats]]] = {}
+    for scorer in scorers:
+        for key, by_model in scorer.score_unweighted().items():
+            for (method, run_seed), value in by_model.items():
+                observed.setdefault(key, {}).setdefault(method, {})[run_seed] = value
+                resampled.setdefault(key, {}).setdefault(method, {})[run_seed] = np.empty(n_resamples)
 
     def score_chunk(start: int) -> None:
         width = min(_COLUMNS, n_resamples - start)
-        weights = draw_counts(scorer.n_rows, width, rng(seed, "bootstrap", "test", start))
-        outside = {
-            name: draw_counts(size, width, rng(seed, "bootstrap", name, start))
-            for name, size in scorer.ood_sizes.items()
-        }
-        for key, by_method in scorer.score(weights, outside).items():
-            for name, values in by_method.items():
-                resampled[key][name][start : start + width] = values
+        outside: dict[tuple[str, int], Weights] = {}
+        for index, scorer in enumerate(scorers):
+            group = (index,) if index else ()
+            weights = draw_counts(scorer.n_rows, width, rng(seed, "bootstrap", "test", *group, start))
+            for name, size in scorer.ood_sizes.items():
+                if (name, size) not in outside:
+                    outside[name, size] = draw_counts(size, width, rng(seed, "bootstrap", name, start))
+            own = {name: outside[name, size] for name, size in scorer.ood_sizes.items()}
+            for key, by_model in scorer.score(weights, own).items():
+                for (method, run_seed), values in by_model.items():
+                    resampled[key][method][run_seed][start : start + width] = values
 
     # A chunk draws from its own generators and writes to its own slice, so threads change the time alone.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
         for _ in pool.map(score_chunk, range(0, n_resamples, _COLUMNS)):
             pass
-    return Bootstrap(observed, resampled)
+    return Bootstrap(observed, resampled, seed)
 
 
 def draw_counts(n: int, width: int, generator: np.random.Generator) -> Weights:
@@ -101,3 +169,21 @@ def draw_counts(n: int, width: int, generator: np.random.Generator) -> Weights:
     drawn *= width
     drawn += np.arange(width)
     return np.bincount(drawn.ravel(), minlength=n * width).reshape(n, width).astype(np.float32)
+
+
+def _by_rows(
+    models: Mapping[str, Mapping[int, RowScores] | Sequence[RowScores]], rows_of: Mapping[int, Hashable] | None
+) -> list[dict[Model, RowScores]]:
+    flat = {
+        (method, seed): scores
+        for method, runs in models.items()
+        for seed, scores in (runs.items() if isinstance(runs, Mapping) else enumerate(runs))
+    }
+    if rows_of is None:
+        return [flat] if flat else []
+    order = {rows: index for index, rows in enumerate(dict.fromkeys(rows_of[seed] for _, seed in flat))}
+    ranked = sorted(flat, key=lambda model: order[rows_of[model[1]]])
+    return [
+        {model: flat[model] for model in group}
+        for _, group in groupby(ranked, key=lambda model: order[rows_of[model[1]]])
+    ]

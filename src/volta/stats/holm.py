@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -28,3 +28,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     for position, value in zip(order, stepped, strict=True):
         adjusted[made[position][0]] = float(value)
     return adjusted
+
+
+def holm_distinct(p_values: Sequence[float | None], keys: Sequence[Hashable]) -> list[float | None]:
+    """Return Holm's adjusted p-values with tests of one key counted once: they are one test under several names."""
+    first: dict[Hashable, float | None] = {}
+    for key, p in zip(keys, p_values, strict=True):
+        first.setdefault(key, p)
+    adjusted = dict(zip(first, holm(list(first.values())), strict=True))
+    return [adjusted[key] for key in keys]

@@ -1,73 +1,167 @@
-"""AUROC of many weighted samples at once: exact pair counts, ties counted one half."""
+"""All that is said of two methods on one metric: paired over seeds where they share them, Welch's test beside it."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
+from typing import Literal
 
-Weights = NDArray[np.float32]
-_BLOCK = 100
-_EXACT = 1 << 24
+from volta.stats.bootstrap import Bootstrap, shared_row_variance
+from volta.stats.csv_rows import joined_notes
+from volta.stats.estimate import Estimate
+from volta.stats.margins import margin_of
+from volta.stats.paired import difference_sample, hedges_g_paired, paired_estimate, welch_estimate
+from volta.stats.power import detectable
+from volta.stats.ranks import higher_is_better
+from volta.stats.results import Results
+from volta.stats.samples import Sample
+from volta.stats.welch import ALPHA, hedges_g, welch
+
+NO_OOD = "the task has no OOD set"
+
+PairVerdict = Literal["better", "worse", "equivalent", "cannot tell"]
 
 
-class PairCounter:
-    """Counts Σ_i Σ_j w_i v_j ([o_j > s_i] + ½ [o_j = s_i]) for every column of w and v.
+@dataclass(frozen=True)
+class PairTest:
+    """``first`` against ``second`` on a metric of a set; ``note`` says what is undefined and why.
 
-    With ID rows sorted, C_k = Σ_{i ≤ k} w_(i) is their running weight, and the sum is Σ_j v_j ½ (C_{l_j} + C_{r_j}),
-    where l_j and r_j count the ID scores below and not above o_j. Rows run down and resamples across, so every step
-    works on whole contiguous rows: O((n + m) · columns). Running weights are exact in float32 below 2²⁴ rows.
-
-    id_scores: (n,); ood_scores: (m,).
+    ``difference`` is first − second over the ``n`` seeds it is taken on; ``gain`` is the same with its errors, turned
+    so that positive means that ``first`` is better; ``p`` two-sided over new seeds and new rows, ``p_welch`` as in the
+    paper; ``boot_low``, ``boot_high``: the hierarchical bootstrap interval of ``difference``.
     """
 
-    def __init__(self, id_scores: NDArray[np.float64], ood_scores: NDArray[np.float64]) -> None:
-        self.order = np.argsort(id_scores, kind="stable")
-        ranked = id_scores[self.order]
-        self.below = np.searchsorted(ranked, ood_scores, side="left")
-        self.not_above = np.searchsorted(ranked, ood_scores, side="right")
-        self.tied = np.flatnonzero(self.below != self.not_above)
+    first: str
+    second: str
+    metric: str
+    set: str
+    n: int
+    first_sample: Sample | None
+    second_sample: Sample | None
+    paired: bool = False
+    difference: float | None = None
+    gain: Estimate | None = None
+    p_welch: float | None = None
+    hedges_g: float | None = None
+    boot_low: float | None = None
+    boot_high: float | None = None
+    identical: bool = False
+    note: str = ""
 
-    def count(self, id_weights: Weights, ood_weights: Weights, scratch: Scratch) -> NDArray[np.float64]:
-        """Return each column's weighted pair count: (columns,). id_weights: (n, columns); ood_weights: (m, columns)."""
-        running = scratch.running
-        n = len(self.order)
-        np.take(id_weights, self.order, axis=0, out=running[1 : n + 1], mode="clip")
-        running[n + 1 :] = 0
-        accumulate_rows(running[1:])
-        lower = scratch.gathered
-        np.take(running, self.below, axis=0, out=lower, mode="clip")
-        if len(self.tied):
-            lower[self.tied] = (lower[self.tied] + running[self.not_above[self.tied]]) / 2
-        return _column_dots(lower, ood_weights)
+    @property
+    def p(self) -> float | None:
+        """The two-sided p against «no difference», or None where there is no test."""
+        return None if self.gain is None else self.gain.p_differs()
+
+    @property
+    def p_equivalent(self) -> float | None:
+        """The p of the two one-sided tests with the metric's margin."""
+        margin = margin_of(self.metric)
+        return None if self.gain is None or margin is None else self.gain.p_equivalent(margin)
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest difference this test finds with 80 % probability."""
+        return None if self.gain is None else detectable(self.gain)
 
 
-class Scratch:
-    """Memory that the counters of one chunk share: running weights and the gathered ones."""
+def compare_pair(
+    table: Results,
+    first: str,
+    second: str,
+    metric: str,
+    eval_set: str,
+    source: Bootstrap | str = "",
+    interval: bool = True,
+) -> PairTest:
+    """Compare two methods of a table.
 
-    def __init__(self, n_id: int, n_ood: int, n_columns: int) -> None:
-        padded = -(-n_id // _BLOCK) * _BLOCK
-        self.running = np.zeros((padded + 1, n_columns), dtype=np.float32)
-        self.gathered = np.empty((n_ood, n_columns), dtype=np.float32)
-
-
-def accumulate_rows(rows: Weights) -> None:
-    """Replace each row by the sum of the rows up to it, in place; the number of rows is a multiple of the block.
-
-    NumPy's cumulative sum down the rows strides through memory; adding whole rows, a block at a time in parallel,
-    is ten times faster.
+    Methods of one task, protocol and seed have the same split and test rows, so seeds that both have are paired: the
+    estimate is the mean of their differences. Where fewer than two are shared, the means over each one's own seeds are
+    compared as Welch does. ``source``: the bootstrap of the table, or why there is none; ``interval`` False leaves the
+    bootstrap's interval out.
     """
-    blocks = rows.reshape(-1, _BLOCK, rows.shape[1])
-    for index in range(1, _BLOCK):
-        blocks[:, index] += blocks[:, index - 1]
-    totals = np.cumsum(blocks[:-1, -1], axis=0)
-    blocks[1:] += totals[:, None]
+    own, other = table.of(first, eval_set, metric), table.of(second, eval_set, metric)
+    left, right = table.sample(first, eval_set, metric), table.sample(second, eval_set, metric)
+    if left is None or right is None:
+        lacking = [name for name, sample in ((first, left), (second, right)) if sample is None]
+        note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
+        return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
+    differences = difference_sample(own, other)
+    row_variance, no_rows = _row_variance(source, metric, eval_set, first, second)
+    paired = differences is not None and (differences.n > 1 or left.n == right.n == 1)
+    if paired and differences is not None:
+        estimate, g = paired_estimate(differences, row_variance), hedges_g_paired(differences)
+        n, difference = differences.n, differences.mean
+        why = differences.why_untestable
+    else:
+        estimate, g = welch_estimate(left, right, row_variance), hedges_g(left, right)
+        n, difference = min(left.n, right.n), left.mean - right.mean
+        why = joined_notes("no two shared seeds: not paired", left.why_untestable, right.why_untestable)
+    ends = None
+    if interval and paired and isinstance(source, Bootstrap):
+        ends = source.difference(metric, eval_set, first, second)
+    return PairTest(
+        first, second, metric, eval_set, n, left, right,
+        paired=paired,
+        difference=difference,
+        gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
+        p_welch=welch(left, right).p,
+        hedges_g=g,
+        boot_low=None if ends is None else ends[0],
+        boot_high=None if ends is None else ends[1],
+        identical=dict(own) == dict(other),
+        note=joined_notes(why, _no_variance(estimate), no_rows, _seeds_note(table, first, second)),
+    )  # fmt: skip
 
 
-def _column_dots(left: Weights, right: Weights) -> NDArray[np.float64]:
-    total = np.zeros(left.shape[1])
-    # Short float32 sums stay below 2**24 and therefore exact; their totals are kept in float64.
-    step = max(1, min(len(left), _EXACT // (4 * max(1, int(left[:, 0].max(initial=1))))))
-    for start in range(0, len(left), step):
-        rows = slice(start, start + step)
-        total += np.einsum("jc,jc->c", left[rows], right[rows])
-    return total
+def compare_samples(first: str, second: str, metric: str, eval_set: str, samples: tuple[Sample, Sample]) -> PairTest:
+    """Compare two methods of which only n, mean and deviation are known, as of printed values: Welch's test alone."""
+    estimate, test = welch_estimate(*samples), welch(*samples)
+    return PairTest(
+        first, second, metric, eval_set, min(samples[0].n, samples[1].n), *samples,
+        difference=test.difference,
+        gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
+        p_welch=test.p,
+        hedges_g=hedges_g(*samples),
+        note=test.reason,
+    )  # fmt: skip
+
+
+def verdict_on(
+    test: PairTest, p_corrected: float | None, p_equivalent: float | None, alpha: float = ALPHA
+) -> PairVerdict:
+    """Return what a pair's tests say of ``first``, from p-values corrected over their family.
+
+    A difference shown to be below the margin is «equivalent» even if it is shown not to be 0: it does not matter.
+    """
+    if p_equivalent is not None and p_equivalent < alpha:
+        return "equivalent"
+    if p_corrected is not None and p_corrected < alpha and test.gain is not None:
+        return "better" if test.gain.value > 0 else "worse"
+    return "cannot tell"
+
+
+def _row_variance(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> tuple[float, str]:
+    if isinstance(source, str):
+        return 0.0, source
+    seeds = source.shared_seeds(metric, eval_set, first, second)
+    own, other = (source.row_draws(metric, eval_set, name, seeds) for name in (first, second))
+    if own is None or other is None:
+        return 0.0, "rows not resampled: no stored predictions for this pair and set"
+    return shared_row_variance(own - other), ""
+
+
+def _no_variance(estimate: Estimate | None) -> str:
+    if estimate is None or not estimate.constant:
+        return ""
+    return "equal in every seed" if estimate.value == 0 else "the same difference in every seed: t is undefined"
+
+
+def _seeds_note(table: Results, first: str, second: str) -> str:
+    own, other = set(table.seeds(first)), set(table.seeds(second))
+    parts = [
+        f"{name} lacks seed(s) {', '.join(map(str, sorted(missing)))}"
+        for name, missing in ((second, own - other), (first, other - own))
+        if missing
+    ]
+    return "; ".join(parts)

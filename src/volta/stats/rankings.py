@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from volta.metrics import METRICS
-from volta.stats.comparisons import COMPARED_METRICS, compared_sets
+from volta.stats.comparisons import COMPARED_METRICS, compared_methods, compared_sets
 from volta.stats.ranks import CriticalDifference, critical_difference, higher_is_better, rank_values
 from volta.stats.results import TEST_SET, Results
 
@@ -62,11 +62,6 @@ def critical_differences(tables: Sequence[Results]) -> dict[tuple[str, str], Cri
         for protocol in protocols
         for metric in COMPARED_METRICS
     }
-
-
-def compared_methods(table: Results) -> list[str]:
-    """Return our method and its baselines, without ablation rows."""
-    return [name for name in table.methods if name in table.baselines or name == table.ours]
 
 
 def _rank(table: Results) -> list[RankRow]:

@@ -1,4 +1,4 @@
-"""The paired bootstrap of a run, from its stored predictions."""
+"""The bootstrap of a run, from its stored predictions."""
 
 from __future__ import annotations
 
@@ -7,30 +7,29 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from volta.bench.store import RunStore
+from volta.bench.temperature import tempered_probs
 from volta.core.errors import StoreError
 from volta.core.types import Array
 from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, paired_bootstrap
+from volta.stats.comparisons import AFTER_TEMPERATURE, BY_CONFIDENCE, OOD_AVERAGES, Bootstraps
 from volta.stats.results import Results
 from volta.stats.rowscores import RowScores, row_scores
 
-Bootstraps = Mapping[tuple[str, str], Bootstrap | str]
-"""(task, protocol) → the bootstrap of its methods, or the reason there is none."""
-
 
 def bootstrap_tables(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Bootstraps:
-    """Return the paired bootstrap of our method and its baselines for each (task, protocol), or why there is none."""
+    """Return the bootstrap of all methods for each (task, protocol) with two of them, or why there is none."""
     return {
-        (table.task, table.protocol): _bootstrap(store, table, (table.ours, *table.baselines), n_resamples)
+        (table.task, table.protocol): _bootstrap(store, table, n_resamples)
         for table in tables
-        if table.ours is not None and table.baselines
+        if len(table.methods) > 1
     }
 
 
-def _bootstrap(store: RunStore, table: Results, methods: Sequence[str], n_resamples: int) -> Bootstrap | str:
-    labels: Array | None = None
-    models: dict[str, list[RowScores]] = {}
-    for method in methods:
-        found = []
+def _bootstrap(store: RunStore, table: Results, n_resamples: int) -> Bootstrap | str:
+    rows_of: dict[int, bytes] = {}
+    models: dict[str, dict[int, RowScores]] = {}
+    for method in table.methods:
+        found = {}
         for seed in table.seeds(method):
             try:
                 arrays = store.read_arrays(table.cells[method, seed])
@@ -38,18 +37,47 @@ def _bootstrap(store: RunStore, table: Results, methods: Sequence[str], n_resamp
                 continue
             if "test/probs" not in arrays or "test/labels" not in arrays:
                 continue
-            if labels is None:
-                labels = arrays["test/labels"]
-            if not np.array_equal(labels, arrays["test/labels"]):
-                return f"no bootstrap: {method} seed {seed} was scored on other test rows"
-            found.append(_scores(arrays, table.near_sets))
+            labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
+            if rows_of.setdefault(seed, labels) != labels:
+                return f"rows not resampled: {method} seed {seed} was scored on other test rows"
+            found[seed] = _scores(arrays, table.near_sets)
         # An interval over fewer seeds than the test in the same row would speak of another difference.
         if len(found) == len(table.seeds(method)):
             models[method] = found
-    return paired_bootstrap(models, n_resamples) if models else "no bootstrap: no stored predictions"
+    if not models:
+        return "rows not resampled: no stored predictions"
+    return _with_near_average(paired_bootstrap(models, n_resamples, rows_of=rows_of), table.near_sets)
 
 
 def _scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScores:
-    outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}
+    probs, labels = arrays["test/probs"], arrays["test/labels"]
     own = arrays.get("test/ood_score")
-    return row_scores(arrays["test/probs"], arrays["test/labels"], own, outside if own is not None else {})
+    outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}
+    variants = {}
+    tempered = tempered_probs(arrays)
+    if tempered is not None:
+        variants[AFTER_TEMPERATURE] = row_scores(tempered, labels)
+    confidence = 1 - np.asarray(probs, dtype=np.float64).max(axis=1)
+    variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=confidence)
+    return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
+
+
+def _with_near_average(bootstrap: Bootstrap, near_sets: tuple[str, ...]) -> Bootstrap:
+    """Add AUROC averaged over the near-OOD sets, for the models that have all of them."""
+    keys = [("auroc", name) for name in near_sets]
+    if not keys or any(key not in bootstrap.observed for key in keys):
+        return bootstrap
+    average = ("auroc", OOD_AVERAGES[0])
+    observed: dict[str, dict[int, float]] = {}
+    resampled = {}
+    for method, by_seed in bootstrap.observed[keys[0]].items():
+        seeds = [seed for seed in by_seed if all(seed in bootstrap.observed[key].get(method, {}) for key in keys)]
+        observed[method] = {
+            seed: float(np.mean([bootstrap.observed[key][method][seed] for key in keys])) for seed in seeds
+        }
+        resampled[method] = {
+            seed: np.mean([bootstrap.resampled[key][method][seed] for key in keys], axis=0) for seed in seeds
+        }
+    return Bootstrap(
+        {**bootstrap.observed, average: observed}, {**bootstrap.resampled, average: resampled}, bootstrap.seed
+    )

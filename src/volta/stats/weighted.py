@@ -1,105 +1,156 @@
-"""All methods scored under many weightings of the same rows at once."""
+"""All models scored under many weightings of the same rows at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.metrics.binning import N_BINS
-from volta.stats.pairs import PairCounter, Scratch, Weights
 from volta.stats.rowscores import RowScores
+from volta.stats.weighted_aurc import RiskCounter
+from volta.stats.weighted_auroc import PairCounter, Scratch, Weights
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]
 """(metric, set), for example ("ece", "test") or ("auroc", "ood:svhn")."""
+Model = tuple[str, int]
+"""(method, seed)."""
+TEST_SET = "test"
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class WeightedScorer:
-    """Scores every method, averaged over its seeds, under given row weights.
+    """Scores every model under given row weights.
 
     With weights w over the n test rows, Σ w = n: accuracy, Brier and NLL are Σ w_i x_i / n and ECE is
-    Σ_b |Σ_{i in b} w_i (conf_i − correct_i)| / n, so one matrix product gives them all for all methods; AUROC is an
-    exact weighted count of pairs. Memory: 18 n float64 a model.
+    Σ_b |Σ_{i in b} w_i (conf_i − correct_i)| / n, one product with a sparse matrix; AUROC is an exact weighted count
+    of pairs; AURC and AUGRC are exact sums over the wrong rows. Models with the same probabilities, as the post-hoc
+    methods on one network have, are scored once. Memory: about 50 n bytes a distinct model.
 
-    models: method → its models, one a seed, all scored on the same rows.
+    models: (method, seed) → its row scores, all on the same rows.
     """
 
-    def __init__(self, models: Mapping[str, Sequence[RowScores]]) -> None:
-        flat = [(name, model) for name, runs in models.items() for model in runs]
-        if not flat:
+    def __init__(self, models: Mapping[Model, RowScores]) -> None:
+        if not models:
             raise InputError("models is empty; pass at least one method with one model")
-        self.names = [name for name, _ in flat]
-        self.n_rows = _common_length(flat)
-        self.ood_sizes = _common_ood_lengths(flat)
-        self.design = np.vstack([_design(model) for _, model in flat])
-        self.counters: dict[str, list[tuple[str, PairCounter]]] = {
-            eval_set: [(name, _counter(model, eval_set)) for name, model in flat if eval_set in model.ood_scores]
-            for eval_set in self.ood_sizes
+        self.n_rows = _common_length(models)
+        self.ood_sizes = _common_ood_lengths(models)
+        read = {
+            (model, name): rows
+            for model, scores in models.items()
+            for name, rows in {TEST_SET: scores, **scores.variants}.items()
         }
+        sums, self.sums_of = _once(read, lambda rows: _bytes(rows.correct, rows.brier, rows.nll, rows.gap))
+        self.means = np.vstack([[rows.correct, rows.brier, rows.nll] for rows in sums]).reshape(-1, self.n_rows)
+        self.gaps = [_gap_matrix(rows) for rows in sums]
+        risky = {key: rows for key, rows in read.items() if rows.uncertainty is not None}
+        distinct, self.risk_of = _once(risky, lambda rows: _bytes(rows.uncertainty, rows.correct))
+        self.risks = [RiskCounter(_given(rows.uncertainty), rows.correct) for rows in distinct]
+        self.counters: dict[str, list[PairCounter]] = {}
+        self.counter_of: dict[str, dict[Model, int]] = {}
+        for eval_set in self.ood_sizes:
+            scored = {model: rows for model, rows in models.items() if eval_set in rows.ood_scores}
+            once, self.counter_of[eval_set] = _once(scored, _pair_bytes(eval_set))
+            self.counters[eval_set] = [PairCounter(_given(rows.id_score), rows.ood_scores[eval_set]) for rows in once]
 
-    def score(self, weights: Weights, ood_weights: Mapping[str, Weights]) -> dict[Key, dict[str, Floats]]:
-        """Return (metric, set) → method → (columns,). weights: (n, columns); ood_weights: set → (m, columns)."""
+    def score(self, weights: Weights, ood_weights: Mapping[str, Weights]) -> dict[Key, dict[Model, Floats]]:
+        """Return (metric, set) → (method, seed) → (columns,).
+
+        weights: (n, columns); ood_weights: set → (m, columns).
+        """
         width = weights.shape[1]
-        sums = (self.design @ weights.astype(np.float64)).reshape(len(self.names), 3 + N_BINS, width) / self.n_rows
-        parts = {
-            "accuracy": sums[:, 0],
-            "ece": np.abs(sums[:, 3:]).sum(axis=1),
-            "brier": sums[:, 1],
-            "nll": sums[:, 2],
-        }
-        scores = {(metric, "test"): _averaged(self.names, values) for metric, values in parts.items()}
+        exact = weights.astype(np.float64)
+        means = (self.means @ exact).reshape(-1, 3, width) / self.n_rows
+        errors = np.array([np.abs(np.asarray(gaps @ exact)).sum(axis=0) for gaps in self.gaps]) / self.n_rows
+        scores: dict[Key, dict[Model, Floats]] = {}
+        for (model, name), index in self.sums_of.items():
+            parts = zip(("accuracy", "brier", "nll", "ece"), (*means[index], errors[index]), strict=True)
+            for metric, values in parts:
+                scores.setdefault((metric, name), {})[model] = values
+        scratch = Scratch(self.n_rows, 0, width)
+        risks = [counter.scores(weights, scratch) for counter in self.risks]
+        for (model, name), index in self.risk_of.items():
+            for metric, values in zip(("aurc", "augrc"), risks[index], strict=True):
+                scores.setdefault((metric, name), {})[model] = values
         for eval_set, counters in self.counters.items():
             outside = ood_weights[eval_set]
             scratch = Scratch(self.n_rows, len(outside), width)
-            counts = np.array([counter.count(weights, outside, scratch) for _, counter in counters])
-            names = [name for name, _ in counters]
-            scores["auroc", eval_set] = _averaged(names, counts / (self.n_rows * len(outside)))
+            counts = [counter.count(weights, outside, scratch) for counter in counters]
+            scores["auroc", eval_set] = {
+                model: counts[index] / (self.n_rows * len(outside))
+                for model, index in self.counter_of[eval_set].items()
+            }
         return scores
 
-    def score_unweighted(self) -> dict[Key, dict[str, float]]:
-        """Return (metric, set) → method → the metric on the rows as they are."""
+    def score_unweighted(self) -> dict[Key, dict[Model, float]]:
+        """Return (metric, set) → (method, seed) → the metric on the rows as they are."""
         outside = {name: np.ones((size, 1), dtype=np.float32) for name, size in self.ood_sizes.items()}
         scores = self.score(np.ones((self.n_rows, 1), dtype=np.float32), outside)
-        return {key: {name: float(value[0]) for name, value in by.items()} for key, by in scores.items()}
+        return {key: {model: float(value[0]) for model, value in by.items()} for key, by in scores.items()}
 
 
-def _design(model: RowScores) -> Floats:
-    """Stack what is summed over rows: correct, Brier, NLL, then the gap in each ECE bin: (18, n)."""
-    gaps = np.zeros((N_BINS, len(model)))
-    gaps[model.bin, np.arange(len(model))] = model.gap
-    return np.vstack([model.correct, model.brier, model.nll, gaps])
+def _once(
+    scores: Mapping[KeyT, RowScores], content: Callable[[RowScores], bytes]
+) -> tuple[Sequence[RowScores], dict[KeyT, int]]:
+    """Return the row scores of distinct content, and for each key the index of its own."""
+    seen: dict[bytes, int] = {}
+    distinct: list[RowScores] = []
+    index_of = {}
+    for key, rows in scores.items():
+        index = seen.setdefault(content(rows), len(distinct))
+        if index == len(distinct):
+            distinct.append(rows)
+        index_of[key] = index
+    return distinct, index_of
 
 
-def _averaged(names: list[str], values: Floats) -> dict[str, Floats]:
-    return {
-        name: values[[index for index, other in enumerate(names) if other == name]].mean(axis=0)
-        for name in dict.fromkeys(names)
-    }
+def _bytes(*arrays: Floats | None) -> bytes:
+    import hashlib
+
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(_given(array).tobytes())
+    return digest.digest()
 
 
-def _counter(model: RowScores, eval_set: str) -> PairCounter:
-    if model.id_score is None:
+def _pair_bytes(eval_set: str) -> Callable[[RowScores], bytes]:
+    return lambda rows: _bytes(rows.id_score, rows.ood_scores[eval_set])
+
+
+def _given(array: Floats | None) -> Floats:
+    if array is None:
         raise InputError("id_score is missing but ood_scores is given; pass the scores of the test rows too")
-    return PairCounter(model.id_score, model.ood_scores[eval_set])
+    return array
 
 
-def _common_length(flat: list[tuple[str, RowScores]]) -> int:
-    first_name, first = flat[0]
-    for name, model in flat:
-        if len(model) != len(first):
-            raise InputError(
-                f"models[{name!r}] has {len(model)} rows but {first_name!r} has {len(first)}; score the same rows"
-            )
-    return len(first)
+def _gap_matrix(rows: RowScores) -> csr_array[np.float64]:
+    from scipy import sparse
+
+    return sparse.csr_array((rows.gap, (rows.bin, np.arange(len(rows)))), shape=(N_BINS, len(rows)))
 
 
-def _common_ood_lengths(flat: list[tuple[str, RowScores]]) -> dict[str, int]:
+def _common_length(models: Mapping[Model, RowScores]) -> int:
+    (first, _), expected = next(iter(models)), len(next(iter(models.values())))
+    for (name, _), scores in models.items():
+        for rows in (scores, *scores.variants.values()):
+            if len(rows) != expected:
+                raise InputError(
+                    f"models[{name!r}] has {len(rows)} rows but {first!r} has {expected}; score the same rows"
+                )
+    return expected
+
+
+def _common_ood_lengths(models: Mapping[Model, RowScores]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for name, model in flat:
-        for eval_set, scores in model.ood_scores.items():
+    for (name, _), rows in models.items():
+        for eval_set, scores in rows.ood_scores.items():
             if sizes.setdefault(eval_set, len(scores)) != len(scores):
                 raise InputError(
                     f"models[{name!r}] has {len(scores)} rows in {eval_set!r} but others have {sizes[eval_set]}; "

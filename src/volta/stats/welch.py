@@ -70,8 +70,14 @@ def hedges_g(first: Sample, second: Sample) -> float | None:
     pooled = math.sqrt(((first.n - 1) * first.std**2 + (second.n - 1) * second.std**2) / degrees)
     if pooled == 0:
         return None
-    log_factor = math.lgamma(degrees / 2) - math.lgamma((degrees - 1) / 2) - math.log(degrees / 2) / 2
-    return math.exp(log_factor) * (first.mean - second.mean) / pooled
+    return small_sample_factor(degrees) * (first.mean - second.mean) / pooled
+
+
+def small_sample_factor(degrees: int) -> float:
+    """Return Hedges' J(ν), by which a standardised difference is too large on average; 0 for one degree of freedom."""
+    if degrees < 2:
+        return 0.0
+    return math.exp(math.lgamma(degrees / 2) - math.lgamma((degrees - 1) / 2) - math.log(degrees / 2) / 2)
 
 
 def check_alpha(alpha: float) -> None:

@@ -111,7 +111,7 @@ class _Submissions:
         self._ray = ray
         self._config = ray.put(config)
         self._tasks = tasks
-        self._stored: dict[int, Any] = {}
+        self._stored: dict[tuple[str, str], tuple[str, Any]] = {}
         self._networks: dict[tuple[str, str, int], Any] = {}
         options = {
             "num_cpus": config.threads,
@@ -131,10 +131,12 @@ class _Submissions:
         return self._run.remote(self._config, task, cell, self._networks[cell.block])
 
     def _task(self, cell: Cell) -> Any:
-        task = self._tasks.task_for(cell.task, cell.protocol, cell.method)
-        if id(task) not in self._stored:
-            self._stored[id(task)] = self._ray.put(task)
-        return self._stored[id(task)]
+        """Return Ray's reference to the cell's data; Ray frees that of an earlier seed when no cell needs it."""
+        task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+        place = cell.task, task.fit.kind
+        if place not in self._stored or self._stored[place][0] != task.fingerprint:
+            self._stored[place] = task.fingerprint, self._ray.put(task)
+        return self._stored[place][1]
 
 
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:

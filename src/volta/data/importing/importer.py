@@ -27,7 +27,7 @@ from volta.data.importing.array_writer import ArrayWriter
 from volta.data.importing.imported_tasks import ARRAYS, SCHEMA, TASK_FILE, task_folder
 from volta.data.importing.labels import check_class_sizes, class_numbers, class_values
 from volta.data.options import data_root
-from volta.data.splits import stratified_take
+from volta.data.splits import random_take, split_fit_rows, stratified_take
 from volta.data.tasks import TASKS
 
 _SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
@@ -178,43 +178,47 @@ def _split(
     found: Mapping[str, SourceRows], source: Path, name: str
 ) -> tuple[Array, tuple[str, ...], dict[str, tuple[SourceRows, NDArray[np.int64]]]]:
     """Return the classes, their names and the four parts with class numbers."""
-    given = {("train" if part == "all" else part): rows for part, rows in found.items()}
-    if "train" not in given:
-        raise InputError(f"{source} has only {', '.join(given)}; a task needs a train split, or one set without splits")
-    classes = class_values(_labels(given["train"]), f"{source} train")
+    named = {("train" if part == "all" else part): rows for part, rows in found.items()}
+    if "train" not in named:
+        raise InputError(f"{source} has only {', '.join(named)}; a task needs a train split, or one set without splits")
+    classes = class_values(_labels(named["train"]), f"{source} train")
     names = tuple(str(value) for value in classes.tolist())
-    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in given.items()}
-    for part, rows in given.items():
+    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in named.items()}
+    for part, rows in named.items():
         if not len(rows):
             raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
     check_class_sizes(
         {"train": numbers["train"]},
         names,
-        1 + ("test" not in given) + ("val" not in given or "cal" not in given),
+        1 + ("test" not in named) + ("val" not in named or "cal" not in named),
     )
     split_rng = rng(SPLIT_SEED, name, "splits")
-    parts = {part: (rows, numbers[part]) for part, rows in given.items()}
-    n_all = len(given["train"])
+    parts = {part: (rows, numbers[part]) for part, rows in named.items()}
+    n_all = len(named["train"])
 
-    def draw(part: str, origin: str, n_rows: int) -> None:
+    def divide(origin: str, rows_of: Mapping[str, NDArray[np.int64]]) -> None:
         rows, labels = parts[origin]
-        taken, rest = stratified_take(labels, n_rows, split_rng)
-        parts[part] = rows.take(taken), labels[taken]
-        parts[origin] = rows.take(rest), labels[rest]
+        parts.update({part: (rows.take(taken), labels[taken]) for part, taken in rows_of.items()})
 
     share = max(1, round(n_all * _FIFTH))
     if "test" not in parts:
-        draw("test", "train", share)
+        test, rest = stratified_take(parts["train"][1], share, split_rng)
+        divide("train", {"test": test, "train": rest})
     if "val" not in parts and "cal" not in parts:
-        draw("val", "train", max(2, share))
+        n_held_out = max(2, share)
+        n_cal = n_held_out // 2
+        divide("train", split_fit_rows(parts["train"][1], n_held_out - n_cal, n_cal, split_rng)._asdict())
     if "val" not in parts:
-        draw("val", "train", max(1, share // 2))
+        val, rest = stratified_take(parts["train"][1], max(1, share // 2), split_rng)
+        divide("train", {"val": val, "train": rest})
     if "cal" not in parts:
         if len(parts["val"][0]) < 2:
             raise InputError(
                 f"{source} has {len(parts['val'][0])} val row, which cannot be halved into val and cal; give more"
             )
-        draw("cal", "val", len(parts["val"][0]) // 2)
+        n_val = len(parts["val"][0])
+        cal, rest = random_take(n_val, n_val // 2, split_rng)
+        divide("val", {"cal": cal, "val": rest})
     return classes, names, {part: parts[part] for part in ("train", "val", "cal", "test")}
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.types import Array, OodSet, Split
+from volta.core.types import Array, OodSet, Split, SplitDraw
 from volta.data.definition import TaskDefinition
 from volta.data.options import SEVERITIES, LoadOptions
 from volta.data.prepare import Preparation
 from volta.data.raw_sets import RawSets
-from volta.data.splits import stratified_take
+from volta.data.splits import split_fit_rows, stratified_folds
 
 N_KNOWN = 8
+N_FOLDS = 5
 PIXEL_MAX = 16.0
 NOISE_STD = (1.0, 2.0, 3.0, 4.5, 6.0)
 BLUR_SIGMA = (0.4, 0.6, 0.8, 1.0, 1.3)
@@ -27,6 +28,9 @@ CONTRAST_FACTOR = (0.75, 0.6, 0.45, 0.3, 0.15)
 class EmbeddedDigits:
     """64 pixel intensities in 0..16 as features, split 60/20/20, the middle 20 halved into ``val`` and ``cal``.
 
+    The rows are divided once into 5 stratified folds. Test rows are fold ``seed`` modulo 5, so that five seeds in a row
+    test every row once, and the other rows are split into train, val and cal by the seed: two seeds with one fold still
+    differ in those. Without a seed the test rows are fold 0 and the rest is split by the split seed.
     OOD sets: digits 8 and 9, uniform noise over the pixel range, and test digits with their pixels shuffled.
     Shifts: additive noise, blur and lost contrast at severities 1-5, on the test rows.
     """
@@ -41,17 +45,17 @@ class EmbeddedDigits:
         known = labels < N_KNOWN
         inputs, targets = features[known], labels[known]
 
-        split_rng = rng(SPLIT_SEED, "digits", "splits")
-        fifth = round(len(targets) * 0.2)
-        test, rest = stratified_take(targets, fifth, split_rng)
-        held_out, train = _of(rest, stratified_take(targets[rest], fifth, split_rng))
-        val, cal = _of(held_out, stratified_take(targets[held_out], len(held_out) // 2, split_rng))
+        draw = SplitDraw() if options.seed is None else SplitDraw(options.seed, options.seed % N_FOLDS, N_FOLDS)
+        test = stratified_folds(targets, N_FOLDS, rng(SPLIT_SEED, "digits", "splits"))[draw.fold or 0]
+        rest = np.setdiff1d(np.arange(len(targets)), test)
+        n_held_out = round(len(targets) * 0.2)
+        split_rng = rng(SPLIT_SEED if draw.seed is None else draw.seed, "digits", "fit rows")
+        rows = split_fit_rows(targets[rest], n_held_out // 2, n_held_out - n_held_out // 2, split_rng)
 
         whole = Split(inputs, targets)
-        parts = {"train": train, "val": val, "cal": cal, "test": test}
         test_split = whole.take(test)
         return RawSets(
-            parts={name: whole.take(rows) for name, rows in parts.items()},
+            parts={name: whole.take(rest[part]) for name, part in rows._asdict().items()} | {"test": test_split},
             ood={
                 "digits_8_9": OodSet(features[~known]),
                 "uniform_noise": OodSet(_uniform_noise(test_split.inputs)),
@@ -59,6 +63,7 @@ class EmbeddedDigits:
             },
             shifts=_shifts(test_split),
             class_names=tuple(str(digit) for digit in range(N_KNOWN)),
+            split=draw,
         )
 
 
@@ -69,6 +74,7 @@ DIGITS = TaskDefinition(
     features=EmbeddedDigits(),
     near=("digits_8_9",),
     far=("uniform_noise", "shuffled_pixels"),
+    rotates=True,
 )
 
 
@@ -78,10 +84,6 @@ def _read() -> tuple[Array, Array]:
 
     features, labels = load_digits(return_X_y=True)
     return np.ascontiguousarray(features, dtype=np.float32), labels.astype(np.int64)
-
-
-def _of(rows: Array, parts: tuple[Array, Array]) -> tuple[Array, Array]:
-    return rows[parts[0]], rows[parts[1]]
 
 
 def _uniform_noise(like: Array) -> Array:

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import numpy as np
+
+from volta.core.types import SplitDraw
+from volta.data.prepare import resplit
+
+
+def test_a_resplit_draws_the_fit_rows_anew_and_leaves_the_rest(digits):
+    first, second, again = resplit(digits, 1), resplit(digits, 2), resplit(digits, 1)
+    assert first.split == SplitDraw(1)
+    assert first.hashes == again.hashes
+    assert first.fit.fingerprint != second.fit.fingerprint != digits.fit.fingerprint
+    for name in ("train", "val", "cal"):
+        assert len(getattr(first.fit, name)) == len(getattr(digits.fit, name))
+
+    def rows(task):
+        parts = (task.fit.train, task.fit.val, task.fit.cal)
+        pairs = [
+            (row.tobytes(), int(label)) for part in parts for row, label in zip(part.inputs, part.labels, strict=True)
+        ]
+        return sorted(pairs)
+
+    assert rows(first) == rows(second) == rows(digits)
+    assert {name for name in digits.hashes if digits.hashes[name] != first.hashes[name]} == {"fit"}
+    shares = np.bincount(first.fit.val.labels, minlength=8)
+    assert shares.max() - shares.min() <= 6
