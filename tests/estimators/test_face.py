@@ -100,7 +100,7 @@ def test_a_training_that_ended_badly_is_warned_about():
         warn_about([late])
     warn_about([log_of(0.3, 0.1, 0.2, max_epochs=3), log_of(0.3, 0.2, 0.1, max_epochs=3, patience=None)])
     with pytest.warns(ConvergenceWarning, match="still falling"):
-        quick(protocol="paper").fit(*draw(300))
+        quick(protocol="paper", max_epochs=1).fit(*draw(300))
 
 
 def test_columns_that_are_not_numbers_are_refused():

@@ -139,18 +139,28 @@ def test_rates_asked_for_are_rates_given(n_cal):
             assert not classifier.is_ood(draw(50)[0], fpr=0.01).any()
 
 
-def test_a_policy_keeps_its_promise_or_says_that_it_cannot(cancer):
-    train, test, y_train, y_test = cancer
-    classifier = VoltaClassifier(**QUICK).fit(train, y_train)
-    assert not classifier.fit_policy(max_error=0.02).exists
-    assert "too few" in classifier.policy_.note
-    classifier.fit(train[:250], y_train[:250], cal_set=(test, y_test))
-    policy = classifier.fit_policy(max_error=0.05)
+def test_a_policy_keeps_its_promise_or_says_that_it_cannot():
+    random = np.random.default_rng(5)
+    centres = random.normal(0.0, 1.2, (4, 6))
+
+    def draw(n_rows):
+        labels = random.integers(4, size=n_rows)
+        return centres[labels] + random.normal(size=(n_rows, 6)), labels
+
+    classifier = VoltaClassifier(**QUICK).fit(*draw(600), cal_set=draw(1000))
+    new, truth = draw(10_000)
+    wrong = classifier.predict(new) != truth
+    assert wrong.mean() > 0.1
+    policy = classifier.fit_policy(max_error=0.1, confidence=0.95)
     assert policy.exists
-    held = train[250:], y_train[250:]
-    answered = ~classifier.abstain(held[0])
-    assert (classifier.predict(held[0])[answered] != held[1][answered]).mean() <= 0.08
-    assert policy.coverage_low - 0.1 <= answered.mean() <= policy.coverage_high + 0.1
+    answered = ~classifier.abstain(new)
+    assert wrong[answered].mean() <= 0.1
+    assert policy.coverage_low <= answered.mean() <= policy.coverage_high
+    classifier.fit(*draw(600))
+    assert not classifier.fit_policy(max_error=0.02).exists
+    assert "60 calibration rows are too few" in classifier.policy_.note
+    with pytest.warns(UserWarning, match="60 calibration rows are too few"):
+        assert classifier.abstain(new).all()
 
 
 def test_wrong_input_is_refused(cancer):
