@@ -1,6 +1,6 @@
 """Time the paired bootstrap: methods × rows × 5 metrics × resamples, on synthetic predictions.
 
-Run with: python benchmarks/bootstrap.py [--methods 10] [--seeds 1] [--rows 10000] [--resamples 10000]
+Run with: python benchmarks/bootstrap.py [--methods 10] [--seeds 1] [--rows 10000] [--resamples 1000]
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def make_model(labels: np.ndarray, n_classes: int, skill: float, generator: np.r
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", type=int, default=10)
-    parser.add_argument("--seeds", type=int, default=1, help="models a method, averaged")
+    parser.add_argument("--seeds", type=int, default=1, help="models a method")
     parser.add_argument("--rows", type=int, default=10_000, help="test rows, and as many OOD rows")
-    parser.add_argument("--resamples", type=int, default=10_000)
+    parser.add_argument("--resamples", type=int, default=1_000)
     arguments = parser.parse_args()
     generator = np.random.default_rng(0)
     labels = generator.integers(0, 10, arguments.rows)

@@ -51,7 +51,7 @@ def one_model(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[In
     probs = simulated(n_rows, gap, random, labels)
     interval = metrics.ece_interval(probs, labels, n_resamples=n_resamples, seed=index)
     draws = paired_bootstrap({"one": [row_scores(probs, labels)]}, n_resamples, seed=index).resampled["ece", "test"]
-    low, high = np.quantile(draws["one"], TAILS)
+    low, high = np.quantile(draws["one"][0], TAILS)
     return (interval.low, interval.high), (low, high)
 
 
@@ -67,7 +67,7 @@ def two_models(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[I
     interval = found.difference("ece", "test", "off", "good")
     assert interval is not None
     draws = found.resampled["ece", "test"]
-    low, high = np.quantile(draws["off"] - draws["good"], TAILS)
+    low, high = np.quantile(draws["off"][0] - draws["good"][0], TAILS)
     return interval, (low, high)
 
 

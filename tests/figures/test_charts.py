@@ -18,7 +18,7 @@ CONTEXT = Context("digits", "fair", 289, 3)
 BY_NAME = {chart.name: chart for chart in CHARTS}
 FIGURES = [
     "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "calibration_bars",
-    "ood_bars", "efficiency", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
+    "ood_bars", "roc_curves", "pr_curves", "efficiency", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
     "corruption_heatmap_ece",
 ]  # fmt: skip
 
@@ -47,6 +47,8 @@ def numbers(n: int = 4) -> GroupNumbers:
         bins={"test": {name: bins(name) for name in names}, "shift:fog-1": {names[0]: bins(names[0])}},
         curves={name: curve(name, 0.1) for name in names},
         histograms={(name, seed): histogram(name) for name in names for seed in (1, 2)},
+        roc={"ood:near_set": {name: curve(name, 0.9) for name in names}},
+        precision_recall={"ood:near_set": {name: curve(name, 0.8) for name in names}},
         differences=(
             Difference(names[-1], "volta", "ece", 0.01, 0.001, 0.03, True),
             Difference(names[1], "volta", "ece", -0.2, 0.001, None, False),

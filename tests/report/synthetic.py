@@ -12,7 +12,7 @@ from tests.records import STAMPS, make_manifest, make_record
 from volta.bench.cells import Cell, make_cell
 from volta.bench.records import CellRecord, EvalSet
 from volta.bench.store import RunStore
-from volta.metrics import report
+from volta.metrics import METRICS, report
 from volta.networks.recipe import Budget
 
 PAPER = (
@@ -82,6 +82,7 @@ class Plan:
     floored: dict[str, int] = field(default_factory=dict)
     backbone: str | None = None
     salt: int = 0
+    variants: bool = False
 
 
 FULL = Plan(
@@ -141,6 +142,8 @@ def make_arrays(plan: Plan, cell: Cell, character: tuple[float, float]) -> dict[
             arrays["test/ood_score"] = np.exp(9 * score) if "mahalanobis" in cell.method else score
             if cell.method == "conformal":
                 arrays["test/sets"] = probs > 0.1
+    if plan.variants:
+        arrays["val/probs"], arrays["val/labels"] = arrays["test/probs"][::2], arrays["test/labels"][::2]
     for index, name in enumerate(plan.ood):
         logits = model.normal(size=(plan.n_rows + 10 * index, plan.n_classes)) * (1.4 - 0.4 * index)
         score = 1 - _softmax(logits / character[1]).max(axis=1)
@@ -175,11 +178,32 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=1, keepdims=True)
 
 
+def _variants(
+    plan: Plan, arrays: dict[str, np.ndarray], metrics: dict[str, dict[str, float]]
+) -> dict[str, dict[str, float]]:
+    probs, labels = arrays["test/probs"] ** 0.8, arrays["test/labels"].astype(np.int64)
+    tempered = probs / probs.sum(axis=1, keepdims=True)
+    by_msp = 1 - arrays["test/probs"].max(axis=1)
+    found = {
+        "test+T": report(tempered, labels, by_msp)["test"],
+        "test+msp": report(arrays["test/probs"], labels, by_msp)["test"],
+    }
+    kept = {
+        variant: {name: value for name, value in values.items() if variant in METRICS[name].variants}
+        for variant, values in found.items()
+    }
+    outside = [metrics[f"ood:{name}"] for name in plan.ood]
+    for kind, sets in (("near:", outside[:1]), ("far:", outside[1:])):
+        if sets:
+            kept[kind] = {metric: float(np.mean([values[metric] for values in sets])) for metric in sets[0]}
+    return kept
+
+
 def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, np.ndarray]) -> CellRecord:
     metrics: dict[str, dict[str, float]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
+        for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs") and key != "val/probs"]:
             own = {
                 key.split("/")[0].removeprefix("ood:"): scores for key, scores in arrays.items() if key[:4] == "ood:"
             }
@@ -193,6 +217,8 @@ def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, n
             )
             metrics[name] = values.pop("test")
             metrics |= values
+    if plan.variants:
+        metrics |= _variants(plan, arrays, metrics)
     cost = np.random.default_rng([sum(map(ord, cell.method)), cell.seed])
     slow = 10 if cell.method in ("mc_dropout", "swag", "ensemble") else 1
     metrics["test"] |= {

@@ -75,6 +75,26 @@ def test_infinite_scores_do_not_break_the_bins():
     assert np.isfinite(edges).all()
 
 
+def test_roc_and_precision_recall_have_the_areas_of_the_records(one_seed):
+    group, curves = one_seed
+    assert set(curves.roc) == set(curves.precision_recall) == {"ood:near_set", "ood:noise"}
+    for by_set, metric in ((curves.roc, "auroc"), (curves.precision_recall, "aupr_out")):
+        for name, by_method in by_set.items():
+            for method, curve in by_method.items():
+                assert curve.area == group.values(method, f"{metric}@{name}")[0]
+                assert np.trapezoid(curve.mean, curve.x) == pytest.approx(curve.area, abs=0.01)
+    assert np.all(np.diff(curves.roc["ood:noise"]["volta"].mean) >= 0)
+    assert curves.roc["ood:noise"]["volta"].mean[-1] == 1
+
+
+def test_validation_predictions_are_no_set_of_a_figure(folder):
+    store = write_run(folder, Plan(seeds=(1,), variants=True))
+    assert set(read_curves(store, load_run(store).groups[0]).reliability) == {
+        "test",
+        *(f"shift:{name}" for name in Plan().shifts),
+    }
+
+
 def test_a_task_without_ood_sets_has_no_histograms(folder):
     store = write_run(folder, Plan(ood=(), seeds=(1,)))
     assert read_curves(store, load_run(store).groups[0]).histograms == {}

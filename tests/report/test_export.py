@@ -56,7 +56,7 @@ def test_every_format_of_a_run(small):
     assert r"\<img" in markdown
     assert re.search(r"(?<!\\)<img", markdown) is None
     latex = export(small, "latex")
-    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 3
+    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 4
     rows = list(csv.DictReader(io.StringIO(export(small, "csv"))))
     assert [row["method"] for row in rows] == ["volta", "softmax", "temperature", "mahalanobis"]
     assert float(rows[0]["accuracy_mean"]) > 0.5

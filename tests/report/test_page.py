@@ -105,6 +105,8 @@ def test_figures_and_page_are_written(small, page):
         "calibration_bars",
         "reliability",
         "ood_bars",
+        "roc_curves",
+        "pr_curves",
         "score_histograms",
         "risk_coverage",
         "efficiency",

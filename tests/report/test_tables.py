@@ -2,15 +2,21 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from volta.figures.names import metric_key
+from volta.metrics import METRICS
+from volta.paper import FAILS, HOLDS, TIE, UNKNOWN
 from volta.report.comparisons import baseline_table, paper_table
-from volta.report.result_tables import ablation_table, results_table, shifts_table
-from volta.report.run import load_run
+from volta.report.leaderboard import leaderboard_table
+from volta.report.result_tables import ablation_table, ood_table, results_table, shifts_table
+from volta.report.run import HEADLINE, load_run
 from volta.report.statistics import compute_statistics
 from volta.report.table_model import TableCell, decimals_for, mark_best, show, show_number, show_p
-from volta.report.views import own_statistics
+from volta.report.views import group_view, own_statistics
 
 from .synthetic import FULL, Plan, write_run
 
@@ -80,6 +86,85 @@ def test_ablation_has_the_full_model_and_volta(parts):
     assert "against VOLTA" in column(table, "ece")["volta-full"].tip
 
 
+@pytest.fixture(scope="module")
+def with_variants(tmp_path_factory):
+    methods = (*Plan().methods, ("energy", "Energy", "paper"))
+    store = write_run(tmp_path_factory.mktemp("variants") / "run", Plan(variants=True, methods=methods))
+    run = load_run(store)
+    return run.groups[0], own_statistics(run.groups[0], compute_statistics(store, run.tables, 100))
+
+
+def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, with_variants):
+    group, own = with_variants
+    table = results_table(group, own.tests, own.paper)
+    headings = {column.key: column.label for column in table.columns}
+    assert headings["ece@test+T"] == "ECE+T ↓"
+    assert headings["nll@test+T"] == "NLL+T ↓"
+    assert headings["brier@test+T"] == "Brier+T ↓"
+    assert headings["aurc@test+msp"] == "AURC (by 1 − max p) ↓"
+    assert headings["auroc@near:"] == "AUROC (near OOD, mean) ↑"
+    headline = [column.key for column in table.columns if "headline" in column.families]
+    assert headline == [*HEADLINE, "auroc@near:", "fpr95@near:"]
+    group, own = parts
+    assert not any("+T" in column.key for column in results_table(group, own.tests, own.paper).columns)
+    assert group.ood_means == ()
+
+
+def test_near_and_far_stand_in_a_compact_table_in_the_order_of_the_metrics(with_variants):
+    group, _ = with_variants
+    table = ood_table(group)
+    wanted = [name for name in METRICS if name in ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")]
+    assert [column.key for column in table.columns[1:]] == [f"{m}@{w}" for w in ("near:", "far:") for m in wanted]
+    assert column(table, "auroc@far:")["volta"].value == pytest.approx(np.mean(group.values("volta", "auroc@far:")))
+
+
+def test_the_leaderboard_is_in_order_of_place_with_the_group_of_the_best_in_bold(with_variants):
+    group, own = with_variants
+    table = leaderboard_table(group, own.leaderboard, 0.05)
+    places = [cell.value for cell in column(table, "place").values()]
+    assert places == sorted(places)
+    for row in own.leaderboard:
+        if row.metric != "(overall)":
+            cell = column(table, metric_key(row.metric, row.set))[row.method]
+            assert cell.best is row.in_best_group
+            assert f"rank {row.rank:g} of {row.n_ranked}" in cell.tip
+    keys = [column.key.partition("@")[0] for column in table.columns[3:]]
+    assert keys == sorted(keys, key=list(METRICS).index)
+    assert "95 % confidence set" in table.legend
+
+
+def test_own_data_has_a_leaderboard_and_no_claims(folder):
+    store = write_run(folder, Plan(tasks=("my-data",), seeds=(1, 2), n_rows=60))
+    run = load_run(store)
+    view = group_view(run.groups[0], own_statistics(run.groups[0], compute_statistics(store, run.tables, 0)), (), None)
+    keys = [part.key for part in view.parts]
+    assert "claims" not in keys
+    assert keys[0] == "leaderboard"
+    assert not any("claims" in card.what for card in view.cards)
+
+
+def test_one_seed_has_places_but_no_groups(folder):
+    store = write_run(folder, Plan(seeds=(1,), n_rows=60))
+    run = load_run(store)
+    own = own_statistics(run.groups[0], compute_statistics(store, run.tables, 0))
+    table = leaderboard_table(run.groups[0], own.leaderboard, 0.05)
+    assert "one seed" in table.legend
+    assert not any(cell.best for row in table.rows for cell in row.cells)
+
+
+def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
+    group, own = parts
+    table = baseline_table(group, [replace(own.tests[0], verdict="equivalent"), replace(own.tests[0], verdict="worse")])
+    assert [(cell.text, cell.tone) for cell in (row.cells[3] for row in table.rows)] == [
+        ("no difference that matters", "tie"),
+        ("worse", "bad"),
+    ]
+    claims = [replace(own.claims[0], verdict=verdict) for verdict in (HOLDS, FAILS, TIE, UNKNOWN)]
+    view = group_view(group, replace(own, claims=claims), (), None)
+    assert [claim.tone for claim in view.parts[0].claims] == ["holds", "fails", "tie", "open"]
+    assert any("1 no difference that matters" in card.who for card in view.cards)
+
+
 def test_shifts_have_a_family_per_metric(parts):
     table = shifts_table(parts[0])
     assert [key for key, _ in table.families] == ["accuracy", "ece", "nll", "brier"]
@@ -131,6 +216,7 @@ def test_formats():
     assert show("latency_ms", 0.0071187) == "0.00712"
     assert [decimals_for(means) for means in ([0.5], [0.01, 0.002], [0.001], [])] == [4, 5, 6, 4]
     assert [show_p(p) for p in (None, 0.0001, 0.0421)] == ["–", "< 0.001", "0.042"]
+    assert [show_p(p) for p in (0.0, 1e-17, 1e-15)] == ["< 1e-16", "< 1e-16", "< 0.001"]
 
 
 def test_csv_files_are_written_and_optional_ones_only_if_they_hold_rows(small, folder):

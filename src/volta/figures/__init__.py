@@ -26,8 +26,10 @@ from volta.figures.data import (
 from volta.figures.efficiency import efficiency
 from volta.figures.ood_bars import ood_bars
 from volta.figures.parallel_coordinates import parallel_coordinates
+from volta.figures.pr_curves import pr_curves
 from volta.figures.reliability import reliability_diagrams
 from volta.figures.risk_coverage import risk_coverage
+from volta.figures.roc_curves import roc_curves
 from volta.figures.score_histograms import score_histograms
 from volta.figures.style import MethodStyle, style_of
 from volta.figures.summary_heatmap import summary_heatmap
@@ -58,8 +60,10 @@ __all__ = [
     "efficiency",
     "ood_bars",
     "parallel_coordinates",
+    "pr_curves",
     "reliability_diagrams",
     "risk_coverage",
+    "roc_curves",
     "save_figure",
     "score_histograms",
     "style_of",

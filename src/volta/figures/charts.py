@@ -10,8 +10,10 @@ from volta.figures.corruption_heatmap import CORRUPTION_HEATMAP
 from volta.figures.efficiency import EFFICIENCY
 from volta.figures.ood_bars import OOD_BARS
 from volta.figures.parallel_coordinates import PARALLEL_COORDINATES
+from volta.figures.pr_curves import PR_CURVES
 from volta.figures.reliability import RELIABILITY
 from volta.figures.risk_coverage import RISK_COVERAGE
+from volta.figures.roc_curves import ROC_CURVES
 from volta.figures.score_histograms import SCORE_HISTOGRAMS
 from volta.figures.summary_heatmap import SUMMARY_HEATMAP
 
@@ -22,6 +24,8 @@ CHARTS: tuple[Chart, ...] = (
     RELIABILITY,
     CALIBRATION_BARS,
     OOD_BARS,
+    ROC_CURVES,
+    PR_CURVES,
     EFFICIENCY,
     ABLATION_BARS,
     SCORE_HISTOGRAMS,

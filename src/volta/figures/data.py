@@ -130,7 +130,8 @@ class GroupNumbers:
 
     ``methods``: every finished method, ablation rows too; ``compared``: the names of those that stand in the results;
     ``headline``: the metrics a reader looks at first; ``ood_sets``: the near ones first; ``bins`` by set, then method;
-    ``curves`` (risk against coverage) by method; ``histograms`` by method and seed.
+    ``curves`` (risk against coverage) by method; ``histograms`` by method and seed; ``roc`` and ``precision_recall``
+    by OOD set, then method.
     """
 
     context: Context
@@ -144,6 +145,8 @@ class GroupNumbers:
     curves: Mapping[str, MethodCurve] = field(default_factory=dict)
     histograms: Mapping[tuple[str, int], ScoreHistogram] = field(default_factory=dict)
     differences: tuple[Difference, ...] = ()
+    roc: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
+    precision_recall: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
 
     @property
     def compared_methods(self) -> tuple[MethodValues, ...]:

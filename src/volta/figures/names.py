@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from volta.bench.records import TEST, EvalSet
+from volta.bench.eval_set import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
 from volta.metrics import METRICS, Metric
+
+_SET_NAMES = {
+    TEST_AFTER_TEMPERATURE: "after one temperature",
+    TEST_BY_MSP: "by 1 − max p",
+    NEAR: "near OOD, mean",
+    FAR: "far OOD, mean",
+}
 
 
 def metric_key(metric: str, where: str) -> str:
@@ -30,24 +37,38 @@ def metric_name(metric: str) -> str:
 def set_name(name: str) -> str:
     """Return a set's name for a reader: without its kind, without underscores."""
     parsed = EvalSet.parse(name)
+    if parsed in _SET_NAMES:
+        return _SET_NAMES[parsed]
     words = (parsed.name or parsed.kind).replace("_", " ")
     return words if parsed.severity is None else f"{words}-{parsed.severity}"
 
 
+def heading(key: str) -> str:
+    """Return a metric's name as it heads a column: «ECE», and «ECE+T» after one temperature."""
+    metric, where = split_key(key)
+    return f"{metric_name(metric)}+T" if where == str(TEST_AFTER_TEMPERATURE) else metric_name(metric)
+
+
 def set_label(key: str) -> str:
-    """Return the set behind a key for a reader, empty for the test rows, which go without saying."""
+    """Return the set behind a key for a reader, empty for the test rows: they go without saying, +T is in the name."""
     where = split_key(key)[1]
-    return "" if where == str(TEST) else set_name(where)
+    return "" if where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) else set_name(where)
+
+
+def full_name(key: str) -> str:
+    """Return name and, for another set than the test rows, the set: «AUROC (svhn)»."""
+    where = set_label(key)
+    return f"{heading(key)} ({where})" if where else heading(key)
 
 
 def metric_label(key: str) -> str:
     """Return name, direction and, for another set than the test rows, the set: «AUROC ↑ (svhn)»."""
-    metric, where = split_key(key)[0], set_label(key)
-    arrow = METRICS[metric].direction
-    label = metric_name(metric) if arrow == "–" else f"{metric_name(metric)} {arrow}"
+    where, arrow = set_label(key), metric_of(key).direction
+    label = heading(key) if arrow == "–" else f"{heading(key)} {arrow}"
     return f"{label} ({where})" if where else label
 
 
 def column_label(key: str) -> dict[str, object]:
     """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test rows."""
-    return {"label": metric_label(split_key(key)[0]), "where": set_label(key)}
+    arrow = metric_of(key).direction
+    return {"label": heading(key) if arrow == "–" else f"{heading(key)} {arrow}", "where": set_label(key)}

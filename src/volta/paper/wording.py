@@ -16,7 +16,7 @@ def pair(evidence: Evidence, test: PairTest) -> str:
         f"{evidence.title(name)} {_shown(sample)}"
         for name, sample in ((test.first, test.first_sample), (test.second, test.second_sample))
     ]
-    p = "" if test.p is None else f", {'paired ' if test.paired else ''}p = {test.p:.2g}"
+    p = "" if test.p is None else f", {'paired ' if test.paired else ''}p {_p(test.p)}"
     return f"{label(evidence, test.metric)} {METRICS[test.metric].direction} {parts[0]}, {parts[1]}{p}"
 
 
@@ -52,6 +52,11 @@ def label(evidence: Evidence, metric: str) -> str:
 def listed(evidence: Evidence, tests: Iterable[PairTest]) -> str:
     """Return the metrics of some comparisons."""
     return ", ".join(label(evidence, test.metric) for test in tests)
+
+
+def _p(p: float) -> str:
+    # Below this a p-value is what floating point leaves of a tail, at last 0.
+    return "< 1e-16" if p < 1e-16 else f"= {p:.2g}"
 
 
 def _shown(sample: Sample | None) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.figures.names import metric_name, set_name
+from volta.figures.names import full_name, metric_key
 from volta.paper import PaperComparison
-from volta.report.result_tables import better_than
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
 from volta.stats import TestRow
+
+VERDICT_WORDS = {
+    "better": "better", "worse": "worse", "equivalent": "no difference that matters", "cannot tell": "cannot tell",
+}  # fmt: skip
+"""How a verdict on a pair reads; it is about the reference."""
 
 
 def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
@@ -19,7 +23,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         Column("baseline", "Baseline", numeric=False),
         Column("metric", "Metric", numeric=False),
         Column("difference", "VOLTA − baseline"),
-        Column("better", "Better", numeric=False),
+        Column("verdict", "Verdict", numeric=False, help="after Holm’s correction, with the margin of the metric"),
         Column("p", "p", "", help="two-sided t-test over seeds and test rows, paired over shared seeds"),
         Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
         Column("hedges_g", "Hedges’ g"),
@@ -27,17 +31,17 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         Column(
             "detectable_difference", "Detectable", help="true difference found with 80 % power at this number of seeds"
         ),
+        Column("margin", "Margin", help="the smallest difference that matters"),
         Column("note", "Note", numeric=False),
     )
     rows = []
     for test in tests:
         title = group.title(test.method)
-        better = better_than(test.metric, test.difference)
-        verdict = {True: "VOLTA", False: title, None: "–"}[better]
+        verdict = VERDICT_WORDS[test.verdict]
         interval = (
             "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
         )
-        tone = "" if not test.significant or better is None else "good" if better else "bad"
+        tone = {"better": "good", "worse": "bad", "equivalent": "tie"}.get(test.verdict, "")
         mark = "‡" if test.significant_holm else "†" if test.significant else ""
         ours = f"VOLTA {_or_dash(test.mean_reference)} (n = {test.n_reference})"
         means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
@@ -54,6 +58,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
                     TableCell("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
                     TableCell(interval, None if test.boot_low is None else interval),
                     TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
+                    TableCell("–" if test.margin is None else f"{test.margin:g}", test.margin),
                     TableCell(test.note, test.note),
                 ),
                 "significant" if test.significant else "",
@@ -61,8 +66,8 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         )
     legend = (
         "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; † p < 0.05, ‡ p < 0.05 after "
-        "Holm. The bootstrap interval is over both too; «detectable» is the true difference such a test finds in 80 % "
-        "of runs."
+        "Holm. «No difference that matters»: shown to be smaller than the margin. The bootstrap interval is over seeds "
+        "and rows too; «detectable» is the true difference such a test finds in 80 % of runs."
     )
     return without_empty_notes(Table(f"tests-{group.key}", "VOLTA against each baseline", columns, tuple(rows), legend))
 
@@ -122,7 +127,7 @@ def without_empty_notes(table: Table) -> Table:
 
 
 def _metric_and_set(metric: str, where: str) -> str:
-    return metric_name(metric) if where in ("test", "") else f"{metric_name(metric)} ({set_name(where)})"
+    return full_name(metric_key(metric, where or "test"))
 
 
 def _signed(value: float | None, tip: str) -> TableCell:

@@ -16,6 +16,7 @@ from volta.figures import MethodBins, MethodCurve, ScoreHistogram
 from volta.figures.names import metric_key
 from volta.metrics import reliability_bins, risk_coverage_curve
 from volta.metrics.binning import N_BINS
+from volta.report.ood_curves import OodCurves
 from volta.report.run import Group
 
 CURVE_POINTS = 200
@@ -28,11 +29,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of one group: reliability by set, then method; risk-coverage by method; histograms by method and seed."""
+    """Curves of one group: reliability by set, then method; risk-coverage by method; histograms by method and seed;
+    ROC and precision-recall curves by OOD set, then method.
+    """
 
     reliability: Mapping[str, Mapping[str, MethodBins]]
     risk_coverage: Mapping[str, MethodCurve]
     histograms: Mapping[tuple[str, int], ScoreHistogram]
+    roc: Mapping[str, Mapping[str, MethodCurve]]
+    precision_recall: Mapping[str, Mapping[str, MethodCurve]]
 
 
 def read_curves(store: RunStore, group: Group) -> Curves:
@@ -40,6 +45,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
     bins: dict[str, dict[str, Floats]] = {}
     risks: dict[str, list[Floats]] = {}
     histograms: dict[tuple[str, int], ScoreHistogram] = {}
+    ood = OodCurves()
     grid: Floats | None = None
     for (method, seed), record in group.records.items():
         arrays = store.read_arrays(record.cell)
@@ -55,7 +61,13 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             if grid is None:
                 grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
             risks.setdefault(method, []).append(np.interp(grid, curve.coverage, curve.risk))
-        histogram = _histogram(group, method, arrays, record)
+        scores = {
+            key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
+            for key, values in arrays.items()
+            if key.endswith("/ood_score") and len(values)
+        }
+        ood.add(method, scores)
+        histogram = _histogram(group, method, scores, record)
         if histogram is not None:
             histograms[method, seed] = histogram
     return Curves(
@@ -78,6 +90,8 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             if group.values(method, "aurc")
         },
         histograms=histograms,
+        roc=ood.roc(group),
+        precision_recall=ood.precision_recall(group),
     )
 
 
@@ -106,12 +120,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
     )
 
 
-def _histogram(group: Group, method: str, arrays: Mapping[str, Array], record: CellRecord) -> ScoreHistogram | None:
-    scores = {
-        key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
-        for key, values in arrays.items()
-        if key.endswith("/ood_score") and len(values)
-    }
+def _histogram(group: Group, method: str, scores: Mapping[str, Floats], record: CellRecord) -> ScoreHistogram | None:
     if "test" not in scores or len(scores) < 2:
         return None
     edges = histogram_edges(scores)

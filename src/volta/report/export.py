@@ -10,12 +10,14 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
+from volta.report.leaderboard import leaderboard_table
 from volta.report.markdown import markdown_table
-from volta.report.result_tables import ablation_table, results_table
+from volta.report.result_tables import ablation_table, ood_table, results_table
 from volta.report.run import Group, Run, load_run
 from volta.report.statistics import Statistics, compute_statistics
 from volta.report.table_model import Table
 from volta.report.views import own_statistics
+from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 
@@ -40,6 +42,10 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
     tables = []
     if group.compared:
         tables.append(headline_only(results_table(group, own.tests, own.paper)))
+    if own.leaderboard:
+        tables.append(leaderboard_table(group, own.leaderboard, ALPHA))
+    if group.ood_means:
+        tables.append(ood_table(group))
     if own.ablation:
         tables.append(ablation_table(group, own.ablation))
     if own.tests:

@@ -24,6 +24,8 @@ def group_numbers(group: Group, curves: Curves, ablation: Sequence[AblationRow])
         bins=curves.reliability,
         curves=curves.risk_coverage,
         histograms=curves.histograms,
+        roc=curves.roc,
+        precision_recall=curves.precision_recall,
         differences=tuple(
             Difference(
                 row.row,

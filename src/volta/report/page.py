@@ -20,11 +20,14 @@ from volta.report.views import GroupView
 
 PARTS = (
     ("claims", "Claims"),
+    ("leaderboard", "Leaderboard"),
     ("results", "Results"),
+    ("ood", "OOD"),
     ("figures", "Figures"),
     ("tests", "Tests"),
     ("ablation", "Ablation"),
     ("shifts", "Shift"),
+    ("training", "Training"),
     ("paper", "Paper"),
     ("missing", "Notes"),
 )

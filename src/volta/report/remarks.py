@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from volta.bench.records import instruction_sets
 from volta.report.run import Group, budget_limits
+from volta.report.training import climb_sentence
 
 PAPER_BACKBONE = "resnet18"
 MAX_NAMED = 6
@@ -38,6 +39,8 @@ def group_warnings(group: Group) -> list[str]:
     if len(mixed) > 1:
         shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} on {name}" for name, n in mixed.items())
         lines.append(f"Instruction sets are mixed, and equal seeds give other numbers on each: {shares}.")
+    if climb := climb_sentence(group):
+        lines.append(climb)
     if group.missing:
         lines.append(
             f"{len(group.missing)} of {len(group.planned)} cells are not finished; "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.bench.records import TEST
+from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
-from volta.figures.names import metric_key, metric_name, set_label, set_name, split_key
+from volta.figures.names import heading, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
 from volta.paper import PaperComparison
 from volta.report.numbers import method_values
@@ -24,6 +24,7 @@ FAMILY_NAMES = {
     "conformal": "Conformal",
     "efficiency": "Cost",
 }
+COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
 
 
@@ -39,7 +40,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
         metric, where = split_key(key)
         info = METRICS[metric]
         families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(Column(key, metric_name(metric), _arrow(metric), families, set_label(key), help=info.formula))
+        columns.append(Column(key, heading(key), _arrow(metric), families, set_label(key), help=info.formula))
         decimals = column_decimals(group, group.compared, key)
         cells = []
         for method in group.compared:
@@ -114,6 +115,26 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
 
 
+def ood_table(group: Group) -> Table:
+    """Return OOD detection in brief: each metric averaged over the near and over the far OOD sets."""
+    keys = [
+        metric_key(metric, where)
+        for where in group.ood_means
+        for metric in _metrics_on(group, where)
+        if metric in COMPACT_OOD
+    ]
+    columns = [Column("method", "Method", numeric=False)]
+    grid = []
+    for key in keys:
+        info = METRICS[split_key(key)[0]]
+        columns.append(Column(key, heading(key), _arrow(info.name), (), set_label(key), help=info.formula))
+        decimals = column_decimals(group, group.compared, key)
+        cells = [value_entry(group, method, key, decimals) for method in group.compared]
+        grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
+    legend = "Mean ± standard deviation over seeds of the mean over OOD sets; bold: best mean."
+    return Table(f"ood-{group.key}", "OOD detection in brief", tuple(columns), _method_rows(group, grid), legend)
+
+
 def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
     columns = [Column("method", "Method", numeric=False)]
@@ -131,24 +152,10 @@ def shifts_table(group: Group) -> Table:
             columns.append(Column(f"{metric}@{name}", set_name(name), _arrow(metric), (metric,)))
             cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
-    rows = tuple(
-        Row(
-            method,
-            (TableCell(group.title(method), group.title(method), tip=method), *cells),
-            group.origin(method),
-            group.is_ours(method),
-        )
-        for method, *cells in zip(group.compared, *grid, strict=True)
-    )
     families = tuple((metric, metric_name(metric)) for metric in metrics)
-    return Table(
-        f"shifts-{group.key}",
-        "Under shift",
-        tuple(columns),
-        rows,
-        "Mean ± standard deviation over seeds; bold: best mean.",
-        families,
-    )
+    legend = "Mean ± standard deviation over seeds; bold: best mean."
+    rows = _method_rows(group, grid)
+    return Table(f"shifts-{group.key}", "Under shift", tuple(columns), rows, legend, families)
 
 
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
@@ -165,6 +172,18 @@ def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
 
 
+def _method_rows(group: Group, grid: Sequence[Sequence[TableCell]]) -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            method,
+            (TableCell(group.title(method), group.title(method), tip=method), *cells),
+            group.origin(method),
+            group.is_ours(method),
+        )
+        for method, *cells in zip(group.compared, *grid, strict=True)
+    )
+
+
 def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> TableCell:
     if not values:
         return MISSING
@@ -178,10 +197,16 @@ def _all_keys(group: Group) -> list[str]:
     if group.table is None:
         return []
     keys: dict[str, None] = {}
-    for where in (str(TEST), *group.near_first):
-        present = {metric for method in group.compared for metric in group.table.values[method].get(where, {})}
-        keys |= {metric_key(metric, where): None for metric in METRICS if metric in present}
+    for where in (*map(str, (TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP)), *group.ood_means, *group.near_first):
+        keys |= {metric_key(metric, where): None for metric in _metrics_on(group, where)}
     return list(keys)
+
+
+def _metrics_on(group: Group, where: str) -> list[str]:
+    """Return the metrics that some compared method has on a set, in the order of the table of metrics."""
+    values = group.table.values if group.table else {}
+    present = {metric for method in group.compared for metric in values[method].get(where, {})}
+    return [metric for metric in METRICS if metric in present]
 
 
 def _arrow(metric: str) -> str:

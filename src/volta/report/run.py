@@ -21,7 +21,7 @@ BUDGET_WORDS = {
     "batch_size": "batch size {}",
     "limit_test": "at most {} rows of each evaluated set",
 }
-HEADLINE = ("accuracy", "ece", "nll", "brier", "aurc")
+HEADLINE = ("accuracy", "ece", "nll", "brier", "ece@test+T", "nll@test+T", "brier@test+T", "aurc")
 HEADLINE_OOD = ("auroc", "fpr95")
 
 
@@ -86,8 +86,9 @@ class Group:
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """The metrics a reader looks at first: of the test rows, then of the first near-OOD set."""
-        keys = [*HEADLINE, *(f"{metric}@{name}" for name in self.near_first[:1] for metric in HEADLINE_OOD)]
+        """The metrics a reader looks at first: of the test rows, then of near OOD: its mean, or its first set."""
+        near = self.ood_means[:1] or self.near_first[:1]
+        keys = [*HEADLINE, *(f"{metric}@{name}" for name in near for metric in HEADLINE_OOD)]
         return tuple(key for key in keys if any(self.values(method, key) for method in self.methods))
 
     @property
@@ -107,6 +108,11 @@ class Group:
         """OOD sets, the near ones first."""
         near = self.table.near_sets if self.table else ()
         return (*near, *(name for name in self.sets("ood") if name not in near))
+
+    @property
+    def ood_means(self) -> tuple[str, ...]:
+        """The sets that are means over near and over far OOD sets, as far as the records hold them."""
+        return tuple(name for kind in ("near", "far") for name in self.sets(kind))
 
     def values(self, method: str, key: str) -> tuple[float, ...]:
         """Per-seed values of ``metric`` or ``metric@set``, in the order of the seeds."""

@@ -123,5 +123,7 @@ def show_number(value: float) -> str:
 
 
 def show_p(p: float | None) -> str:
-    """Return a p-value: three decimals, or «< 0.001»."""
-    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    """Return a p-value: three decimals, «< 0.001», or «< 1e-16» where floating point has no smaller one to trust."""
+    if p is None:
+        return "–"
+    return "< 1e-16" if p < 1e-16 else "< 0.001" if p < 0.001 else f"{p:.3f}"

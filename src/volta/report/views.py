@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 from volta.figures import Chart
 from volta.figures.names import set_label, split_key
 from volta.metrics import METRICS
-from volta.paper import FAILS, HOLDS, ClaimRow
+from volta.paper import FAILS, HOLDS, TIE, ClaimRow
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.figure_files import FigureFile
+from volta.report.leaderboard import leaderboard_table
 from volta.report.remarks import Remarks, group_remarks, group_warnings
-from volta.report.result_tables import ablation_table, results_table, shifts_table
+from volta.report.result_tables import ablation_table, ood_table, results_table, shifts_table
 from volta.report.run import Group
 from volta.report.sheet import Sheet
 from volta.report.statistics import Statistics
 from volta.report.table_model import Table, decimals_for, show
-from volta.stats import sample_of
+from volta.report.training import training_table
+from volta.stats import ALPHA, sample_of
 
-VERDICTS = {HOLDS: "holds", FAILS: "fails"}
+TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its verdict, the verdict's tone (holds, fails or open), and the sentence that decides it."""
+    """A claim with its verdict, the verdict's tone (holds, fails, tie or open), and the sentence that decides it."""
 
     statement: str
     verdict: str
@@ -97,7 +99,12 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
     if group.table is not None:
         if own.claims:
             parts.append(Part("claims", "What held, what did not", claims=tuple(map(_claim, own.claims))))
+        if own.leaderboard:
+            places = leaderboard_table(group, own.leaderboard, ALPHA)
+            parts.append(Part("leaderboard", "Leaderboard", table=places))
         parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper)))
+        if group.ood_means:
+            parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
         if charts:
             parts.append(Part("figures", "Figures", charts=tuple(charts)))
         if own.tests:
@@ -107,6 +114,9 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
             parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
         if group.sets("shift"):
             parts.append(Part("shifts", "Under shift", table=shifts_table(group), sheet=sheet))
+        training = training_table(group)
+        if training is not None:
+            parts.append(Part("training", "Training", table=training))
         if own.paper:
             parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
     return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
@@ -152,8 +162,9 @@ def cards(group: Group, own: Statistics) -> list[Card]:
             )
         )
     if own.claims:
-        count = Counter(VERDICTS.get(claim.verdict, "open") for claim in own.claims)
-        words = f"{count['fails']} do not hold, {count['open']} cannot be told"
+        count = Counter(TONES.get(claim.verdict, "open") for claim in own.claims)
+        ties = f"{count['tie']} no difference that matters, " if count["tie"] else ""
+        words = f"{count['fails']} do not hold, {ties}{count['open']} cannot be told"
         items.append(Card("The paper’s claims", f"{count['holds']} of {len(own.claims)} hold", words))
     return items
 
@@ -194,7 +205,7 @@ def detectable_sentence(own: Statistics) -> str:
 
 
 def _claim(claim: ClaimRow) -> Claim:
-    return Claim(claim.statement, claim.verdict, VERDICTS.get(claim.verdict, "open"), claim.sentence)
+    return Claim(claim.statement, claim.verdict, TONES.get(claim.verdict, "open"), claim.sentence)
 
 
 def _count(n: int, word: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from volta.bench.eval_set import FAR, NEAR, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.core.errors import InputError
 from volta.metrics import METRICS
 from volta.stats.best import best_method, p_best
@@ -22,9 +23,9 @@ __all__ = ["NO_OOD", "TestRow", "compare_all_pairs", "compare_with_reference", "
 COMPARED_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
 """What the paper compares."""
 BEST = "best"
-AFTER_TEMPERATURE = "test+T"
-BY_CONFIDENCE = "test+msp"
-OOD_AVERAGES = ("near:", "far:")
+AFTER_TEMPERATURE = str(TEST_AFTER_TEMPERATURE)
+BY_CONFIDENCE = str(TEST_BY_MSP)
+OOD_AVERAGES = (str(NEAR), str(FAR))
 _DECIMALS = 12
 
 Bootstraps = Mapping[tuple[str, str], Bootstrap | str]

@@ -81,7 +81,7 @@ def alpha_at(n_seeds: int, looks: Sequence[int] = LOOKS, alpha: float = ALPHA) -
     Reference: Lan & DeMets, Biometrika 70 (1983).
 
     >>> [round(alpha_at(n), 4) for n in LOOKS]
-    [0.0097, 0.0081, 0.0132, 0.019]
+    [0.0097, 0.0081, 0.0131, 0.019]
     """
     check_alpha(alpha)
     known = _checked(looks)

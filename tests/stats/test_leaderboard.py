@@ -1,0 +1,80 @@
+import pytest
+
+from volta.stats import make_leaderboard, p_best
+from volta.stats.leaderboard import OVERALL, ranked_sets
+
+from .builders import five, table
+
+VOLTA = five([0.90, 0.91, 0.92, 0.905], [0.010, 0.012, 0.011, 0.0105])
+NETWORK = five([0.85, 0.86, 0.88, 0.855], [0.030, 0.035, 0.041, 0.033])
+
+
+@pytest.fixture
+def results():
+    return table(
+        {
+            "energy": NETWORK | {"auroc": [0.93, 0.94, 0.935, 0.93]},
+            "volta": VOLTA,
+            "knn": NETWORK | {"auroc": [0.80, 0.82, 0.81, 0.80]},
+            "swag": five([0.91, 0.90, 0.915, 0.90], [0.020, 0.025, 0.022, 0.021]),
+            "volta-full": VOLTA,
+        }
+    )
+
+
+def of(rows, method, metric):
+    (found,) = [row for row in rows if row.method == method and row.metric == metric]
+    return found
+
+
+def test_methods_stand_by_their_mean_rank_and_what_is_ranked_is_said(results):
+    rows = make_leaderboard([results])
+    overall = [row for row in rows if row.metric == OVERALL]
+    assert [row.method for row in overall] == ["volta", "swag", "energy", "knn"]
+    assert overall[0].rank == 1
+    assert overall[0].note == "mean rank over accuracy, nll, ece, aurc, auroc on ood:near"
+    ranks = [row.rank for row in rows if row.method == "volta" and row.metric != OVERALL]
+    assert overall[0].mean == pytest.approx(sum(ranks) / len(ranks))
+
+
+def test_methods_on_one_network_count_once(results):
+    rows = make_leaderboard([results])
+    energy = of(rows, "energy", "accuracy")
+    assert (energy.rank, energy.n_ranked, energy.same_as) == (3, 3, "knn")
+    assert of(rows, "energy", "auroc").n_ranked == 4
+    assert of(rows, "knn", "auroc").same_as == ""
+
+
+def test_the_group_holds_who_is_not_shown_to_be_worse(results):
+    rows = make_leaderboard([results])
+    assert {row.method for row in rows if row.metric == "accuracy" and row.in_best_group} == {"volta", "swag"}
+    assert {row.method for row in rows if row.metric == "ece" and row.in_best_group} == {"volta"}
+    assert of(rows, "volta", "ece").p_best == 1.0
+    assert of(rows, "volta", "ece").n == 4
+
+
+def test_one_seed_has_ranks_and_no_groups():
+    rows = make_leaderboard([table({"volta": five([0.9], [0.01]), "swag": five([0.8], [0.02])})])
+    assert {row.in_best_group for row in rows} == {None}
+    assert of(rows, "volta", OVERALL).rank == 1
+
+
+def test_calibration_is_ranked_after_temperature_where_the_records_hold_it(results):
+    for method in results.methods:
+        results.values[method]["test+T"] = {"ece": results.of(method, "test", "ece")}
+        results.values[method]["far:"] = {"auroc": results.of(method, "ood:near", "auroc")}
+    assert ranked_sets(results) == [
+        *(("accuracy", "test"), ("nll", "test"), ("ece", "test+T")),
+        *(("aurc", "test"), ("auroc", "ood:near"), ("auroc", "far:")),
+    ]
+
+
+def test_a_method_that_lacks_a_metric_has_no_place():
+    rows = make_leaderboard([table({"volta": VOLTA, "swag": {"accuracy": [0.8, 0.81, 0.82, 0.8]}})])
+    swag = of(rows, "swag", OVERALL)
+    assert (swag.rank, swag.mean) == (None, None)
+    assert "no place: it lacks a ranked metric" in swag.note
+
+
+def test_a_method_alone_needs_no_test():
+    assert p_best(table({"volta": VOLTA}), ["volta"], "ece", "test") == {"volta": None}
