@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,6 +79,9 @@ def bench(
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
     ] = False,
+    reference: Annotated[
+        str | None, typer.Option(help="What the report's tests compare with: a method, best, or all pairs (all).")
+    ] = None,
     json_log: Annotated[Path | None, typer.Option(help="Append one JSON line per event to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but failures and the report's path.")] = False,
 ) -> None:
@@ -105,6 +109,7 @@ def bench(
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     store = RunStore(out or Path("runs") / task)
     settled = store.settled()
+    _check_reference(reference, (*names, *(settled.methods if settled else ())))
     if device == "auto" and settled is not None:
         device = settled.device
     if threads is None:
@@ -144,9 +149,16 @@ def bench(
     else:
         from volta.report import build_report
 
-        typer.echo(f"report: {build_report(store)}")
+        typer.echo(f"report: {build_report(store, reference=reference)}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
+
+
+def _check_reference(reference: str | None, methods: Sequence[str]) -> None:
+    """Refuse before anything runs what the report would refuse after hours."""
+    if reference is not None and reference not in ("best", "all", *methods):
+        known = ", ".join(dict.fromkeys(methods))
+        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {known}")
 
 
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:

@@ -21,6 +21,9 @@ def report(
     recompute: Annotated[
         bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
     ] = False,
+    reference: Annotated[
+        str | None, typer.Option(help="What the tests compare with: a method, best, or all pairs (all).")
+    ] = None,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
     from volta.bench.rescoring import recompute as recompute_metrics
@@ -34,7 +37,10 @@ def report(
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))
         say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
-    typer.echo(f"report: {build_report(store, say=say)}" if format_ is None else export(store, format_, say))
+    if format_ is None:
+        typer.echo(f"report: {build_report(store, say=say, reference=reference)}")
+    else:
+        typer.echo(export(store, format_, say, reference))
 
 
 def compare(

@@ -18,7 +18,7 @@ from volta.report.payload import group_json
 from volta.report.run import Group, Run, load_run
 from volta.report.sheet import draw_sheet
 from volta.report.statistics import Statistics, compute_statistics
-from volta.report.views import ChartView, group_view, own_statistics
+from volta.report.views import ChartView, group_view
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
@@ -33,14 +33,21 @@ OPTIONAL_TABLES = (
 )
 
 
-def build_report(store: RunStore, n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None) -> Path:
+def build_report(
+    store: RunStore,
+    n_resamples: int = N_RESAMPLES,
+    say: Callable[[str], object] | None = None,
+    reference: str | None = None,
+) -> Path:
     """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
+    ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
+    every pair); our method if None.
     """
     run = load_run(store, say)
     write_results(store, run.records)
-    stats = compute_statistics(store, run.tables, n_resamples)
+    stats = compute_statistics(store, run.tables, n_resamples, reference)
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True))
@@ -52,7 +59,7 @@ def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
     views, data, room = [], [], Room()
     folder = run.store.root / FIGURES
     for group in run.groups:
-        own = own_statistics(group, stats)
+        own = stats.of(group.task, group.protocol)
         numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
         files: dict[str, tuple[FigureFile, ...]] = {}
