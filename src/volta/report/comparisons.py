@@ -9,7 +9,7 @@ from volta.figures.names import full_name, metric_key
 from volta.paper import PaperComparison
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
-from volta.stats import TestRow
+from volta.stats import ALPHA, TestRow
 from volta.stats.comparisons import BEST
 
 VERDICT_WORDS = {
@@ -25,7 +25,7 @@ def reference_title(group: Group, tests: Sequence[TestRow], reference: str | Non
     return group.title(tests[0].reference)
 
 
-def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None) -> Table:
+def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None, alpha: float = ALPHA) -> Table:
     """Return the reference's tests against each other method, with what the test could have seen at all."""
     own = reference_title(group, tests, reference)
     columns = (
@@ -74,9 +74,10 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
             )
         )
     legend = (
-        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; † p < 0.05, ‡ p < 0.05 after "
-        "Holm. «No difference that matters»: shown to be smaller than the margin. The bootstrap interval is over seeds "
-        "and rows too; «detectable» is the true difference such a test finds in 80 % of runs."
+        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; "
+        f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
+        "margin. The bootstrap interval is over seeds and rows too; «detectable» is the true difference such a test "
+        "finds in 80 % of runs."
     )
     others = "baseline" if reference is None else "other method"
     caption = f"{own[0].upper()}{own[1:]} against each {others}"

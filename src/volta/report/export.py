@@ -11,12 +11,14 @@ from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
 from volta.report.leaderboard import leaderboard_table
+from volta.report.looks import read_looks, with_looks
 from volta.report.markdown import markdown_table
 from volta.report.pair_matrix import pair_matrix
 from volta.report.result_tables import ablation_table, ood_table, results_table
 from volta.report.run import Group, Run, load_run
 from volta.report.statistics import ALL_PAIRS, Statistics, compute_statistics
 from volta.report.table_model import Table
+from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 
@@ -35,9 +37,11 @@ def export(
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
     run = load_run(store, say)
+    looks = read_looks(store)
     # The CSV holds values alone, so nothing has to be resampled for it.
-    stats = compute_statistics(store, run.tables, 0 if format == "csv" else N_RESAMPLES, reference)
-    return FORMATS[format](run, stats)
+    n_resamples = 0 if format == "csv" else N_RESAMPLES
+    stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA)
+    return FORMATS[format](run, with_looks(stats, looks) if looks else stats)
 
 
 def group_tables(group: Group, stats: Statistics) -> list[Table]:
@@ -45,7 +49,7 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
     own = stats.of(group.task, group.protocol)
     tables = []
     if group.compared:
-        tables.append(only_family(results_table(group, own.tests, own.paper), "headline"))
+        tables.append(only_family(results_table(group, own.tests, own.paper, own.alpha), "headline"))
     if own.leaderboard:
         tables.append(leaderboard_table(group, own.leaderboard, own.alpha))
     if group.ood_means:
@@ -56,7 +60,7 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
         matrix = pair_matrix(group, own.pairs)
         tables += [replace(only_family(matrix, key), caption=f"All pairs, {name}") for key, name in matrix.families]
     elif own.tests:
-        tables.append(baseline_table(group, own.tests, own.reference))
+        tables.append(baseline_table(group, own.tests, own.reference, own.alpha))
     if own.paper:
         tables.append(paper_table(group, own.paper))
     return tables
@@ -91,7 +95,7 @@ def _csv(run: Run, stats: Statistics) -> str:
     lines: list[dict[str, object]] = []
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
-        table = results_table(group, own.tests, own.paper)
+        table = results_table(group, own.tests, own.paper, own.alpha)
         for row in table.rows:
             line: dict[str, object] = {
                 "task": group.task,
@@ -109,7 +113,7 @@ def _csv(run: Run, stats: Statistics) -> str:
 def _html(run: Run, stats: Statistics) -> str:
     from volta.report.build import make_page
 
-    return make_page(run, stats, draw=False)
+    return make_page(run, stats, draw=False, looks=read_looks(run.store))
 
 
 FORMATS: dict[str, Callable[[Run, Statistics], str]] = {"html": _html, "md": _markdown, "latex": _latex, "csv": _csv}

@@ -13,7 +13,7 @@ from volta.paper import PaperComparison
 from volta.report.numbers import method_values
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
-from volta.stats import AblationRow, TestRow, sample_of
+from volta.stats import ALPHA, AblationRow, TestRow, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -28,7 +28,9 @@ COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
 
 
-def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
+def results_table(
+    group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison], alpha: float = ALPHA
+) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.method, test.metric, test.set): test for test in tests}
     paper_values = {(row.method, row.metric, row.set): row for row in paper}
@@ -75,7 +77,7 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
     legend = (
         f"Mean ± standard deviation over seeds; bold: best mean. † differs from {_reference(group, tests)} "
-        "(paired over seeds, p < 0.05); ‡ still does after Holm’s correction."
+        f"(paired over seeds, p < {alpha:.3g}); ‡ still does after Holm’s correction."
     )
     if any(entry.paper for column in grid for entry in column):
         legend += " Small figures below: the value printed in the paper."

@@ -81,8 +81,13 @@ class GroupView:
     parts: tuple[Part, ...] = field(default=())
 
 
-def group_view(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> GroupView:
-    """Return everything the page says of one group; ``own`` holds the statistics of that group alone."""
+def group_view(
+    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str = ""
+) -> GroupView:
+    """Return everything the page says of one group.
+
+    ``own`` holds the statistics of that group alone; ``looks`` says in words how often results were looked at.
+    """
     return GroupView(
         group.key,
         group.task,
@@ -91,19 +96,19 @@ def group_view(group: Group, own: Statistics, charts: Sequence[ChartView], sheet
         tuple(group_warnings(group)),
         group.table is not None,
         tuple(cards(group, own)) if group.table else (),
-        tuple(_parts(group, own, charts, sheet)),
+        tuple(_parts(group, own, charts, sheet, looks)),
     )
 
 
-def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> list[Part]:
+def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str) -> list[Part]:
     parts = []
     if group.table is not None:
         if own.claims:
-            parts.append(Part("claims", "What held, what did not", claims=tuple(map(_claim, own.claims))))
+            parts.append(Part("claims", "What held, what did not", looks, claims=tuple(map(_claim, own.claims))))
         if own.leaderboard:
             places = leaderboard_table(group, own.leaderboard, own.alpha)
-            parts.append(Part("leaderboard", "Leaderboard", table=places))
-        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper)))
+            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else looks, places))
+        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
         if group.ood_means:
             parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
         if charts:
@@ -111,7 +116,7 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
         if own.reference == ALL_PAIRS and own.pairs:
             parts.append(Part("tests", "All pairs", detectable_sentence(own), pair_matrix(group, own.pairs)))
         elif own.tests:
-            table = baseline_table(group, own.tests, own.reference)
+            table = baseline_table(group, own.tests, own.reference, own.alpha)
             parts.append(Part("tests", table.caption, detectable_sentence(own), table))
         if own.ablation:
             parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
