@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from volta.core.types import FitData, OodSet, Prediction, Split, Task
     from volta.data import TASKS, find_task
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.own_network import outputs_of
+    from volta.estimators.post_hoc import PostHocClassifier
     from volta.methods import METHODS, Method, find_method
     from volta.metrics import METRICS
     from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
@@ -33,6 +35,7 @@ __all__ = [
     "NotFittedError",
     "OodSet",
     "Outputs",
+    "PostHocClassifier",
     "Prediction",
     "Split",
     "StoreError",
@@ -45,6 +48,7 @@ __all__ = [
     "find_method",
     "find_task",
     "metrics",
+    "outputs_of",
 ]
 
 _HOMES = {
@@ -52,6 +56,8 @@ _HOMES = {
     "volta.core.types": ("FitData", "OodSet", "Prediction", "Split", "Task"),
     "volta.data": ("TASKS", "find_task"),
     "volta.estimators.classifier": ("VoltaClassifier",),
+    "volta.estimators.own_network": ("outputs_of",),
+    "volta.estimators.post_hoc": ("PostHocClassifier",),
     "volta.methods": ("METHODS", "Method", "find_method"),
     "volta.metrics": ("METRICS",),
     "volta.networks.outputs": ("LabelledOutputs", "LastLayer", "Outputs"),

@@ -48,12 +48,17 @@ class InputGuard:
 
     def score(self, inputs: ArrayLike) -> Floats:
         """Return g(x) of each row, higher = further outside; see `fit_guard`. inputs: (n_samples, n_features)."""
+        furthest, distance = self.parts(inputs)
+        return furthest + distance
+
+    def parts(self, inputs: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the two terms of g(x), max_j e_j(x) and D(x) / D₉₉, for a combination that ranks each by itself."""
         array = self._check(inputs)
-        result = np.empty(len(array))
+        furthest, distance = np.empty(len(array)), np.empty(len(array))
         for rows, chunk in _chunks(array):
-            excess = self._excess(chunk).max(axis=1)
-            result[rows] = excess + self._distances(chunk) / self.unit
-        return result
+            furthest[rows] = self._excess(chunk).max(axis=1)
+            distance[rows] = self._distances(chunk) / self.unit
+        return furthest, distance
 
     def excess(self, inputs: ArrayLike) -> Floats:
         """Return (n_samples, n_features): standard deviations outside the training rows' range, 0 inside it."""

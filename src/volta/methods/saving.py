@@ -1,8 +1,7 @@
-"""Fitted methods as one safetensors file: arrays as tensors, the rest as JSON in its header. Nothing is pickled."""
+"""Fitted methods as one sealed safetensors file: arrays as tensors, the rest as JSON. Nothing is pickled."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -10,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from volta.core.errors import StoreError
-from volta.core.files import canonical_json, write_atomic
+from volta.core.sealed_file import read_sealed, write_sealed
 from volta.core.types import Array
 from volta.methods.base import Method
 from volta.networks.network import Network
 
-FORMAT = 2
+FORMAT = 3
 
 
 def parameters_of(method: Method) -> dict[str, Any]:
@@ -34,42 +31,47 @@ def count_values(method: Method) -> int:
     return sum(array.size for array in tensors.values())
 
 
-def save_method(method: Method, name: str, path: Path, extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted method, registered as ``name``, to ``path``; ``extra`` goes along and comes back on loading."""
+def save_method(
+    method: Method,
+    name: str,
+    path: Path,
+    extra: dict[str, Any] | None = None,
+    *,
+    extra_types: tuple[type, ...] = (),
+) -> None:
+    """Write a fitted method, registered as ``name``, to ``path``.
+
+    ``extra`` goes along and comes back on loading; of dataclasses it may hold those in ``extra_types``.
+    """
     tensors: dict[str, Array] = {}
     header = {
         "format": FORMAT,
         "method": name,
         "parameters": parameters_of(method),
         "learned": _encode(_learned(method), "learned", tensors, method.learned_types),
-        "extra": _encode(extra or {}, "extra", tensors, ()),
+        "extra": _encode(extra or {}, "extra", tensors, extra_types),
     }
-    data = save(
-        {key: np.ascontiguousarray(array) for key, array in tensors.items()},
-        {"volta": canonical_json(header)},
-    )
-    write_atomic(Path(path), lambda file: file.write(data))
+    write_sealed(Path(path), tensors, header)
 
 
 def load_method(
-    path: Path, table: dict[str, type[Method]], device: torch.device | None = None
+    path: Path,
+    table: dict[str, type[Method]],
+    device: torch.device | None = None,
+    *,
+    extra_types: tuple[type, ...] = (),
 ) -> tuple[Method, dict[str, Any]]:
     """Return the method that :func:`save_method` wrote, made from the classes in ``table``, and what went along."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = json.loads(file.metadata()["volta"])
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError) as error:
-        raise StoreError(f"{path} is not a saved VOLTA method: {error}") from error
-    if header["format"] != FORMAT or header["method"] not in table:
-        raise StoreError(f"{path} was saved by another version of volta (method {header['method']!r})")
+    header, tensors = read_sealed(Path(path), FORMAT)
+    if header["method"] not in table:
+        raise StoreError(f"{path} holds the method {header['method']!r}, which is not one of {', '.join(table)}")
     parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in header["parameters"].items()}
     method = table[header["method"]](**parameters)
     device = device or torch.device("cpu")
     types = {kind.__name__: kind for kind in method.learned_types}
     for key, value in _decode(header["learned"], tensors, device, types).items():
         setattr(method, key, value)
-    return method, _decode(header["extra"], tensors, device, {})
+    return method, _decode(header["extra"], tensors, device, {kind.__name__: kind for kind in extra_types})
 
 
 def _learned(method: Method) -> dict[str, Any]:

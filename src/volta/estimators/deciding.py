@@ -1,0 +1,199 @@
+"""What every calibrated classifier offers: sets, abstention, OOD flags, decisions and a stream monitor."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.errors import InputError
+from volta.core.seeding import rng
+from volta.core.types import Array, Prediction
+from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg, decide
+from volta.decisions.set_scores import Floats, ScoreName
+from volta.decisions.sets import Conditional
+from volta.estimators.calibration import Calibration, warn_if
+
+DEFAULT_COVERAGE = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What a model says of rows: the method's prediction and the calibrated OOD score of each row."""
+
+    prediction: Prediction
+    ood: Floats
+
+
+class DecidingMixin:
+    """Decisions with guarantees from ``calibration_``; X is whatever ``_judge`` takes.
+
+    All guarantees hold for rows exchangeable with the calibration rows. Where those are too few for what is asked a
+    :class:`~volta.estimators.calibration.TooFewRowsWarning` says so.
+    """
+
+    calibration_: Calibration
+    policy_: Policy
+    policy_settings_: dict[str, Any]
+    classes_: NDArray[Any]
+    set_score_: ScoreName
+    seed_: int
+
+    @abstractmethod
+    def _judge(self, X: Any) -> Judged:  # noqa: N803
+        """Check X, that there is a fit, and judge every row."""
+
+    @abstractmethod
+    def _fitted(self) -> None:
+        """Raise an error unless there is a fit."""
+
+    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
+        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+        return self._judge(X).prediction
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return (n, K) class probabilities, columns in the order of ``classes_``."""
+        return self.predict_full(X).probs
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """Return the most probable label of each row."""
+        labels = self.predict_full(X).labels
+        return np.asarray(self.classes_[labels])
+
+    def uncertainty(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the method's uncertainty, higher where less certain."""
+        return self.predict_full(X).uncertainty
+
+    def predict_set(
+        self,
+        X: Any,  # noqa: N803
+        alpha: float = 0.1,
+        *,
+        score: ScoreName | None = None,
+        conditional: Conditional = "none",
+        allow_empty: bool = True,
+    ) -> NDArray[np.bool_]:
+        """Return (n, K) sets that hold the true class with probability at least 1 − alpha.
+
+        ``score``: ``lac`` (the smallest sets), ``aps`` or ``raps`` (sets that grow where a row is ambiguous); None
+        takes ``aps`` for the method of that name, else ``lac``. ``conditional="class"`` keeps the promise for every
+        class. A ``lac`` set is empty where no class fits; ``allow_empty=False`` puts the likeliest class there.
+        """
+        probs = self.predict_full(X).probs
+        return self.calibration_.sets(alpha, score or self.set_score_, conditional, allow_empty).predict(probs)
+
+    def fit_policy(
+        self, max_error: float | None = None, *, coverage: float | None = None, confidence: float = 0.95
+    ) -> Policy:
+        """Choose which rows are answered, on the calibration rows, and keep the policy in ``policy_``.
+
+        ``max_error``: with probability ``confidence`` over calibration rows, at most this share of answered rows is
+        wrong, and as many rows as that allows are answered; ``exists`` is False where no threshold keeps the promise.
+        ``coverage``: this share of rows is answered, with its interval, and nothing is promised of the error. Until it
+        is called the policy has coverage 0.9.
+        """
+        self._fitted()
+        self.policy_ = self.calibration_.policy(max_error, coverage, confidence)
+        self.policy_settings_ = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
+        return self.policy_
+
+    def abstain(self, X: Any, *, coverage: float | None = None) -> NDArray[np.bool_]:  # noqa: N803
+        """Return True for each row that is better not answered: by ``policy_``, or by a policy with ``coverage``."""
+        uncertainty = self.predict_full(X).uncertainty
+        return ~self._policy(coverage).answers(uncertainty)
+
+    def predict_or_abstain(self, X: Any, coverage: float | None = None, abstain: Any = None) -> Array:  # noqa: N803
+        """Return labels, with ``abstain`` in the place of those that :meth:`abstain` leaves out."""
+        prediction = self.predict_full(X)
+        labels = self.classes_[prediction.labels].astype(object)
+        labels[~self._policy(coverage).answers(prediction.uncertainty)] = abstain
+        return np.asarray(labels)
+
+    def ood_pvalues(self, X: Any, *, conditional: Conditional = "none") -> NDArray[np.float64]:  # noqa: N803
+        """Return conformal p-values of «the row is like the calibration rows»: P(p ≤ t) ≤ t for rows that are.
+
+        The score joins the method's own and the input guard's. ``conditional="class"`` compares with calibration rows
+        of the same predicted class.
+        """
+        return self._pvalues(self._judge(X), conditional)
+
+    def is_ood(
+        self,
+        X: Any,  # noqa: N803
+        fpr: float = 0.05,
+        *,
+        fdr: float | None = None,
+        conditional: Conditional = "none",
+    ) -> NDArray[np.bool_]:
+        """Flag OOD rows: at most the share ``fpr`` of in-distribution rows is flagged, on average.
+
+        ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
+        ``conditional="class"`` keeps ``fpr`` within every predicted class.
+        """
+        if fdr is not None:
+            if conditional != "none":
+                raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
+            return benjamini_hochberg(self.ood_pvalues(X), fdr)
+        judged = self._judge(X)
+        test = self.calibration_.ood_test(conditional)
+        warn_if(test.note(fpr))
+        return test.flags(judged.ood, fpr=fpr, groups=judged.prediction.labels if test.grouped else None)
+
+    def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
+        """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
+
+        By ``policy_`` (see :meth:`fit_policy`), p-values at ``fpr`` and sets at ``alpha``. Index the result for one
+        row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
+        """
+        judged = self._judge(X)
+        test = self.calibration_.ood_test()
+        warn_if(test.note(fpr))
+        sets = self.calibration_.sets(alpha, self.set_score_, "none", True).predict(judged.prediction.probs)
+        return decide(
+            judged.prediction.probs,
+            judged.prediction.uncertainty,
+            policy=self.policy_,
+            pvalues=test.pvalues(judged.ood),
+            fpr=fpr,
+            sets=sets,
+            classes=self.classes_,
+        )
+
+    def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
+        """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
+        self._fitted()
+        seed = self.seed_ if random_state is None else random_state
+        return ClassifierMonitor(self, Monitor(self.calibration_.ood, alpha=alpha, rng=rng(seed, "monitor")))
+
+    def _policy(self, coverage: float | None) -> Policy:
+        policy = self.policy_ if coverage is None else self.calibration_.policy(None, coverage, 0.95)
+        warn_if(policy.note)
+        return policy
+
+    def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
+        test = self.calibration_.ood_test(conditional)
+        return test.pvalues(judged.ood, groups=judged.prediction.labels if test.grouped else None)
+
+
+class ClassifierMonitor:
+    """Watches a stream of rows: alarms when they no longer look like the calibration rows.
+
+    The probability of an alarm without a change is at most ``alpha`` over all time, however often one looks; see
+    :class:`volta.decisions.Monitor`. ``state`` is the state after the last update.
+    """
+
+    def __init__(self, classifier: DecidingMixin, scores: Monitor) -> None:
+        self._classifier = classifier
+        self._scores = scores
+
+    @property
+    def state(self) -> MonitorState:
+        """What is known so far: ``alarm``, ``alarm_at``, an anytime-valid ``pvalue``, and a summary of the drift."""
+        return self._scores.state
+
+    def update(self, X: Any) -> MonitorState:  # noqa: N803
+        """Take the next rows of the stream, in order, and return the state after them."""
+        return self._scores.update(self._classifier._judge(X).ood)

@@ -1,0 +1,77 @@
+"""Rows and labels as scikit-learn checks them, with errors that also name the row and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from volta.core.errors import InputError, NotFittedError
+from volta.core.types import Array
+
+
+class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
+    """A classifier was used before ``fit``; both packages' NotFittedError."""
+
+
+def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
+    """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
+    rows: Array = validate_data(
+        estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
+    )
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite only where all of its terms are; it is the cheapest test of many.
+        total = np.sum(rows, dtype=np.float64)
+    if not np.isfinite(total) and not (finite := np.isfinite(rows)).all():
+        row = int(np.argmin(finite.all(axis=1)))
+        value = rows[row][~finite[row]][0]
+        kind = "NaN" if np.isnan(value) else "infinity"
+        raise InputError(f"Input X contains {kind}: {name} row {row} holds {value}; impute it or drop the row")
+    return rows
+
+
+def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArray[Any]:
+    """Return y as (n,) labels without missing values."""
+    if y is None:
+        raise InputError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target {name} is None"
+        )
+    targets: NDArray[Any] = column_or_1d(y, warn=True)
+    if targets.shape != (n_rows,):
+        raise InputError(f"{name} has shape {targets.shape}; pass one label for each of the {n_rows} rows of X")
+    missing = _missing(targets)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InputError(f"Input y contains NaN: {name} row {row} is {targets[row]}; drop rows without a label")
+    check_classification_targets(targets)
+    return targets
+
+
+def encode(targets: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Return each label's number in ``classes``, or name the first that is not among them."""
+    numbers = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
+    unknown = classes[numbers] != targets
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        raise InputError(f"{name} row {row} has the label {targets[row]!r}, which y lacks; pass rows of y's classes")
+    return np.asarray(numbers, dtype=np.int64)
+
+
+def _missing(targets: NDArray[Any]) -> NDArray[np.bool_]:
+    if targets.dtype.kind == "f":
+        return np.asarray(~np.isfinite(targets))
+    if targets.dtype.kind == "O":
+        # Missing values of every library, and they alone, differ from themselves or refuse to be compared.
+        return np.array([value is None or _unlike_itself(value) for value in targets], dtype=np.bool_)
+    return np.zeros(len(targets), dtype=np.bool_)
+
+
+def _unlike_itself(value: Any) -> bool:
+    try:
+        return not bool(value == value)  # noqa: PLR0124
+    except TypeError:
+        return True

@@ -1,0 +1,173 @@
+"""Post-hoc methods on your own network's outputs, with the same calibrated decisions as the classifier."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from volta.core.errors import InputError
+from volta.core.seeding import rng
+from volta.core.types import Prediction
+from volta.decisions import InputGuard, ScoreCombination, fit_combination, fit_guard
+from volta.decisions.set_scores import Floats, ScoreName
+from volta.estimators.calibration import calibrate
+from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
+from volta.estimators.inputs import UnfittedClassifierError
+from volta.estimators.saving import load_classifier, save_classifier
+from volta.methods import METHODS, Method, find_method
+from volta.methods.aps import Aps
+from volta.methods.post_hoc import PostHoc
+from volta.networks.outputs import LabelledOutputs, Outputs
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureOodScore:
+    """The method's OOD score joined to the guard of penultimate vectors, where training rows had any."""
+
+    guard: InputGuard | None
+    combination: ScoreCombination
+
+    def of(self, outputs: Outputs, prediction: Prediction) -> Floats:
+        """Return (n,) scores, higher = more OOD."""
+        return self.combination.score(*_scores(self.guard, outputs, prediction))
+
+
+class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
+    """A post-hoc method on any network's outputs: arrays from PyTorch, JAX or a file of logits.
+
+    What :class:`VoltaClassifier` offers for features (sets, policies, OOD flags, decisions, a monitor) is here offered
+    for outputs: X is an `Outputs`, or an array of logits for methods that need no more.
+
+    Parameters
+    ----------
+    method
+        A name of a post-hoc method (``temperature``, ``energy``, ``mahalanobis``, ``vim``, ``knn``, ...), or one with
+        its parameters: ``Knn(k=10)``.
+    random_state
+        Decides what the method draws and how ``cal`` is halved.
+
+    Attributes
+    ----------
+    classes_
+        (K,) the class numbers 0 … K − 1.
+    method_, policy_
+        The fitted method, and which rows are answered; see ``fit_policy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> labels = random.integers(3, size=600)
+    >>> logits = random.normal(size=(600, 3)) + 3.0 * np.eye(3)[labels]
+    >>> from volta import LabelledOutputs, Outputs
+    >>> classifier = PostHocClassifier("temperature").fit(cal=LabelledOutputs(Outputs(logits), labels))
+    >>> classifier.decide(logits[:2]).to_array().dtype.names[:2]
+    ('action', 'label')
+    """
+
+    def __init__(self, method: str | PostHoc = "temperature", *, random_state: int = 42) -> None:
+        self.method = method
+        self.random_state = random_state
+
+    def fit(
+        self,
+        train: LabelledOutputs | None = None,
+        *,
+        val: LabelledOutputs | None = None,
+        cal: LabelledOutputs | None = None,
+    ) -> Self:
+        """Fit from outputs on the rows the network trained on and on rows it did not.
+
+        ``train``: for methods that learn from training rows (mahalanobis, knn, vim, gmm, ...); ``cal``: rows that
+        neither trained nor tuned the network, drawn as new rows will be; ``val``: further such rows, for temperatures
+        and for joining scores. Without ``val`` a random half of ``cal`` takes its place.
+        """
+        method = self._new_method()
+        if cal is None:
+            raise InputError("cal is missing; pass cal=LabelledOutputs(...) of rows the network did not train on")
+        self.seed_ = int(self.random_state)
+        if val is None:
+            val, cal = _halves(cal, self.seed_)
+        self.method_ = method.fit_from_outputs(train=train, val=val, cal=cal, random_state=self.seed_)
+        self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
+        self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
+        features = None if train is None else train.outputs.features
+        guard = None if features is None or val.outputs.features is None else fit_guard(features)
+        judged_val = self.method_.predict_outputs(val.outputs)
+        self.ood_score_ = FeatureOodScore(guard, fit_combination(*_scores(guard, val.outputs, judged_val)))
+        judged_cal = self.method_.predict_outputs(cal.outputs)
+        ood = self.ood_score_.of(cal.outputs, judged_cal)
+        self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
+        self.fit_policy(coverage=DEFAULT_COVERAGE)
+        return self
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted classifier, without the network, to one sealed safetensors file."""
+        self._fitted()
+        state = {name: getattr(self, name) for name in _STATE}
+        save_classifier(Path(path), self.method_, self.get_params(deep=False), state, self.classes_, _TYPES)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
+        method, parameters, state, classes = load_classifier(Path(path), _TYPES)
+        if not isinstance(state["ood_score_"], FeatureOodScore) or not isinstance(method, PostHoc):
+            raise InputError(f"{path} holds a classifier of features; load it with VoltaClassifier.load")
+        classifier = cls(**parameters)
+        classifier.method_ = method
+        classifier.classes_ = classes
+        for name, value in state.items():
+            setattr(classifier, name, value)
+        classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
+        return classifier
+
+    def _new_method(self) -> PostHoc:
+        method: Method = (
+            copy.deepcopy(self.method) if isinstance(self.method, Method) else find_method(self.method).method
+        )
+        if not isinstance(method, PostHoc):
+            possible = ", ".join(name for name, kind in METHODS.items() if issubclass(kind, PostHoc))
+            raise InputError(f"method is {self.method!r}, which trains a network of its own; pass one of {possible}")
+        return method
+
+    def _judge(self, X: Outputs | ArrayLike) -> Judged:  # noqa: N803
+        self._fitted()
+        outputs = X if isinstance(X, Outputs) else Outputs(np.asarray(X))
+        if outputs.n_classes != len(self.classes_):
+            raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
+        prediction = self.method_.predict_outputs(outputs)
+        return Judged(prediction, self.ood_score_.of(outputs, prediction))
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "calibration_"):
+            raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
+
+
+def _scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
+    if guard is None:
+        return (prediction.ood_score,)
+    return (prediction.ood_score, *guard.parts(outputs.need_features()))
+
+
+def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
+    if len(rows.labels) < 2:
+        raise InputError("cal has 1 row; pass at least 2, or val=LabelledOutputs(...) too")
+    order = rng(seed, "post_hoc", "halves").permutation(len(rows.labels))
+    half = len(order) // 2
+    return _take(rows, np.sort(order[:half])), _take(rows, np.sort(order[half:]))
+
+
+def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:
+    found = rows.outputs
+    features = None if found.features is None else found.features[index]
+    return LabelledOutputs(Outputs(found.logits[index], features, found.last_layer), rows.labels[index])
+
+
+_STATE = ("calibration_", "ood_score_", "set_score_", "seed_", "policy_settings_")
+_TYPES = (FeatureOodScore,)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volta.core.errors import InputError
+from volta.estimators.rows import split_rows
+
+
+def parts(labels, **options):
+    found = split_rows(labels, **options)
+    return found.train, found.val, found.cal
+
+
+def test_every_row_has_one_place_and_a_tenth_each_is_held_out():
+    labels = np.arange(200) % 4
+    train, val, cal = parts(labels)
+    assert sorted(np.concatenate([train, val, cal])) == list(range(200))
+    assert (len(val), len(cal)) == (20, 20)
+    assert np.bincount(labels[val]).tolist() == [5, 5, 5, 5]
+
+
+def test_calibration_rows_do_not_depend_on_the_labels():
+    first = split_rows(np.arange(300) % 3).cal
+    second = split_rows(np.where(np.arange(300) < 270, 0, np.arange(300) % 5)).cal
+    assert np.array_equal(first, second)
+
+
+def test_own_rows_leave_more_to_train_on():
+    labels = np.arange(100) % 2
+    train, val, cal = parts(labels, hold_val=False)
+    assert (len(train), len(val), len(cal)) == (90, 0, 10)
+    train, val, cal = parts(labels, hold_cal=False)
+    assert (len(train), len(val), len(cal)) == (90, 10, 0)
+    train, val, cal = parts(labels[:3], hold_val=False, hold_cal=False)
+    assert (len(train), len(val), len(cal)) == (3, 0, 0)
+
+
+def test_the_last_row_of_a_class_is_trained_on():
+    for extra in range(20):
+        labels = np.concatenate([np.zeros(40 + extra, dtype=int), np.repeat(np.arange(1, 30), 2)])
+        train, _, cal = parts(labels)
+        assert set(labels[train]) == set(np.delete(labels, cal))
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(InputError, match="X has 1 sample; fit needs at least 10"):
+        split_rows(np.zeros(1, dtype=int))
+    with pytest.raises(InputError, match="y has a class with 1 row"):
+        split_rows(np.append(np.zeros(20, dtype=int), 1))
