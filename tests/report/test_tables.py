@@ -105,7 +105,7 @@ def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, 
     assert headings["nll@test+T"] == "NLL+T ↓"
     assert headings["brier@test+T"] == "Brier+T ↓"
     assert headings["aurc@test+msp"] == "AURC (by 1 − max p) ↓"
-    assert headings["auroc@near:"] == "AUROC (near OOD, mean) ↑"
+    assert headings["auroc@near:"] == "AUROC (near OOD) ↑"
     headline = [column.key for column in table.columns if "headline" in column.families]
     assert headline == [*HEADLINE, "auroc@near:", "fpr95@near:"]
     group, own = parts
