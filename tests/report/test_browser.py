@@ -189,7 +189,7 @@ def test_choosers_redraw(small, tmp_path):
         """,
     )
     assert {name for name, *_ in value} == {
-        "parallel_coordinates", "reliability", "calibration_bars", "ood_bars", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap", "density",
+        "parallel_coordinates", "reliability", "calibration_bars", "ood_bars", "roc_curves", "pr_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap", "density",
     }  # fmt: skip
     assert all(changed and drawn for _, changed, drawn in value)
 
@@ -202,7 +202,7 @@ def test_saving_a_table_and_a_figure(small, tmp_path):
         const saved = [];
         URL.createObjectURL = (blob) => { saved.push(blob); return "data:,"; };
         HTMLAnchorElement.prototype.click = function () { saved.at(-1).fileName = this.download; };
-        document.querySelector(".table-box [data-csv]").click();
+        document.querySelector(".table-box:has(#results-digits-fair) [data-csv]").click();
         document.querySelector("[data-chart=accuracy_ece] [data-save=svg]").click();
         document.querySelector("[data-chart=risk_coverage] [data-save=png]").click();
         for (let i = 0; i < 40 && saved.length < 3; i += 1) await pause(50);

@@ -3,10 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from scipy.stats import ttest_1samp
 
+from volta.bench.records import TEST
 from volta.core.errors import InputError
 from volta.networks.recipe import Budget
 from volta.report import compare_runs
+from volta.report.compare_words import verdict_words
 
 from .synthetic import Plan, write_run
 
@@ -18,7 +21,7 @@ def test_a_run_compared_with_itself_has_no_change(folder):
     result = compare_runs(store, store, n_resamples=50)
     assert result.changed == ()
     assert {row.method for row in result.rows} == {"volta", "softmax", "temperature"}
-    assert all(row.seeds_identical == row.seeds_shared == 3 for row in result.rows)
+    assert all(row.seeds_identical == row.n == 3 for row in result.rows)
     assert all(row.p == 1 and row.boot_low == row.boot_high == 0 for row in result.rows if row.metric == "accuracy")
     assert result.to_text() == f"All {len(result.rows)} compared values are the same in both runs.\n"
 
@@ -42,13 +45,81 @@ def test_a_worse_model_is_seen_with_its_direction(tmp_path, monkeypatch):
     assert {row.method for row in result.changed} == {"softmax"}
     row = next(row for row in result.rows if (row.method, row.metric) == ("softmax", "accuracy"))
     assert row.difference < -0.1
-    assert row.better is False
+    assert row.verdict == "worse"
     assert row.p_holm < 0.05
+    assert row.low <= row.difference <= row.high < 0
     assert row.boot_low <= row.difference <= row.boot_high < 0
     assert row.seeds_identical == 0
     words = result.to_text(("old", "new"))
-    assert "worse *" in words
-    assert "significantly worse" in words
+    assert f"worse ([{row.low:+.4f}, {row.high:+.4f}])" in words
+    assert "significantly worse in B" in words
+    differences = [
+        by_seed[1] - by_seed[0]
+        for by_seed in zip(*(_values(store, "softmax", "accuracy") for store in (before, after)), strict=True)
+    ]
+    assert row.p == pytest.approx(ttest_1samp(differences, 0).pvalue, rel=0.2, abs=0.02)
+
+
+def _values(store, method, metric):
+    records = [record for record in store.records() if record.cell.method == method]
+    return [record.test[metric] for record in sorted(records, key=lambda record: record.cell.seed)]
+
+
+def test_only_seeds_that_both_have_are_compared(tmp_path):
+    a = write_run(tmp_path / "a", PLAN)
+    b = write_run(tmp_path / "b", replace(PLAN, seeds=(123, 7)))
+    rows = compare_runs(a, b, ["accuracy"], n_resamples=0).rows
+    assert all(row.n == 1 and row.identical and row.difference == 0 for row in rows)
+    record = next(r for r in b.records() if (r.cell.method, r.cell.seed) == ("softmax", 123))
+    changed = {**record.metrics, TEST: {**record.test, "accuracy": record.test["accuracy"] - 0.25}}
+    b.replace_record(replace(record, metrics=changed, predictions="other"))
+    row = next(row for row in compare_runs(a, b, ["accuracy"], n_resamples=0).changed)
+    own = dict(zip((42, 123, 456), _values(a, "softmax", "accuracy"), strict=True))
+    assert (row.mean_a, row.difference, row.p) == (own[123], pytest.approx(-0.25), None)
+    assert "one seed: no test" in compare_runs(a, b, ["accuracy"], n_resamples=0).to_text()
+
+
+def test_methods_without_a_common_seed_are_named_and_not_compared(tmp_path):
+    a, b = write_run(tmp_path / "a", PLAN), write_run(tmp_path / "b", replace(PLAN, seeds=(7, 8)))
+    result = compare_runs(a, b, n_resamples=0)
+    assert result.rows == ()
+    remark = "digits, fair, volta: no seed in common (42, 123, 456 in A, 7, 8 in B), not compared"
+    assert remark in result.remarks
+    assert "nothing to compare" in result.to_text()
+
+
+def test_a_difference_within_chance_is_not_called_worse(tmp_path):
+    a = write_run(tmp_path / "a", PLAN)
+    b = write_run(tmp_path / "b", PLAN)
+    for record, change in zip(b.records(), (1e-7, -2e-7, 3e-8) * 3, strict=True):
+        moved = {**record.metrics, TEST: {**record.test, "accuracy": record.test["accuracy"] + change}}
+        b.replace_record(replace(record, metrics=moved, predictions=f"{record.cell.label}"))
+    result = compare_runs(a, b, ["accuracy"], n_resamples=0)
+    assert {row.verdict for row in result.rows} == {"equivalent"}
+    words = result.to_text()
+    assert "no difference that matters ([" in words
+    assert "+0.0000" not in words
+    assert "-0.0000" not in words
+    wide = replace(result.rows[0], verdict="cannot tell", low=-0.01, high=0.02)
+    assert verdict_words(wide) == "no difference seen ([-0.0100, +0.0200])"
+
+
+def test_a_metric_on_a_set_can_be_named(tmp_path):
+    plan = replace(PLAN, variants=True)
+    store = write_run(tmp_path / "a", plan)
+    rows = compare_runs(store, store, ["ece@test+T", "auroc@near:"], n_resamples=20).rows
+    assert {(row.metric, row.set) for row in rows} == {("ece", "test+T"), ("auroc", "near:")}
+
+
+def test_markdown_names_the_runs_and_holds_a_table(tmp_path, monkeypatch):
+    from . import synthetic
+
+    before = write_run(tmp_path / "a", PLAN)
+    own = synthetic._character
+    monkeypatch.setattr(synthetic, "_character", lambda name: (1.2, 0.9) if name == "softmax" else own(name))
+    words = compare_runs(before, write_run(tmp_path / "b", PLAN), n_resamples=0).to_markdown(("old", "new"))
+    assert words.startswith("# new (B) against old (A)")
+    assert "| digits | fair | softmax | accuracy | 3 |" in words
 
 
 def test_cells_that_only_one_run_has_are_named(tmp_path):
@@ -59,7 +130,7 @@ def test_cells_that_only_one_run_has_are_named(tmp_path):
     assert len(result.only_a) == 3
     assert any(remark.startswith("budgets differ") for remark in result.remarks)
     assert "only in B: digits · fair · softmax · seed 42" in result.to_text()
-    assert all(row.note.endswith("no bootstrap was asked for") for row in result.rows)
+    assert all("no bootstrap was asked for" in row.note for row in result.rows)
 
 
 def test_other_test_rows_allow_no_bootstrap(tmp_path):

@@ -7,16 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from volta.core.errors import InputError
 from volta.figures.names import metric_key
 from volta.metrics import METRICS
 from volta.paper import FAILS, HOLDS, TIE, UNKNOWN
+from volta.report import export
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.leaderboard import leaderboard_table
+from volta.report.pair_matrix import pair_matrix
 from volta.report.result_tables import ablation_table, ood_table, results_table, shifts_table
 from volta.report.run import HEADLINE, load_run
 from volta.report.statistics import compute_statistics
 from volta.report.table_model import TableCell, decimals_for, mark_best, show, show_number, show_p
-from volta.report.views import group_view, own_statistics
+from volta.report.views import group_view
 
 from .synthetic import FULL, Plan, write_run
 
@@ -24,7 +27,7 @@ from .synthetic import FULL, Plan, write_run
 @pytest.fixture(scope="module")
 def parts(small):
     run = load_run(small)
-    return run.groups[0], own_statistics(run.groups[0], compute_statistics(small, run.tables, 200))
+    return run.groups[0], compute_statistics(small, run.tables, 200).of("digits", "fair")
 
 
 def column(table, key):
@@ -91,7 +94,7 @@ def with_variants(tmp_path_factory):
     methods = (*Plan().methods, ("energy", "Energy", "paper"))
     store = write_run(tmp_path_factory.mktemp("variants") / "run", Plan(variants=True, methods=methods))
     run = load_run(store)
-    return run.groups[0], own_statistics(run.groups[0], compute_statistics(store, run.tables, 100))
+    return run.groups[0], compute_statistics(store, run.tables, 100).of("digits", "fair")
 
 
 def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, with_variants):
@@ -102,7 +105,7 @@ def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, 
     assert headings["nll@test+T"] == "NLL+T ↓"
     assert headings["brier@test+T"] == "Brier+T ↓"
     assert headings["aurc@test+msp"] == "AURC (by 1 − max p) ↓"
-    assert headings["auroc@near:"] == "AUROC (near OOD, mean) ↑"
+    assert headings["auroc@near:"] == "AUROC (near OOD) ↑"
     headline = [column.key for column in table.columns if "headline" in column.families]
     assert headline == [*HEADLINE, "auroc@near:", "fpr95@near:"]
     group, own = parts
@@ -136,7 +139,7 @@ def test_the_leaderboard_is_in_order_of_place_with_the_group_of_the_best_in_bold
 def test_own_data_has_a_leaderboard_and_no_claims(folder):
     store = write_run(folder, Plan(tasks=("my-data",), seeds=(1, 2), n_rows=60))
     run = load_run(store)
-    view = group_view(run.groups[0], own_statistics(run.groups[0], compute_statistics(store, run.tables, 0)), (), None)
+    view = group_view(run.groups[0], compute_statistics(store, run.tables, 0).of(run.groups[0].task, "fair"), (), None)
     keys = [part.key for part in view.parts]
     assert "claims" not in keys
     assert keys[0] == "leaderboard"
@@ -146,7 +149,7 @@ def test_own_data_has_a_leaderboard_and_no_claims(folder):
 def test_one_seed_has_places_but_no_groups(folder):
     store = write_run(folder, Plan(seeds=(1,), n_rows=60))
     run = load_run(store)
-    own = own_statistics(run.groups[0], compute_statistics(store, run.tables, 0))
+    own = compute_statistics(store, run.tables, 0).of(run.groups[0].task, "fair")
     table = leaderboard_table(run.groups[0], own.leaderboard, 0.05)
     assert "one seed" in table.legend
     assert not any(cell.best for row in table.rows for cell in row.cells)
@@ -163,6 +166,37 @@ def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
     view = group_view(group, replace(own, claims=claims), (), None)
     assert [claim.tone for claim in view.parts[0].claims] == ["holds", "fails", "tie", "open"]
     assert any("1 no difference that matters" in card.who for card in view.cards)
+
+
+def test_any_method_can_be_the_reference(small):
+    run = load_run(small)
+    group = run.groups[0]
+    own = compute_statistics(small, run.tables, 0, "temperature").of("digits", "fair")
+    table = baseline_table(group, own.tests, own.reference)
+    assert table.caption == "Temperature scaling against each other method"
+    assert {test.method for test in own.tests} == {"volta", "softmax", "mahalanobis"}
+    assert "differs from Temperature scaling" in results_table(group, own.tests, own.paper).legend
+    own = compute_statistics(small, run.tables, 0, "best").of("digits", "fair")
+    assert baseline_table(group, own.tests, own.reference).caption == "The best method against each other method"
+    with pytest.raises(InputError, match="reference is 'nobody'; pass best or one of the methods run"):
+        compute_statistics(small, run.tables, 0, "nobody")
+
+
+def test_all_pairs_are_a_matrix_with_both_directions(small):
+    run = load_run(small)
+    group = run.groups[0]
+    own = compute_statistics(small, run.tables, 50, "all").of("digits", "fair")
+    table = pair_matrix(group, own.pairs)
+    assert [row.name for row in table.rows] == list(group.compared)
+    assert ("ece", "ECE") in table.families
+    there = column(table, "ece|softmax")["volta"]
+    back = column(table, "ece|volta")["softmax"]
+    assert there.value == -back.value
+    assert {there.tone, back.tone} in ({""}, {"tie"}, {"good", "bad"})
+    assert "Hedges" in there.tip
+    view = group_view(group, own, (), None)
+    assert next(part for part in view.parts if part.key == "tests").table.key == "pairs-digits-fair"
+    assert export(small, "md", reference="all").count("### All pairs, ") == len(table.families)
 
 
 def test_shifts_have_a_family_per_metric(parts):
@@ -195,7 +229,7 @@ def test_the_papers_values_stand_beside_ours(folder):
     )
     run = load_run(store)
     group = run.groups[0]
-    own = own_statistics(group, compute_statistics(store, run.tables, 0))
+    own = compute_statistics(store, run.tables, 0).of(group.task, group.protocol)
     assert column(results_table(group, own.tests, own.paper), "accuracy")["volta"].paper == "0.877 ± 0.005"
     table = paper_table(group, own.paper)
     row = next(row for row in table.rows if row.name == "volta ece")

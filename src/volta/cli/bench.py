@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from volta.bench.config import RunConfig, TaskLoader
     from volta.bench.executors import Executor
     from volta.bench.progress import Listener
+    from volta.bench.runner import RunSummary
     from volta.bench.store import RunStore
     from volta.features.extract import MapShards
 
@@ -78,15 +81,20 @@ def bench(
     no_report: Annotated[
         bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
     ] = False,
+    reference: Annotated[
+        str | None, typer.Option(help="What the report's tests compare with: a method, best, or all pairs (all).")
+    ] = None,
+    decide: Annotated[
+        bool,
+        typer.Option("--decide", help="Add seeds in looks (5, 10, 20, 40) until every claim or comparison is decided."),
+    ] = False,
+    cap: Annotated[int, typer.Option(help="With --decide: the most seeds a method may have.")] = 40,
     json_log: Annotated[Path | None, typer.Option(help="Append one JSON line per event to this file.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but failures and the report's path.")] = False,
 ) -> None:
     """Compare methods on a task over seeds; run again to go on or to extend; ends with a report."""
-    if executor not in EXECUTORS:
-        raise InputError(f"--executor is {executor!r}; pass one of {', '.join(EXECUTORS)}")
     n_workers = workers if workers is not None else n_cores()
-    if n_workers < 1:
-        raise InputError(f"--workers is {n_workers}; pass a whole number of at least 1")
+    _check_options(executor, n_workers, seeds, decide)
     if executor == "processes" or (executor == "auto" and n_workers > 1):
         from volta.bench.executors.processes import start_early
 
@@ -105,6 +113,7 @@ def bench(
     names = (*parse_names(methods, list(METHODS)), *(ABLATION if ablation else ()))
     store = RunStore(out or Path("runs") / task)
     settled = store.settled()
+    _check_reference(reference, (*names, *(settled.methods if settled else ())))
     if device == "auto" and settled is not None:
         device = settled.device
     if threads is None:
@@ -127,15 +136,31 @@ def bench(
     with stoppable() as should_stop, ExitStack() as stack:
         listener = _listener(quiet, json_log, stack)
         stack.callback(listener.finish)
-        summary = run(
-            config,
-            store,
-            listener,
-            shlex.join(["volta", *sys.argv[1:]]),
-            lambda tasks, n_cells: _executor(executor, config, store, tasks, min(n_workers, n_cells), address),
-            _shard_map(executor, address),
-            should_stop,
-        )
+
+        def run_cells(asked: RunConfig) -> RunSummary:
+            return run(
+                asked,
+                store,
+                listener,
+                shlex.join(["volta", *sys.argv[1:]]),
+                lambda tasks, n_cells: _executor(executor, asked, store, tasks, min(n_workers, n_cells), address),
+                _shard_map(executor, address),
+                should_stop,
+            )
+
+        if decide:
+            from volta.cli.decide import looks_up_to, run_until_decided
+            from volta.report.questions import judge_questions
+
+            judge = partial(judge_questions, store, reference=reference)
+            summary = run_until_decided(config, store, looks_up_to(cap), run_cells, judge, listener.message)
+        else:
+            summary = run_cells(config)
+    _conclude(summary, store, no_report, reference)
+
+
+def _conclude(summary: RunSummary, store: RunStore, no_report: bool, reference: str | None) -> None:
+    """Say how the run ended and, unless told otherwise, build its report."""
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
         typer.echo(failed, err=True)
@@ -144,9 +169,25 @@ def bench(
     else:
         from volta.report import build_report
 
-        typer.echo(f"report: {build_report(store)}")
+        typer.echo(f"report: {build_report(store, reference=reference)}")
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
+
+
+def _check_options(executor: str, n_workers: int, seeds: str | None, decide: bool) -> None:
+    if executor not in EXECUTORS:
+        raise InputError(f"--executor is {executor!r}; pass one of {', '.join(EXECUTORS)}")
+    if n_workers < 1:
+        raise InputError(f"--workers is {n_workers}; pass a whole number of at least 1")
+    if decide and seeds is not None:
+        raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
+
+
+def _check_reference(reference: str | None, methods: Sequence[str]) -> None:
+    """Refuse before anything runs what the report would refuse after hours."""
+    if reference is not None and reference not in ("best", "all", *methods):
+        known = ", ".join(dict.fromkeys(methods))
+        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {known}")
 
 
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:

@@ -8,6 +8,10 @@ from typing import Annotated
 
 import typer
 
+from volta.core.errors import InputError
+
+COMPARE_FORMATS = ("text", "markdown", "csv")
+
 
 def report(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
@@ -17,6 +21,9 @@ def report(
     recompute: Annotated[
         bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
     ] = False,
+    reference: Annotated[
+        str | None, typer.Option(help="What the tests compare with: a method, best, or all pairs (all).")
+    ] = None,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
     from volta.bench.rescoring import recompute as recompute_metrics
@@ -30,19 +37,40 @@ def report(
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))
         say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
-    typer.echo(f"report: {build_report(store, say=say)}" if format_ is None else export(store, format_, say))
+    if format_ is None:
+        typer.echo(f"report: {build_report(store, say=say, reference=reference)}")
+    else:
+        typer.echo(export(store, format_, say, reference))
 
 
 def compare(
     run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The run to compare with.")],
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run in question.")],
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Metrics with commas between them; see: volta metrics. On a set: ece@test+T, auroc@near:."),
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="text, markdown or csv.")] = "text",
+    out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
 ) -> None:
-    """Tell what changed between two runs, cell by cell, with tests: whether a change helped."""
+    """Tell what changed between two runs, on the seeds both have, with tests: whether a change helped."""
+    if format_ not in COMPARE_FORMATS:
+        raise InputError(f"--format is {format_!r}; pass one of {', '.join(COMPARE_FORMATS)}")
     from volta.bench.store import RunStore
+    from volta.core.files import write_text
     from volta.report import compare_runs
+    from volta.report.compare import DEFAULT_METRICS
 
-    result = compare_runs(RunStore(run_a), RunStore(run_b), say=partial(typer.echo, err=True))
-    typer.echo(result.to_text((str(run_a), str(run_b))))
+    named = [part.strip() for part in (metric or "").split(",") if part.strip()]
+    result = compare_runs(RunStore(run_a), RunStore(run_b), named or DEFAULT_METRICS, say=partial(typer.echo, err=True))
+    titles = str(run_a), str(run_b)
+    texts = {"text": result.to_text, "markdown": result.to_markdown}
+    text = texts[format_](titles) if format_ in texts else result.to_csv()
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+        typer.echo(f"comparison: {out}")
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:

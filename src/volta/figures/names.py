@@ -8,8 +8,8 @@ from volta.metrics import METRICS, Metric
 _SET_NAMES = {
     TEST_AFTER_TEMPERATURE: "after one temperature",
     TEST_BY_MSP: "by 1 − max p",
-    NEAR: "near OOD, mean",
-    FAR: "far OOD, mean",
+    NEAR: "near OOD",
+    FAR: "far OOD",
 }
 
 

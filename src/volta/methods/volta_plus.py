@@ -33,8 +33,8 @@ class VoltaPlus(Method):
     length of the features h outside the main half of the training features' principal directions. w is the weight, of
     a few tried, under which validation rows of a class are best told from the others once that class is taken out of
     the prototypes and of the principal directions: no OOD row is ever seen. One forward pass, no sampling.
-    Under ``fair`` its one complete cycle has ``n_epochs`` epochs, more than VOLTA's: dropout and the moving average
-    need them. Under ``paper`` it trains as long as VOLTA does there.
+    Under ``fair`` its one complete cycle has ``n_epochs`` epochs and at least ``min_steps`` steps, more than VOLTA's:
+    dropout, the lower learning rate and the moving average need them. Under ``paper`` it trains as long as VOLTA does.
     """
 
     title = "VOLTA+"
@@ -48,6 +48,7 @@ class VoltaPlus(Method):
     averaging: float = 0.999
     batch_size: int = 512
     n_epochs: int = 30
+    min_steps: int = 240
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         _, volta_recipe = volta_setup(data, trainer.protocol)
@@ -57,8 +58,9 @@ class VoltaPlus(Method):
             weight_decay=self.weight_decay,
             batch_size=self.batch_size,
             averaging=self.averaging,
-            max_epochs=self.n_epochs if trainer.protocol == "fair" else volta_recipe.max_epochs,
         )
+        if trainer.protocol == "fair":
+            recipe = replace(recipe, max_epochs=self.n_epochs, min_steps=self.min_steps)
         encoder = Encoder(hidden=(512, 256), dropout=self.dropout, residual=True)
         spec = NetworkSpec(encoder, Prototypes(), data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)

@@ -12,13 +12,15 @@ from volta.figures import CHARTS
 from volta.report.across import across_view
 from volta.report.curves import read_curves
 from volta.report.figure_files import FIGURES, FigureFile, Room, draw_charts
+from volta.report.looks import StoredLooks, read_looks, with_looks
 from volta.report.numbers import group_numbers
 from volta.report.page import render_page
 from volta.report.payload import group_json
 from volta.report.run import Group, Run, load_run
 from volta.report.sheet import draw_sheet
 from volta.report.statistics import Statistics, compute_statistics
-from volta.report.views import ChartView, group_view, own_statistics
+from volta.report.views import ChartView, group_view
+from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
@@ -33,26 +35,36 @@ OPTIONAL_TABLES = (
 )
 
 
-def build_report(store: RunStore, n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None) -> Path:
+def build_report(
+    store: RunStore,
+    n_resamples: int = N_RESAMPLES,
+    say: Callable[[str], object] | None = None,
+    reference: str | None = None,
+) -> Path:
     """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
+    ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
+    every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
     """
     run = load_run(store, say)
     write_results(store, run.records)
-    stats = compute_statistics(store, run.tables, n_resamples)
+    looks = read_looks(store)
+    stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA)
+    if looks:
+        stats = with_looks(stats, looks)
     write_tables(store, stats)
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True))
+    write_text(path, make_page(run, stats, draw=True, looks=looks))
     return path
 
 
-def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
+def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None) -> str:
     """Return the page; ``draw`` also writes the figures for print and offers them on it."""
     views, data, room = [], [], Room()
     folder = run.store.root / FIGURES
     for group in run.groups:
-        own = own_statistics(group, stats)
+        own = stats.of(group.task, group.protocol)
         numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
         files: dict[str, tuple[FigureFile, ...]] = {}
@@ -62,7 +74,7 @@ def make_page(run: Run, stats: Statistics, *, draw: bool) -> str:
             files = draw_charts(charts, numbers, folder, prefix, room)
             sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix)
         places = [ChartView(chart, files.get(chart.name, ())) for chart in charts]
-        views.append(group_view(group, own, places, sheet))
+        views.append(group_view(group, own, places, sheet, looks.sentence if looks else ""))
         data.append(group_json(group, charts, numbers))
     return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None))
 

@@ -9,7 +9,8 @@ from volta.figures.names import full_name, metric_key
 from volta.paper import PaperComparison
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
-from volta.stats import TestRow
+from volta.stats import ALPHA, TestRow
+from volta.stats.comparisons import BEST
 
 VERDICT_WORDS = {
     "better": "better", "worse": "worse", "equivalent": "no difference that matters", "cannot tell": "cannot tell",
@@ -17,12 +18,20 @@ VERDICT_WORDS = {
 """How a verdict on a pair reads; it is about the reference."""
 
 
-def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
-    """Return VOLTA's tests against each baseline, with what the test could have seen at all."""
+def reference_title(group: Group, tests: Sequence[TestRow], reference: str | None) -> str:
+    """Return the name of what the tests compare with: a method's title, or «the best method»."""
+    if reference == BEST or not tests:
+        return "the best method"
+    return group.title(tests[0].reference)
+
+
+def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None, alpha: float = ALPHA) -> Table:
+    """Return the reference's tests against each other method, with what the test could have seen at all."""
+    own = reference_title(group, tests, reference)
     columns = (
-        Column("baseline", "Baseline", numeric=False),
+        Column("baseline", "Baseline" if reference is None else "Method", numeric=False),
         Column("metric", "Metric", numeric=False),
-        Column("difference", "VOLTA − baseline"),
+        Column("difference", "VOLTA − baseline" if reference is None else "Reference − method"),
         Column("verdict", "Verdict", numeric=False, help="after Holm’s correction, with the margin of the metric"),
         Column("p", "p", "", help="two-sided t-test over seeds and test rows, paired over shared seeds"),
         Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
@@ -43,7 +52,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
         )
         tone = {"better": "good", "worse": "bad", "equivalent": "tie"}.get(test.verdict, "")
         mark = "‡" if test.significant_holm else "†" if test.significant else ""
-        ours = f"VOLTA {_or_dash(test.mean_reference)} (n = {test.n_reference})"
+        ours = f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})"
         means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
         rows.append(
             Row(
@@ -65,11 +74,19 @@ def baseline_table(group: Group, tests: Sequence[TestRow]) -> Table:
             )
         )
     legend = (
-        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; † p < 0.05, ‡ p < 0.05 after "
-        "Holm. «No difference that matters»: shown to be smaller than the margin. The bootstrap interval is over seeds "
-        "and rows too; «detectable» is the true difference such a test finds in 80 % of runs."
+        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; "
+        f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
+        "margin. The bootstrap interval is over seeds and rows too; «detectable» is the true difference such a test "
+        "finds in 80 % of runs."
     )
-    return without_empty_notes(Table(f"tests-{group.key}", "VOLTA against each baseline", columns, tuple(rows), legend))
+    others = "baseline" if reference is None else "other method"
+    caption = f"{own[0].upper()}{own[1:]} against each {others}"
+    if reference == BEST:
+        legend += (
+            " The reference is the method with the best mean on each metric, named on hover; p (Holm) is then that of "
+            "«this other method is the best of all», which pays for having looked who leads."
+        )
+    return without_empty_notes(Table(f"tests-{group.key}", caption, columns, tuple(rows), legend))
 
 
 def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:

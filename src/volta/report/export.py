@@ -11,53 +11,64 @@ from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
 from volta.report.leaderboard import leaderboard_table
+from volta.report.looks import read_looks, with_looks
 from volta.report.markdown import markdown_table
+from volta.report.pair_matrix import pair_matrix
 from volta.report.result_tables import ablation_table, ood_table, results_table
 from volta.report.run import Group, Run, load_run
-from volta.report.statistics import Statistics, compute_statistics
+from volta.report.statistics import ALL_PAIRS, Statistics, compute_statistics
 from volta.report.table_model import Table
-from volta.report.views import own_statistics
 from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 
-def export(store: RunStore, format: str, say: Callable[[str], object] | None = None) -> str:  # noqa: A002
+def export(
+    store: RunStore,
+    format: str,  # noqa: A002
+    say: Callable[[str], object] | None = None,
+    reference: str | None = None,
+) -> str:
     """Return the run's tables as ``md``, ``latex`` (booktabs), ``csv`` or the page as ``html``.
 
     Markdown and LaTeX hold, per task and protocol, the headline results, the ablation, the tests and the paper's values
     beside ours; CSV holds the results with every metric, one row per method. ``say`` hears of metrics that had to be
-    computed again.
+    computed again; ``reference``: a method's name, "best" or "all", see :func:`build_report`.
     """
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
     run = load_run(store, say)
+    looks = read_looks(store)
     # The CSV holds values alone, so nothing has to be resampled for it.
-    stats = compute_statistics(store, run.tables, 0 if format == "csv" else N_RESAMPLES)
-    return FORMATS[format](run, stats)
+    n_resamples = 0 if format == "csv" else N_RESAMPLES
+    stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA)
+    return FORMATS[format](run, with_looks(stats, looks) if looks else stats)
 
 
 def group_tables(group: Group, stats: Statistics) -> list[Table]:
     """Return the tables of a group that hold something, the results with their headline columns."""
-    own = own_statistics(group, stats)
+    own = stats.of(group.task, group.protocol)
     tables = []
     if group.compared:
-        tables.append(headline_only(results_table(group, own.tests, own.paper)))
+        tables.append(only_family(results_table(group, own.tests, own.paper, own.alpha), "headline"))
     if own.leaderboard:
-        tables.append(leaderboard_table(group, own.leaderboard, ALPHA))
+        tables.append(leaderboard_table(group, own.leaderboard, own.alpha))
     if group.ood_means:
         tables.append(ood_table(group))
     if own.ablation:
         tables.append(ablation_table(group, own.ablation))
-    if own.tests:
-        tables.append(baseline_table(group, own.tests))
+    if own.reference == ALL_PAIRS and own.pairs:
+        matrix = pair_matrix(group, own.pairs)
+        tables += [replace(only_family(matrix, key), caption=f"All pairs, {name}") for key, name in matrix.families]
+    elif own.tests:
+        tables.append(baseline_table(group, own.tests, own.reference, own.alpha))
     if own.paper:
         tables.append(paper_table(group, own.paper))
     return tables
 
 
-def headline_only(table: Table) -> Table:
-    """Return the table with its first family of columns alone."""
-    keep = [i for i, column in enumerate(table.columns) if not column.families or "headline" in column.families]
+def only_family(table: Table, family: str) -> Table:
+    """Return the table with one family of columns alone."""
+    keep = [i for i, column in enumerate(table.columns) if not column.families or family in column.families]
     rows = tuple(replace(row, cells=tuple(row.cells[i] for i in keep)) for row in table.rows)
     return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows, families=())
 
@@ -83,8 +94,8 @@ def _csv(run: Run, stats: Statistics) -> str:
     columns: dict[str, None] = {}
     lines: list[dict[str, object]] = []
     for group in run.groups:
-        own = own_statistics(group, stats)
-        table = results_table(group, own.tests, own.paper)
+        own = stats.of(group.task, group.protocol)
+        table = results_table(group, own.tests, own.paper, own.alpha)
         for row in table.rows:
             line: dict[str, object] = {
                 "task": group.task,
@@ -102,7 +113,7 @@ def _csv(run: Run, stats: Statistics) -> str:
 def _html(run: Run, stats: Statistics) -> str:
     from volta.report.build import make_page
 
-    return make_page(run, stats, draw=False)
+    return make_page(run, stats, draw=False, looks=read_looks(run.store))
 
 
 FORMATS: dict[str, Callable[[Run, Statistics], str]] = {"html": _html, "md": _markdown, "latex": _latex, "csv": _csv}

@@ -13,7 +13,7 @@ from volta.paper import PaperComparison
 from volta.report.numbers import method_values
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
-from volta.stats import AblationRow, TestRow, sample_of
+from volta.stats import ALPHA, AblationRow, TestRow, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -28,7 +28,9 @@ COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
 
 
-def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison]) -> Table:
+def results_table(
+    group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison], alpha: float = ALPHA
+) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.method, test.metric, test.set): test for test in tests}
     paper_values = {(row.method, row.metric, row.set): row for row in paper}
@@ -48,7 +50,9 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
             test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
             if test is not None and test.significant:
                 entry = replace(
-                    entry, mark="‡" if test.significant_holm else "†", tip=f"{entry.tip}\n{_test_tip(test)}"
+                    entry,
+                    mark="‡" if test.significant_holm else "†",
+                    tip=f"{entry.tip}\n{_test_tip(test, group.title(test.reference))}",
                 )
             if in_paper is not None:
                 spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
@@ -72,8 +76,8 @@ def results_table(group: Group, tests: Sequence[TestRow], paper: Sequence[PaperC
     present = {family for column in columns for family in column.families}
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
     legend = (
-        "Mean ± standard deviation over seeds; bold: best mean. † differs from VOLTA (paired over seeds, p < 0.05); "
-        "‡ still does after Holm’s correction."
+        f"Mean ± standard deviation over seeds; bold: best mean. † differs from {_reference(group, tests)} "
+        f"(paired over seeds, p < {alpha:.3g}); ‡ still does after Holm’s correction."
     )
     if any(entry.paper for column in grid for entry in column):
         legend += " Small figures below: the value printed in the paper."
@@ -220,10 +224,15 @@ def better_than(metric: str, difference: float | None) -> bool | None:
     return None if difference is None or difference == 0 or up is None else (difference > 0) == up
 
 
-def _test_tip(test: TestRow) -> str:
+def _test_tip(test: TestRow, own: str) -> str:
     better = better_than(test.metric, test.difference)
-    who = "" if better is None else " (VOLTA better)" if better else " (VOLTA worse)"
-    return f"VOLTA − this: {test.difference:+.4f}{who}\np = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+    who = "" if better is None else f" ({own} better)" if better else f" ({own} worse)"
+    return f"{own} − this: {test.difference:+.4f}{who}\np {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+
+
+def _reference(group: Group, tests: Sequence[TestRow]) -> str:
+    found = {test.reference for test in tests}
+    return group.title(found.pop()) if len(found) == 1 else "the best method" if found else "VOLTA"
 
 
 def _ablation_tip(test: AblationRow) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from volta.bench.store import RunStore
 from volta.core.files import write_text
@@ -32,10 +33,19 @@ from volta.stats import (
 )
 from volta.stats.bootstrap import N_RESAMPLES
 
+ALL_PAIRS = "all"
+Row = TypeVar(
+    "Row", SummaryRow, TestRow, LeaderboardRow, AblationRow, CorruptionRow, RankRow, PaperComparison, ClaimRow
+)
+
 
 @dataclass(frozen=True)
 class Statistics:
-    """Every table of statistics of a run, and what they say of the paper."""
+    """Every table of statistics of a run, and what they say of the paper.
+
+    ``reference``: what the tests compare with, a method's name, "best" or "all"; our method if None. ``alpha``: the
+    level of every verdict.
+    """
 
     summary: list[SummaryRow]
     tests: list[TestRow]
@@ -46,6 +56,19 @@ class Statistics:
     ranks: list[RankRow]
     paper: list[PaperComparison]
     claims: list[ClaimRow]
+    reference: str | None = None
+    alpha: float = ALPHA
+
+    def of(self, task: str, protocol: str) -> Statistics:
+        """Return the rows that belong to one task and protocol."""
+
+        def own(rows: Sequence[Row]) -> list[Row]:
+            return [row for row in rows if (row.task, row.protocol) == (task, protocol)]
+
+        return Statistics(
+            own(self.summary), own(self.tests), own(self.pairs), own(self.leaderboard), own(self.ablation),
+            own(self.corruptions), own(self.ranks), own(self.paper), own(self.claims), self.reference, self.alpha,
+        )  # fmt: skip
 
     def to_csv(self) -> dict[str, str]:
         """Return file name → CSV text."""
@@ -71,15 +94,16 @@ def compute_statistics(
 ) -> Statistics:
     """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
 
-    ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name or "best";
-    our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
+    ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name, "best", or
+    "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
     """
-    if reference is not None:
-        check_reference(tables, reference)
+    compared = None if reference == ALL_PAIRS else reference
+    if compared is not None:
+        check_reference(tables, compared)
     bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
     return Statistics(
         summary=summarise(tables),
-        tests=compare_with_reference(tables, bootstraps, reference, alpha),
+        tests=compare_with_reference(tables, bootstraps, compared, alpha),
         pairs=compare_all_pairs(tables, bootstraps, alpha),
         leaderboard=make_leaderboard(tables, bootstraps, alpha),
         ablation=compare_ablation(tables, bootstraps),
@@ -87,6 +111,8 @@ def compute_statistics(
         ranks=rank_tables(tables),
         paper=compare_with_paper(tables),
         claims=judge_claims(tables, bootstraps, alpha),
+        reference=reference,
+        alpha=alpha,
     )
 
 

@@ -13,14 +13,15 @@ from volta.paper import FAILS, HOLDS, TIE, ClaimRow
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.figure_files import FigureFile
 from volta.report.leaderboard import leaderboard_table
+from volta.report.pair_matrix import pair_matrix
 from volta.report.remarks import Remarks, group_remarks, group_warnings
 from volta.report.result_tables import ablation_table, ood_table, results_table, shifts_table
 from volta.report.run import Group
 from volta.report.sheet import Sheet
-from volta.report.statistics import Statistics
+from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import Table, decimals_for, show
 from volta.report.training import training_table
-from volta.stats import ALPHA, sample_of
+from volta.stats import sample_of
 
 TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie"}
 
@@ -80,8 +81,13 @@ class GroupView:
     parts: tuple[Part, ...] = field(default=())
 
 
-def group_view(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> GroupView:
-    """Return everything the page says of one group; ``own`` holds the statistics of that group alone."""
+def group_view(
+    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str = ""
+) -> GroupView:
+    """Return everything the page says of one group.
+
+    ``own`` holds the statistics of that group alone; ``looks`` says in words how often results were looked at.
+    """
     return GroupView(
         group.key,
         group.task,
@@ -90,26 +96,28 @@ def group_view(group: Group, own: Statistics, charts: Sequence[ChartView], sheet
         tuple(group_warnings(group)),
         group.table is not None,
         tuple(cards(group, own)) if group.table else (),
-        tuple(_parts(group, own, charts, sheet)),
+        tuple(_parts(group, own, charts, sheet, looks)),
     )
 
 
-def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None) -> list[Part]:
+def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str) -> list[Part]:
     parts = []
     if group.table is not None:
         if own.claims:
-            parts.append(Part("claims", "What held, what did not", claims=tuple(map(_claim, own.claims))))
+            parts.append(Part("claims", "What held, what did not", looks, claims=tuple(map(_claim, own.claims))))
         if own.leaderboard:
-            places = leaderboard_table(group, own.leaderboard, ALPHA)
-            parts.append(Part("leaderboard", "Leaderboard", table=places))
-        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper)))
+            places = leaderboard_table(group, own.leaderboard, own.alpha)
+            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else looks, places))
+        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
         if group.ood_means:
             parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
         if charts:
             parts.append(Part("figures", "Figures", charts=tuple(charts)))
-        if own.tests:
-            table = baseline_table(group, own.tests)
-            parts.append(Part("tests", "VOLTA against each baseline", detectable_sentence(own), table))
+        if own.reference == ALL_PAIRS and own.pairs:
+            parts.append(Part("tests", "All pairs", detectable_sentence(own), pair_matrix(group, own.pairs)))
+        elif own.tests:
+            table = baseline_table(group, own.tests, own.reference, own.alpha)
+            parts.append(Part("tests", table.caption, detectable_sentence(own), table))
         if own.ablation:
             parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
         if group.sets("shift"):
@@ -120,16 +128,6 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
         if own.paper:
             parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
     return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
-
-
-def own_statistics(group: Group, stats: Statistics) -> Statistics:
-    """Return the rows of the statistics that belong to a group."""
-
-    def mine(rows: Sequence[object]) -> list[object]:
-        return [row for row in rows if (getattr(row, "task"), getattr(row, "protocol")) == (group.task, group.protocol)]  # noqa: B009
-
-    fields = {name: mine(getattr(stats, name)) for name in Statistics.__dataclass_fields__}
-    return Statistics(**fields)  # type: ignore[arg-type]
 
 
 def cards(group: Group, own: Statistics) -> list[Card]:

@@ -40,7 +40,7 @@ def _bootstrap(store: RunStore, table: Results, n_resamples: int) -> Bootstrap |
             labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
             if rows_of.setdefault(seed, labels) != labels:
                 return f"rows not resampled: {method} seed {seed} was scored on other test rows"
-            found[seed] = _scores(arrays, table.near_sets)
+            found[seed] = cell_scores(arrays, table.near_sets)
         # An interval over fewer seeds than the test in the same row would speak of another difference.
         if len(found) == len(table.seeds(method)):
             models[method] = found
@@ -49,7 +49,8 @@ def _bootstrap(store: RunStore, table: Results, n_resamples: int) -> Bootstrap |
     return _with_near_average(paired_bootstrap(models, n_resamples, rows_of=rows_of), table.near_sets)
 
 
-def _scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScores:
+def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScores:
+    """Return the row scores of a cell's stored arrays, with its OOD scores on ``near_sets`` and the test variants."""
     probs, labels = arrays["test/probs"], arrays["test/labels"]
     own = arrays.get("test/ood_score")
     outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}

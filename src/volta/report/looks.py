@@ -1,0 +1,86 @@
+"""``looks.json``: what a run that was looked at several times has decided, and the level its tests may use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import get_args
+
+from volta.bench.json_fields import JsonFields
+from volta.bench.store import RunStore
+from volta.core.errors import StoreError
+from volta.core.files import write_json
+from volta.paper import ClaimRow, Verdict
+from volta.report.statistics import Statistics
+from volta.stats import LookReport, Question, alpha_at
+
+LOOKS_FILE = "looks.json"
+_REMEDY = "delete that file, or run volta bench --decide again"
+
+
+@dataclass(frozen=True)
+class StoredLooks:
+    """The looks that were declared, how many seeds the last one had, and every question decided so far."""
+
+    looks: tuple[int, ...]
+    n_seeds: int
+    decided: tuple[Question, ...]
+    n_open: int
+
+    @property
+    def alpha(self) -> float:
+        """The level of tests at the last look."""
+        return alpha_at(self.n_seeds, self.looks)
+
+    @property
+    def sentence(self) -> str:
+        """What a reader must know of the looks."""
+        return (
+            f"Looked at after {', '.join(map(str, self.looks))} seeds at most, last after {self.n_seeds}: tests are "
+            f"made at level {self.alpha:.4f}, since 0.05 is spent over all looks. {len(self.decided)} questions are "
+            f"decided, each at the look that first decided it, and {self.n_open} are open."
+        )
+
+
+def write_looks(store: RunStore, looks: Sequence[int], report: LookReport) -> None:
+    """Keep what the looks so far have decided in the run folder."""
+    decided = [asdict(question) | {"methods": list(question.methods)} for question in report.decided]
+    content = {"looks": list(looks), "n_seeds": report.n_seeds, "decided": decided, "n_open": len(report.open)}
+    write_json(store.root / LOOKS_FILE, content)
+
+
+def read_looks(store: RunStore) -> StoredLooks | None:
+    """Return what :func:`write_looks` wrote, or None where a run was not looked at so."""
+    path = store.root / LOOKS_FILE
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}); {_REMEDY}") from error
+    stored = JsonFields.of(value, str(path), _REMEDY)
+    decided = tuple(
+        Question(
+            one.text("key"), one.texts("methods"), one.text("verdict"), one.integer("n_seeds"),
+            one.optional_integer("seeds_needed"), one.text("sentence"),
+        )
+        for one in stored.list_of_fields("decided")
+    )  # fmt: skip
+    return StoredLooks(stored.integers("looks"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+
+
+def with_looks(stats: Statistics, looks: StoredLooks) -> Statistics:
+    """Return the statistics with each claim's verdict from the look that decided it: it was given once and stays."""
+    decided = {question.key: question for question in looks.decided}
+    return replace(stats, claims=[_claim(row, decided, looks) for row in stats.claims])
+
+
+def _claim(row: ClaimRow, decided: dict[str, Question], looks: StoredLooks) -> ClaimRow:
+    question = decided.get(f"{row.task} · {row.protocol} · {row.claim}")
+    if question is None or question.n_seeds == looks.n_seeds:
+        return row
+    level = alpha_at(question.n_seeds, looks.looks)
+    sentence = f"Decided at the look of {question.n_seeds} seeds (level {level:.4f}): {question.sentence}"
+    verdict = next((known for known in get_args(Verdict) if known == question.verdict), row.verdict)
+    return replace(row, verdict=verdict, sentence=sentence, n=question.n_seeds, alpha=level, seeds_needed=None)

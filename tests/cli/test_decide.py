@@ -1,0 +1,166 @@
+"""``volta bench --decide``: looks, what goes on, what stays decided, and that it can be taken up again."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.report.synthetic import Plan, write_run
+from volta.bench.config import RunConfig
+from volta.bench.runner import RunSummary
+from volta.bench.store import RunStore
+from volta.cli.decide import looks_up_to, run_until_decided
+from volta.cli.main import app
+from volta.core.errors import InputError
+from volta.core.seeding import first_seeds
+from volta.report.looks import read_looks
+from volta.report.questions import judge_questions
+from volta.stats import Question, alpha_at
+
+METHODS = ("volta", "softmax", "temperature", "energy")
+
+
+def asked(key, methods, verdicts):
+    """A question whose verdict at each number of seeds is given; empty: undecided."""
+    return lambda n: Question(key, methods, verdicts.get(n, ""), n, 17, f"{key} at {n}")
+
+
+class Judge:
+    """Answers from a list, and remembers what it was asked."""
+
+    def __init__(self, *makers):
+        self.makers = makers
+        self.calls = []
+
+    def __call__(self, seeds, alpha):
+        self.calls.append((tuple(seeds), alpha))
+        return [make(len(seeds)) for make in self.makers]
+
+
+def decide_with(store, judge, looks=(2, 3, 4)):
+    ran, said = [], []
+
+    def run_cells(config):
+        ran.append((config.methods, config.seeds))
+        return RunSummary(len(config.methods) * len(config.seeds), 1, 0)
+
+    config = RunConfig(tasks=("digits",), methods=METHODS)
+    summary = run_until_decided(config, store, looks, run_cells, judge, said.append)
+    return ran, said, summary
+
+
+@pytest.fixture
+def store(tmp_path):
+    methods = tuple((name, name, "volta" if name == "volta" else "paper") for name in METHODS)
+    return write_run(tmp_path / "run", Plan(methods=methods, seeds=first_seeds(4), n_rows=60))
+
+
+def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
+    judge = Judge(
+        asked("first", ("volta", "softmax"), {2: "holds", 3: "does not hold"}),
+        asked("second", ("volta", "energy"), {3: "no difference that matters"}),
+        asked("third", ("volta",), {}),
+    )
+    ran, said, summary = decide_with(store, judge)
+    assert [seeds for _, seeds in ran] == [first_seeds(n) for n in (2, 3, 4)]
+    assert ran[0][0] == METHODS
+    assert set(ran[1][0]) == {"volta", "energy"}
+    assert ran[2][0] == ("volta",)
+    assert [alpha for _, alpha in judge.calls] == [alpha_at(n, (2, 3, 4)) for n in (2, 3, 4)]
+    looks = read_looks(store)
+    assert {question.key: (question.verdict, question.n_seeds) for question in looks.decided} == {
+        "first": ("holds", 2),
+        "second": ("no difference that matters", 3),
+    }
+    assert (looks.n_open, looks.alpha) == (1, alpha_at(4, (2, 3, 4)))
+    assert summary.n_run == 3
+    words = "\n".join(said)
+    assert "look at 2 seeds, tests at level" in words
+    assert "1 of 3 decided" in words
+    assert "about 17 seeds should decide it; the next look costs about" in words
+    assert "the cap of 4 seeds is reached" in words
+
+
+def test_the_cheapest_open_question_comes_first(store):
+    for record in store.records():
+        store.replace_record(replace(record, wall_s=100.0 if record.cell.method == "softmax" else 1.0))
+    judge = Judge(asked("dear", ("softmax", "volta"), {}), asked("cheap", ("energy", "temperature"), {}))
+    ran, said, _ = decide_with(store, judge)
+    assert ran[1][0] == ("energy", "temperature", "softmax", "volta")
+    opened = [line for line in said if line.startswith("  open")]
+    assert opened[0].endswith("cheap; about 17 seeds should decide it; the next look costs about 2 s on one worker")
+    assert "1 min 41 s" in opened[1]
+
+
+def test_it_ends_as_soon_as_all_is_decided(store):
+    ran, said, _ = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "holds"})))
+    assert len(ran) == 1
+    assert not any("going on" in line for line in said)
+
+
+def test_nothing_to_decide_is_said(store):
+    with pytest.raises(InputError, match="nothing to decide"):
+        decide_with(store, Judge())
+
+
+def test_looks_end_at_the_cap():
+    assert looks_up_to(5) == (5,)
+    assert looks_up_to(100) == (5, 10, 20, 40, 100)
+    with pytest.raises(InputError, match="--cap is 1"):
+        looks_up_to(1)
+
+
+def test_a_look_rests_on_its_own_seeds_whatever_more_there_is(tmp_path, store):
+    methods = tuple((name, name, "volta" if name == "volta" else "paper") for name in METHODS)
+    fewer = write_run(tmp_path / "fewer", Plan(methods=methods, seeds=first_seeds(2), n_rows=60))
+    assert judge_questions(store, first_seeds(2), 0.01, n_resamples=20) == judge_questions(
+        fewer, first_seeds(2), 0.01, n_resamples=20
+    )
+
+
+def test_named_comparisons_are_questions_where_the_paper_says_nothing(tmp_path):
+    store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
+    keys = [question.key for question in judge_questions(store, (42, 123, 456), 0.05, n_resamples=0)]
+    assert "my-data · fair · accuracy · volta against softmax" in keys
+    named = judge_questions(store, (42, 123, 456), 0.05, "softmax", n_resamples=0)
+    assert {question.methods[0] for question in named} == {"softmax"}
+    assert {question.verdict for question in named} <= {"", "better", "worse", "no difference that matters"}
+
+
+def test_seeds_and_decide_exclude_each_other():
+    done = CliRunner().invoke(app, ["bench", "digits", "--decide", "--seeds", "3"])
+    assert isinstance(done.exception, InputError)
+    assert "exclude each other" in str(done.exception)
+
+
+def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
+    options = ["--methods", "softmax", "--reference", "nobody", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["bench", "digits", *options])
+    assert isinstance(done.exception, InputError)
+    assert "--reference is 'nobody'; pass best, all, or a method of this run: softmax" in str(done.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("volta.cli.decide.looks_up_to", lambda cap: looks_up_to(cap, (2, 3)))
+    folder = tmp_path / "run"
+    options = ["bench", "digits", "--decide", "--cap", "3", "--methods", "volta,temperature", "--max-epochs", "2"]
+    command = [*options, "--executor", "local", "--out", str(folder)]
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    assert "look at 2 seeds, tests at level" in first.output
+    store = RunStore(folder)
+    looks = read_looks(store)
+    assert looks.looks == (2, 3)
+    assert looks.n_seeds in (2, 3)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert looks.sentence in page
+    with (folder / "claims.csv").open(encoding="utf-8") as file:
+        alphas = {float(row["alpha"]) for row in csv.DictReader(file)}
+    assert alphas <= {alpha_at(n, (2, 3)) for n in (2, 3)}
+    again = CliRunner().invoke(app, [*command, "--no-report"])
+    assert "nothing to run" in again.output
+    assert read_looks(store) == looks
