@@ -85,7 +85,7 @@ def test_a_dry_run_extracts_nothing(places, monkeypatch, tmp_path):
     arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data", "--methods", "softmax")
     told = volta("bench", *arguments, "--dry-run", "--out", tmp_path / "run")
     assert told.returncode == 0, told.stderr
-    assert "3 cells; images of colours lack features" in told.stdout
+    assert "10 cells; images of colours lack features" in told.stdout
     assert "volta extract colours --backbone efficientnet-lite0" in told.stdout
     assert not list((tmp_path / "cache").rglob("*.*"))
     assert not (tmp_path / "run").exists()
