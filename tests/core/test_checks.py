@@ -148,3 +148,18 @@ def test_lengths_fractions_counts():
     for value in (0, 2.0, True):
         with pytest.raises(InputError, match="n is"):
             checks.check_count(value, "n")
+
+
+@pytest.mark.parametrize(
+    "check", [checks.check_probs, checks.check_scores, checks.check_correct, checks.check_sets, checks.check_features]
+)
+def test_masks_are_refused_not_ignored(check):
+    masked = np.ma.array([[0.5, 0.5], [0.2, 0.8]], mask=[[0, 0], [0, 1]])
+    with pytest.raises(InputError, match="masked array with 1 masked entries"):
+        check(masked)
+
+
+def test_a_mask_that_hides_nothing_is_no_mask():
+    assert checks.check_labels(np.ma.array([0, 1]), 2).tolist() == [0, 1]
+    with pytest.raises(InputError, match="labels is a masked array"):
+        checks.check_labels(np.ma.array([0, 1], mask=[True, False]), 2)

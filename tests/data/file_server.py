@@ -12,7 +12,10 @@ from typing import Any
 
 @dataclass
 class Route:
-    """What is served at a path: ``cut_after`` closes the connection after so many bytes, ``cuts`` times."""
+    """What is served at a path: ``cut_after`` closes the connection after so many bytes, ``cuts`` times.
+
+    ``length`` is announced in place of the true one.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -22,6 +25,7 @@ class Route:
     announce_length: bool = True
     failures: int = 0
     wrong_range: bool = False
+    length: str | None = None
 
 
 @dataclass
@@ -66,7 +70,9 @@ def serve() -> Iterator[FileServer]:
             cut = route.cut_after if route.cuts else None
             if cut is not None:
                 route.cuts -= 1
-            self._answer(206 if start else 200, body, headers, cut, route.announce_length)
+            if route.length is not None:
+                headers["Content-Length"] = route.length
+            self._answer(206 if start else 200, body, headers, cut, route.announce_length and route.length is None)
 
         def _answer(
             self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None, announce: bool = True

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta.core.errors import InputError, StoreError
-from volta.core.files import canonical_json, hash_text, sync_folder, write_json
+from volta.core.files import canonical_json, hash_text, reserve_again, reserve_npy, sync_folder, write_json
 from volta.core.types import Array
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ShardWriter:
         self._journal = folder / JOURNAL
         self._n_rows = n_rows
         self._dtype = dtype
-        self._array: Array | None = self._open()
+        self._array: np.memmap[Any, Any] | None = self._open()
 
     def done(self) -> list[tuple[int, int]]:
         """Return the row ranges that an earlier writer finished and whose bytes are still what it wrote."""
@@ -150,15 +150,13 @@ class ShardWriter:
         if start + len(rows) > self._n_rows:
             raise InputError(f"rows has shape {rows.shape} at row {start} of {self._n_rows}; pass rows of the array")
         if self._array is None:
-            self._array = np.lib.format.open_memmap(
-                self._part, mode="w+", dtype=self._dtype, shape=(self._n_rows, *rows.shape[1:])
-            )
+            self._array = reserve_npy(self._part, self._dtype, (self._n_rows, *rows.shape[1:]))
         if rows.shape[1:] != self._array.shape[1:]:
             raise StoreError(
                 f"{self._part} has rows of shape {self._array.shape[1:]}, now {rows.shape[1:]}; delete {self._folder}"
             )
         self._array[start : start + len(rows)] = rows
-        self._array.flush()  # type: ignore[attr-defined]
+        self._array.flush()
         with self._journal.open("ab") as journal:
             # A line torn by a kill must not swallow the next one: every entry starts on a line of its own.
             journal.write(f"\n{start} {start + len(rows)} {_digest(rows)}\n".encode())
@@ -168,20 +166,21 @@ class ShardWriter:
     def finish(self, key: str, meta: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
         """Move the array into place and forget the journal; ``row_shape`` is that of an array without rows."""
         if self._array is None:
-            self._array = np.lib.format.open_memmap(self._part, mode="w+", dtype=self._dtype, shape=(0, *row_shape))
+            self._array = reserve_npy(self._part, self._dtype, (0, *row_shape))
         shape = self._array.shape
-        self._array.flush()  # type: ignore[attr-defined]
+        self._array.flush()
         self._array = None
         _publish(self._folder, key, meta, shape, self._dtype)
         self._journal.unlink(missing_ok=True)
 
-    def _open(self) -> Array | None:
+    def _open(self) -> np.memmap[Any, Any] | None:
         """Return the array an earlier writer began, or None if there is none that fits."""
         try:
-            array: Array = np.lib.format.open_memmap(self._part, mode="r+")
+            array = np.lib.format.open_memmap(self._part, mode="r+")
         except (OSError, ValueError, EOFError):
-            array = np.empty(())
-        if array.ndim > 0 and len(array) == self._n_rows and array.dtype == self._dtype:
+            array = None
+        if array is not None and array.ndim > 0 and len(array) == self._n_rows and array.dtype == self._dtype:
+            reserve_again(self._part)
             return array
         self._journal.unlink(missing_ok=True)
         return None

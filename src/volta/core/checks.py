@@ -1,5 +1,6 @@
 """Checks of arguments: each returns the array to use or raises ``InputError`` naming the first bad row."""
 
+import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
@@ -87,6 +88,7 @@ def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> 
 
 def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.intp]:
     """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1."""
+    refuse_mask(labels, name)
     array = np.asarray(labels)
     if array.ndim != 1:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples,) class indices")
@@ -120,6 +122,7 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]
 
 def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_]:
     """Return `correct` as (n_samples,) booleans; integers 0 and 1 are accepted."""
+    refuse_mask(correct, name)
     array = np.asarray(correct)
     if array.ndim != 1:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), True where right")
@@ -130,6 +133,7 @@ def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_
 
 def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
     """Return `sets` as an (n_samples, n_classes) boolean membership array; 0 and 1 are accepted."""
+    refuse_mask(sets, name)
     array = np.asarray(sets)
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes) membership")
@@ -179,7 +183,10 @@ def check_same_length(**arrays: Sized) -> int:
 
 def check_fraction(value: float, name: str) -> float:
     """Return `value` as a float strictly between 0 and 1."""
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
     if not 0 < number < 1:
         raise InputError(f"{name} is {value}; expected a number strictly between 0 and 1")
     return number
@@ -192,7 +199,18 @@ def check_count(value: int, name: str) -> int:
     return int(value)
 
 
+def refuse_mask(values: object, name: str) -> None:
+    """Refuse a masked array with masked entries: NumPy's functions read the values below the mask as if they counted.
+
+    >>> refuse_mask(np.ma.array([1.0, 2.0], mask=[False, False]), "probs")
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        n_masked = int(np.ma.getmaskarray(values).sum())
+        raise InputError(f"{name} is a masked array with {n_masked} masked entries; drop or fill them ({name}.filled)")
+
+
 def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:
+    refuse_mask(values, name)
     try:
         # asarray would strip a memory map of its type, and with it of the care it is read with.
         array = values if isinstance(values, np.memmap) else np.asarray(values)

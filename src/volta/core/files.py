@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -13,6 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from volta.core.foreign import no_room
+from volta.core.leftovers import PART_FILE, living
 from volta.core.mapped import row_chunks
 
 _CHUNK_BYTES = 1 << 22
@@ -26,17 +29,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        _sync(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _part_file(path) as temporary:
+        try:
+            yield temporary
+            _sync(temporary)
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     sync_folder(path.parent)
 
 
@@ -57,13 +58,41 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], pieces: Iterable[np.ndarray]) -> None:
-    """Write an npy file of ``shape`` from pieces that follow one another, so that it never has to fit in memory."""
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-    position = 0
-    for piece in pieces:
-        out[position : position + len(piece)] = piece
-        position += len(piece)
-    out.flush()
+    """Write an npy file of ``shape`` from pieces that follow one another, so that it never has to fit in memory.
+
+    It is written, not mapped: on a full disk a write fails with an error, a mapped page kills the process.
+    """
+    try:
+        with path.open("wb") as file:
+            _write_npy_header(file, dtype, shape)
+            for piece in pieces:
+                file.write(np.ascontiguousarray(piece, dtype=dtype).data)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise no_room(path, error) from error
+
+
+def reserve_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.memmap[Any, Any]:
+    """Return a new npy file as a writable memory map; its space is taken, so that no page finds the disk full."""
+    try:
+        with path.open("wb") as file:
+            _write_npy_header(file, dtype, shape)
+            n_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+            _take_space(file, file.tell(), n_bytes)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise no_room(path, error) from error
+    return np.lib.format.open_memmap(path, mode="r+")
+
+
+def reserve_again(path: Path) -> None:
+    """Take the space of a file that has its full size but may have holes, as one that was copied has."""
+    try:
+        with path.open("rb+") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
+    except OSError as error:
+        raise no_room(path, error) from error
 
 
 def write_png(path: Path, image: np.ndarray) -> None:
@@ -110,6 +139,39 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _part_file(path: Path) -> Iterator[Path]:
+    """Give a new temporary file beside ``path``, locked so that a sweep of left-overs passes it by."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART_FILE, dir=path.parent)
+        os.close(handle)
+        with living(Path(name)) as held:
+            if held:
+                yield Path(name)
+                return
+
+
+def _write_npy_header(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _take_space(file: IO[bytes], start: int, n_bytes: int) -> None:
+    file.flush()
+    if n_bytes and hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), start, n_bytes)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        else:
+            return
+    # Where space cannot be reserved it is written.
+    zeros = bytes(min(n_bytes, _CHUNK_BYTES))
+    for position in range(0, n_bytes, _CHUNK_BYTES):
+        file.write(zeros[: n_bytes - position])
 
 
 def _sync(path: Path) -> None:

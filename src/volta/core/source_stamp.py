@@ -25,7 +25,8 @@ _INIT = "__init__.py"
 def source_stamp(roots: Iterable[Path]) -> str:
     """Return a hash over ``roots`` and all modules they use; worked out once a process.
 
-    Modules of volta are followed and, for a file that lies in another package, modules of that package.
+    Modules of volta are followed and, for a file that lies in another package, modules of that package; for a file
+    that lies in none, the modules beside it.
     """
     return _stamp(tuple(sorted(set(roots))))
 
@@ -59,7 +60,11 @@ def used_files(roots: Iterable[Path]) -> set[Path]:
 
 
 def _label(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
+    """Return a file's place within its package: the same wherever the package is installed."""
+    if path.is_relative_to(PACKAGE):
+        return path.relative_to(PACKAGE).as_posix()
+    package = _top_package(path)
+    return path.name if package is None else path.relative_to(package.parent).as_posix()
 
 
 @cache
@@ -144,6 +149,8 @@ def _absolute(name: str, path: Path) -> Path | None:
     for package in (PACKAGE, _top_package(path)):
         if package is not None and package.name == top:
             return _inside(package, rest) if rest else _existing(package / _INIT)
+    if _top_package(path) is None and not path.is_relative_to(PACKAGE):
+        return _inside(path.parent, [top, *rest])
     return None
 
 

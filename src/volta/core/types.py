@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,16 +23,22 @@ InputKind: TypeAlias = Literal["features", "pixels"]
 class Split:
     """Rows with labels.
 
-    ``inputs`` is (n, d) features or (n, 3, h, w) pixels in [0, 1] or uint8; ``labels`` is (n,) int64 in 0..K-1.
+    ``inputs`` is (n, d) features or (n, 3, h, w) pixels in [0, 1] or uint8; ``labels`` is (n,) int64 in 0..K-1;
+    ``weights``, where there are any, (n,) how much each row counts in what is fitted on it, 1 on average.
     """
 
     inputs: Array
     labels: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
             raise InputError(
                 f"labels has {len(self.labels)} rows but inputs has {len(self.inputs)}; pass one label a row"
+            )
+        if self.weights is not None and len(self.weights) != len(self.labels):
+            raise InputError(
+                f"weights has {len(self.weights)} rows but labels has {len(self.labels)}; pass one weight a row"
             )
 
     def __len__(self) -> int:
@@ -39,7 +46,7 @@ class Split:
 
     def take(self, rows: NDArray[np.int64]) -> Split:
         """Return the named rows as a new split."""
-        return Split(self.inputs[rows], self.labels[rows])
+        return Split(self.inputs[rows], self.labels[rows], None if self.weights is None else self.weights[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +56,8 @@ class FitData:
     ``val`` steers early stopping and temperatures; ``cal``, a plain random draw, is kept for conformal sets and
     thresholds, so that their guarantees rest on rows nothing else was tuned on. For pixels, ``normalise`` is the (mean,
     std) per channel and ``augment`` asks for flips and crops in training. ``paper_epochs`` is the baselines' longest
-    training in the paper.
+    training in the paper. With ``n_folds`` > 0 rows are too few to hold some out: ``val`` are the training rows
+    themselves, and whatever is fitted on them must rest on networks trained without them, fold by fold.
     """
 
     train: Split
@@ -61,6 +69,7 @@ class FitData:
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     augment: bool = False
     paper_epochs: int = 100
+    n_folds: int = 0
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -74,8 +83,12 @@ class FitData:
             name: [hash_array(split.inputs), hash_array(split.labels)]
             for name, split in (("train", self.train), ("val", self.val), ("cal", self.cal))
         }
+        for name in ("train", "val"):
+            if (weights := getattr(self, name).weights) is not None:
+                parts[name].append(hash_array(weights))
         settings = [self.n_classes, self.encoder, self.kind, self.normalise, self.augment, self.paper_epochs]
-        return hash_text(canonical_json([parts, settings]))
+        # A part that is not there leaves the hash as it was: stored results of such data stay valid.
+        return hash_text(canonical_json([parts, settings, *([self.n_folds] if self.n_folds else [])]))
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,41 @@ class Task:
     class_names: tuple[str, ...] = ()
     source: str = ""
     split: SplitDraw = field(default_factory=SplitDraw)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        train: tuple[Any, Any] | Split,
+        test: tuple[Any, Any] | Split | None = None,
+        *,
+        val: tuple[Any, Any] | Split | None = None,
+        cal: tuple[Any, Any] | Split | None = None,
+        ood: Mapping[str, Any] | None = None,
+        near: Collection[str] = (),
+        shifts: Mapping[str, tuple[Any, Any] | Split] | None = None,
+        name: str = "arrays",
+        encoder: EncoderKind = "tabular",
+    ) -> Task:
+        """Make a task of arrays in memory.
+
+        ``train``, ``test``, ``val`` and ``cal`` are pairs of inputs (n, d) and labels (n,), numbers or text. What is
+        missing is drawn from the training rows, from a fixed seed: a fifth of all rows as test, a fifth for val and
+        cal; a lone ``val`` is halved into val and cal. ``ood`` names sets of inputs (n, d); those named in ``near`` are
+        near, all others far. ``shifts`` names test sets under a shift, NAME-SEVERITY. ``encoder`` is ``vision`` for
+        features of an image backbone. Columns may have any scale: a benchmark scales them on the training rows, alike
+        for every method.
+
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(100, 4))
+        >>> task = Task.from_arrays(train=(rows, np.arange(100) % 2), ood={"far_away": rows + 9.0}, name="mine")
+        >>> len(task.fit.train), len(task.fit.val), len(task.fit.cal), len(task.test), sorted(task.ood)
+        (60, 10, 10, 20, ['far_away'])
+        """
+        # Not an import statement: how a task was made is in its data's hash, not in the stamp of all that uses types.
+        make = import_module("volta.core.array_task").task_from_arrays
+        parts = {"train": train, "val": val, "cal": cal, "test": test}
+        task: Task = make(parts, ood or {}, shifts or {}, near=near, name=name, encoder=encoder)
+        return task
 
     @cached_property
     def hashes(self) -> dict[str, str]:

@@ -45,7 +45,8 @@ class TaskDefinition:
     ``optional_archives`` what has to be asked for by its own name. ``images`` is None where there are none;
     ``trains_on_pixels`` is False where they only serve to extract features from. ``origin`` says where the data is from
     if nothing is downloaded; ``root`` is the data folder of a task that lives in one. ``rotates`` marks a task so small
-    that its test rows rotate with the run's seed, as in cross-validation.
+    that its test rows rotate with the run's seed, as in cross-validation. ``scaled`` is False for own data, whose
+    columns may have any scale: a benchmark then scales them, see :func:`volta.data.prepare.scale_task`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TaskDefinition:
     origin: str = "embedded"
     root: Path | None = None
     rotates: bool = False
+    scaled: bool = True
 
     @property
     def encoder(self) -> EncoderKind:

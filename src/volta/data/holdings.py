@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
 from volta.core.files import hash_file
+from volta.core.foreign import reading
 from volta.data.catalog import ARCHIVES, archive_names
 from volta.data.download.archive import Archive
 from volta.data.download.transfer import OnProgress, download, mismatch
-from volta.data.download.unpack import RECORD, check_zip, unpack_tar
-from volta.data.formats.feature_files import read_npz
+from volta.data.download.unpack import RECORD, check_zip, safe_name, unpack_tar
+from volta.data.formats.array_files import read_npz
 from volta.data.formats.image_files import list_images
 from volta.data.importing.imported_tasks import DAMAGED, imported_tasks, verify_imported
 from volta.data.options import data_root
@@ -170,17 +171,21 @@ def _verify_folder(holding: Holding) -> Verdict:
         problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
         return Verdict(holding.name, holding.path, "nothing", (problem,))
     try:
-        files = json.loads(path.read_text(encoding="utf-8"))["files"]
-    except (ValueError, KeyError) as error:
-        return Verdict(holding.name, holding.path, RECORD, (f"{path} is damaged ({error})",))
-    problems = []
-    for name, expected in files.items():
-        file = holding.path / name
-        if not file.is_file():
-            problems.append(f"{name} is missing")
-        elif file.stat().st_size != expected["size"] or hash_file(file) != expected["sha256"]:
-            problems.append(f"{name} has changed since it was unpacked")
+        with reading(path, "is damaged", "get the archive again"):
+            files = json.loads(path.read_text(encoding="utf-8"))["files"]
+            problems = [text for name, expected in files.items() if (text := _problem(holding.path, name, expected))]
+    except InputError as error:
+        return Verdict(holding.name, holding.path, RECORD, (str(error),))
     return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
+
+
+def _problem(folder: Path, name: str, expected: Mapping[str, Any]) -> str:
+    file = folder / safe_name(name, folder / RECORD)
+    if not file.is_file():
+        return f"{name} is missing"
+    if file.stat().st_size != expected["size"] or hash_file(file) != expected["sha256"]:
+        return f"{name} has changed since it was unpacked"
+    return ""
 
 
 def _attempt(holding: Holding, checked: str, check: Callable[[], object]) -> Verdict:

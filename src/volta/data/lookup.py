@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import MissingDataError
+from volta.core.plugins import plugins
+from volta.core.suggest import unknown_name
 from volta.core.types import Array
 from volta.data.corruptions.shifts import sheet_of
 from volta.data.definition import TaskDefinition
@@ -17,15 +19,18 @@ from volta.data.importing.imported_tasks import imported_tasks
 from volta.data.options import SEVERITIES, LoadOptions, data_root
 from volta.data.raw_sets import RawSets
 from volta.data.tasks import TASKS
+from volta.data.whole_task import plugin_task
 
 
 def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:
-    """Return the built-in tasks and those imported under ``root``."""
-    return TASKS | {task.name: task for task in imported_tasks(data_root(root))}
+    """Return the built-in tasks, those imported under ``root`` and those of plug-ins."""
+    imported = {task.name: task for task in imported_tasks(data_root(root))}
+    brought = {name: plugin_task(found) for name, found in plugins("volta.tasks").items()}
+    return TASKS | {name: task for name, task in (brought | imported).items() if name not in TASKS}
 
 
 def find_task(name: str, root: Path | None = None) -> TaskDefinition:
-    """Return the task called ``name``, built-in or imported under ``root``, or say which names there are.
+    """Return the task called ``name``, built-in, imported under ``root`` or of a plug-in, or say which there are.
 
     >>> digits = find_task("digits").load()
     >>> digits.fit.n_classes, sorted(digits.ood)
@@ -35,7 +40,7 @@ def find_task(name: str, root: Path | None = None) -> TaskDefinition:
         return TASKS[name]
     tasks = all_tasks(root)
     if name not in tasks:
-        raise InputError(f"there is no task {name!r}; the tasks are: {', '.join(tasks)} (see: volta tasks)")
+        raise unknown_name("task", name, tasks, "see: volta tasks")
     return tasks[name]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from volta.core.errors import InputError
+from volta.core.scaling import SCALES, ScaleName
 
 ROOT_VARIABLE = "VOLTA_DATA"
 CACHE_VARIABLE = "VOLTA_CACHE"
@@ -25,7 +26,8 @@ class LoadOptions:
     ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here,
     ``auto`` takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the
     OOD sets to load; None is all. ``seed`` is the run's seed, by which a task whose test rows rotate (``digits``) draws
-    all its rows; None is the fixed split.
+    all its rows; None is the fixed split. ``scale`` says how a benchmark scales columns: ``auto`` scales own data as
+    the classifier does and leaves the package's tasks alone, ``standard`` and ``none`` hold for every task.
     """
 
     root: Path | None = None
@@ -33,12 +35,15 @@ class LoadOptions:
     shifts: ShiftOrigin = "auto"
     ood: tuple[str, ...] | None = None
     seed: int | None = None
+    scale: ScaleName = "auto"
 
     def __post_init__(self) -> None:
         if not set(self.severities) <= set(SEVERITIES):
             raise InputError(f"severities is {self.severities}; pass numbers from 1 to 5, each a CIFAR-10-C severity")
         if self.shifts not in ("auto", "official", "generated", "none"):
             raise InputError(f"shifts is {self.shifts!r}; pass auto, official, generated or none")
+        if self.scale not in SCALES:
+            raise InputError(f"scale is {self.scale!r}; pass one of {', '.join(SCALES)}")
 
     @property
     def folder(self) -> Path:

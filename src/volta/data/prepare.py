@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
+from volta.core.files import hash_array, write_rows
+from volta.core.mapped import row_chunks
+from volta.core.scaling import ScaleName, Scaler, fit_scaler
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.types import EncoderKind, FitData, InputKind, Split, SplitDraw, Task
+from volta.core.splits import split_fit_rows
+from volta.core.types import Array, EncoderKind, FitData, InputKind, OodSet, Split, SplitDraw, Task
 from volta.data.raw_sets import RawSets
-from volta.data.splits import split_fit_rows
 
 Normalise = tuple[tuple[float, ...], tuple[float, ...]]
 HALF: Normalise = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+SCALED = "columns are scaled by mean and deviation of the training rows"
+_LARGE_BYTES = 1 << 26
+_CHUNK = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,48 @@ def resplit(task: Task, seed: int) -> Task:
     rows = split_fit_rows(whole.labels, len(fit.val), len(fit.cal), rng(seed, task.name, "resplit"))
     train, val, cal = (whole.take(part) for part in rows)
     return replace(task, fit=replace(fit, train=train, val=val, cal=cal), split=SplitDraw(seed))
+
+
+def scale_task(task: Task, scale: ScaleName, cache: ArrayCache) -> Task:
+    """Return ``task`` with its columns scaled on its training rows, as the classifier scales them; pixels stay.
+
+    Every method of a benchmark then sees the same scaled rows, and ``source`` says so. Large sets that lie on disk are
+    scaled into ``cache`` and stay there.
+    """
+    fit = task.fit
+    if scale == "none" or fit.kind == "pixels":
+        return task
+    scaler = fit_scaler(fit.train.inputs, scale, fit.encoder)
+    if scaler.kind == "none":
+        return task
+
+    def scaled(rows: Array) -> Array:
+        return _scaled_rows(rows, scaler, cache)
+
+    def scaled_split(split: Split) -> Split:
+        return Split(scaled(split.inputs), split.labels)
+
+    return replace(
+        task,
+        fit=replace(fit, train=scaled_split(fit.train), val=scaled_split(fit.val), cal=scaled_split(fit.cal)),
+        test=scaled_split(task.test),
+        ood={name: OodSet(scaled(part.inputs), part.near) for name, part in task.ood.items()},
+        shifts={name: scaled_split(part) for name, part in task.shifts.items()},
+        source=f"{task.source}; {SCALED}" if task.source else SCALED,
+    )
+
+
+def _scaled_rows(rows: Array, scaler: Scaler, cache: ArrayCache) -> Array:
+    if not isinstance(rows, np.memmap) or rows.nbytes < _LARGE_BYTES or not cache.writable:
+        return scaler.apply(rows)
+    centre, deviation = np.asarray(scaler.centre), np.asarray(scaler.scale)
+    parts = {"scaled": hash_array(rows), "centre": hash_array(centre), "scale": hash_array(deviation)}
+
+    def make(path: Path) -> dict[str, str]:
+        write_rows(path, np.dtype(np.float32), rows.shape, (scaler.apply(piece) for piece in row_chunks(rows, _CHUNK)))
+        return {}
+
+    return cache.obtain(parts | {"limit": scaler.limit}, make).array
 
 
 def _fit_splits(name: str, raw: RawSets, share: float) -> tuple[Split, Split, Split]:

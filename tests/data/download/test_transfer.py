@@ -111,6 +111,9 @@ def test_an_answer_without_length_is_still_checked(server: FileServer, root: Pat
         (Route(b"<html>"), "it sends a file of 6 bytes"),
         (Route(BODY + b"x", announce_length=False), "it sends more than the expected 300,000 bytes"),
         (Route(status=404), "HTTP 404"),
+        (Route(BODY, length="many"), "it sends a file of 'many' bytes, which is no number"),
+        (Route(BODY, length="-5"), "which is no number"),
+        (Route(BODY, length="9" * 5000), "which is no number"),
         (Route(BODY, cut_after=0, cuts=99), "connection closed after 0 of 300,000 bytes"),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 
 from tests.data.genuine import tar, zipped
 from volta.core.errors import InputError
-from volta.data.download.unpack import RECORD, Limits, check_zip, unpack_tar
+from volta.core.limits import Limits
+from volta.data.download.unpack import RECORD, check_zip, unpack_tar
 from volta.data.formats.image_files import list_images
 
 

@@ -9,7 +9,6 @@ from PIL import Image
 
 from tests.data.genuine import encode, tar, zipped
 from volta.core.errors import InputError, MissingDataError
-from volta.data.formats import image_decoding
 from volta.data.formats.image_decoding import BadImageError, decode, encoding
 from volta.data.formats.image_files import decode_all, list_images
 
@@ -93,12 +92,11 @@ def test_damaged_bytes_are_bad_images(data: bytes) -> None:
         decode(data)
 
 
-def test_float_pixels_and_too_many_pixels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_float_pixels_and_too_many_pixels_are_refused() -> None:
     with pytest.raises(BadImageError, match="floating-point"):
         decode(encode(np.zeros((4, 4), np.float32), "TIFF"))
-    monkeypatch.setattr(image_decoding, "MAX_PIXELS", 47)
     with pytest.raises(BadImageError, match="6×8 pixels, more than 47"):
-        decode(encode(RAMP))
+        decode(encode(RAMP), max_pixels=47)
 
 
 def test_formats_outside_the_list_are_refused() -> None:

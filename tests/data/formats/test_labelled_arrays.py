@@ -108,10 +108,10 @@ def test_tables_that_are_none(root: Path) -> None:
     (root / "a.npy").write_bytes(b"nonsense")
     with pytest.raises(InputError, match="not a npy file"):
         read_labelled_arrays(root / "a.npy")
-    (root / "a.csv").write_text("a,b")
-    assert not holds_arrays(root / "a.csv")
+    (root / "a.txt").write_text("a,b")
+    assert not holds_arrays(root / "a.txt")
     with pytest.raises(InputError, match="no table this reads"):
-        read_labelled_arrays(root / "a.csv")
+        read_labelled_arrays(root / "a.txt")
 
 
 @pytest.mark.parametrize(

@@ -344,3 +344,82 @@ def test_pickles_are_never_opened(root: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError):
             import_task(tmp_path / name, "a", root=root)
     assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [b"[" * 100_000, b"null", b"[]", b'{"schema": 1}', b"\xff\xfe", b'{"schema": 1, "class_names": 3}', b""],
+)
+def test_whatever_a_description_holds_the_other_tasks_are_there(root: Path, tmp_path: Path, record: bytes) -> None:
+    x, y = blobs(40)
+    import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    import_task(table(tmp_path / "b.npz", x=x, y=y), "b", root=root)
+    (root / "imported" / "a" / "task.json").write_bytes(record)
+    assert len(find_task("b", root).load().test) == 8
+    assert {holding.name for holding in list_data(root)} >= {"a", "b"}
+    assert [verdict.name for verdict in verify_data(root) if verdict.problems] == ["a"]
+    with pytest.raises(InputError, match=r"task\.json.*import the task again with --force"):
+        find_task("a", root).load()
+
+
+def test_a_description_cannot_name_files_elsewhere(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(40)
+    import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    path = root / "imported" / "a" / "task.json"
+    record = json.loads(path.read_text())
+    record["parts"]["train"]["inputs"]["file"] = "../../../secret.npy"
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="it names the file"):
+        find_task("a", root).load()
+
+
+def test_the_report_says_what_was_read(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(50)
+    x[3, 2], x[7, 0] = -90.0, 80.5
+    report = import_task(
+        table(tmp_path / "a.npz", x=x, y=y),
+        "a",
+        root=root,
+        ood={"far": table(tmp_path / "b.npz", x=np.full((3, 5), 7.0))},
+    )
+    assert dict(report.class_rows) == {"0": 13, "1": 13, "2": 12, "3": 12}
+    assert report.ranges["ood:far"] == (7.0, 7.0)
+    assert min(low for low, _ in report.ranges.values()) == -90.0
+    assert max(high for _, high in report.ranges.values()) == 80.5
+    assert set(report.ranges) == set(report.rows)
+
+
+def test_a_task_that_a_killed_replacement_moved_aside_comes_back(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(40)
+    import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    aside = root / "imported" / ".old-x"
+    aside.mkdir()
+    (root / "imported" / "a").rename(aside / "a")
+    (root / "imported" / ".part-y" / "arrays").mkdir(parents=True)
+    import_task(table(tmp_path / "b.npz", x=x, y=y), "b", root=root)
+    assert sorted(path.name for path in (root / "imported").iterdir()) == ["a", "b"]
+    assert len(find_task("a", root).load().test) == 8
+
+
+def text_table(path: Path, header: str, columns: list[np.ndarray]) -> Path:
+    rows = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_columns_of_further_tables_are_matched_by_name(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(60, n_classes=3, width=3)
+    a, b, c = x.T
+    source = text_table(tmp_path / "mine.csv", "a,b,c,species", [a, b, c, y])
+    far = text_table(tmp_path / "far.csv", "c,a,b", [c, a, b])
+    wet = text_table(tmp_path / "wet.csv", "species,b,c,a", [y, b, c, a])
+    import_task(source, "mine", root=root, label="species", ood={"far": far}, shifts={"wet-1": wet})
+    task = find_task("mine", root).load("features", LoadOptions(root))
+    assert np.array_equal(task.ood["far"].inputs, x.astype(np.float32))
+    assert np.array_equal(task.shifts["wet-1"].inputs, x.astype(np.float32))
+    short = text_table(tmp_path / "short.csv", "c,a", [c, a])
+    with pytest.raises(InputError, match="lacks the column 'b', which the training rows have"):
+        import_task(source, "other", root=root, label="species", ood={"far": short})
+    long = text_table(tmp_path / "long.csv", "c,a,b,d", [c, a, b, a])
+    with pytest.raises(InputError, match="has a column 'd', which the training rows lack"):
+        import_task(source, "other", root=root, label="species", ood={"far": long})

@@ -23,6 +23,7 @@ OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 _CHUNK_BYTES = 1 << 16
 _HASH_CHUNK_BYTES = 1 << 22
+_NUMBER = "[0-9]{1,18}"
 _PASSING = frozenset({408, 416, 425, 429, 500, 502, 503, 504})
 
 
@@ -168,6 +169,9 @@ def _transfer(url: str, part: Path, size: int, progress: OnProgress | None, time
             raise _UselessError(f"HTTP {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException) as error:
         raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    except ValueError as error:
+        # A redirect may name an address that is none.
+        raise _UselessError(f"it answers with an address that cannot be followed ({error})") from error
     with response:
         start = _start(response, have, size)
         with part.open("ab" if start else "wb") as file:
@@ -177,12 +181,14 @@ def _transfer(url: str, part: Path, size: int, progress: OnProgress | None, time
 def _start(response: Any, have: int, size: int) -> int:
     """Return the offset at which the answer's bytes begin, having checked the size of the file they are of."""
     if response.status == http.HTTPStatus.PARTIAL_CONTENT:
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+        found = re.fullmatch(rf"bytes ({_NUMBER})-{_NUMBER}/({_NUMBER}|\*)", response.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != have:
             raise _UselessError("it answers a range request with another range")
         whole = found[2]
     else:
         have, whole = 0, response.headers.get("Content-Length") or "*"
+    if whole != "*" and not re.fullmatch(_NUMBER, whole):
+        raise _UselessError(f"it sends a file of {whole[:40]!r} bytes, which is no number")
     if whole != "*" and int(whole) != size:
         raise _UselessError(f"it sends a file of {int(whole):,} bytes, expected {size:,}")
     return have

@@ -6,17 +6,19 @@ fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are 
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.checks import check_features
 from volta.core.errors import InputError
 from volta.core.files import write_atomic
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array, OodSet, Split
+from volta.data.formats.array_files import read_npz
 from volta.data.options import LoadOptions
 from volta.data.raw_sets import RawSets
 
@@ -41,6 +43,7 @@ class FeatureFiles:
     class_names: tuple[str, ...] = ()
     ood_rows: Mapping[str, int] = field(default_factory=dict)
     every_shift: bool = False
+    limits: Limits = DEFAULT_LIMITS
 
     def is_there(self, root: Path) -> bool:
         """Whether the task's features are there."""
@@ -50,13 +53,13 @@ class FeatureFiles:
         """Return the task's features as float32."""
         root = options.folder
         path = features_path(root, self.name)
-        arrays = read_npz(path)
-        parts = {part: _split(arrays, part, path) for part in PARTS if f"{part}_x" in arrays}
+        arrays = read_npz(path, self.limits)
+        parts = {part: labelled_part(arrays, part, path, self.limits) for part in PARTS if f"{part}_x" in arrays}
         for part in ("train", "test"):
             if part not in parts:
                 raise InputError(f"{path} has no {part}_x and {part}_y; it holds: {', '.join(arrays) or 'nothing'}")
-        ood, _ = _extra_sets(features_path(root, self.name, "ood"))
-        shifts, shift_labels = _extra_sets(features_path(root, self.name, "shifts"))
+        ood, _ = _extra_sets(features_path(root, self.name, "ood"), self.limits)
+        shifts, shift_labels = _extra_sets(features_path(root, self.name, "shifts"), self.limits)
         _check_widths(path, parts["train"].inputs.shape[1], {**ood, **shifts})
         n_classes = int(max(split.labels.max() for split in parts.values())) + 1
         names = self.class_names if len(self.class_names) == n_classes else map(str, range(n_classes))
@@ -98,37 +101,34 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
     return [features_path(root, name, what) for what in files]
 
 
-def read_npz(path: Path) -> dict[str, Array]:
-    """Return the arrays of an npz; object arrays, which would have to be unpickled, are refused."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} is a single array, not an npz; rename it to .npy")
-            return {key: file[key] for key in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        if isinstance(error, (InputError, FileNotFoundError)):
-            raise
-        hint = "save labels as numbers or fixed-width text" if "pickle" in str(error) else "it is damaged or not an npz"
-        raise InputError(f"{path} cannot be read ({error}); {hint}") from error
-
-
-def _split(arrays: Mapping[str, Array], part: str, path: Path) -> Split:
+def labelled_part(arrays: Mapping[str, Array], part: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Split:
+    """Return the rows ``PART_x`` with the class numbers ``PART_y``, both checked."""
     if f"{part}_y" not in arrays:
         raise InputError(f"{path} has {part}_x but no {part}_y; features need labels")
-    labels = arrays[f"{part}_y"]
+    labels = _class_numbers(arrays[f"{part}_y"], f"{path} {part}_y", limits)
+    return Split(_features(arrays[f"{part}_x"], f"{path} {part}_x"), labels)
+
+
+def _class_numbers(labels: Array, where: str, limits: Limits) -> NDArray[np.int64]:
     if labels.dtype.kind not in "iu" or labels.ndim != 1 or labels.min(initial=0) < 0:
+        raise InputError(f"{where} has shape {labels.shape} and {labels.dtype}; expected class numbers from 0")
+    if len(labels) and labels.max() >= limits.n_classes:
         raise InputError(
-            f"{path} has {part}_y of shape {labels.shape} and {labels.dtype}; expected class numbers from 0"
+            f"{where} has the class number {labels.max()}; they run from 0 without gaps, and a task has "
+            f"{limits.n_classes:,} classes at most; number them anew, or import the file, which does so"
         )
-    return Split(_features(arrays[f"{part}_x"], f"{path} {part}_x"), labels.astype(np.int64))
+    return labels.astype(np.int64)
 
 
-def _extra_sets(path: Path) -> tuple[dict[str, Array], dict[str, Array]]:
+def _extra_sets(path: Path, limits: Limits) -> tuple[dict[str, Array], dict[str, Array]]:
     if not path.is_file():
         return {}, {}
-    arrays = read_npz(path)
+    arrays = read_npz(path, limits)
     rows = {key[:-2]: _features(array, f"{path} {key}") for key, array in arrays.items() if key.endswith("_x")}
-    return rows, {key[:-2]: array.astype(np.int64) for key, array in arrays.items() if key.endswith("_y")}
+    labels = {
+        key[:-2]: _class_numbers(array, f"{path} {key}", limits) for key, array in arrays.items() if key.endswith("_y")
+    }
+    return rows, labels
 
 
 def _features(rows: Array, where: str) -> Array:

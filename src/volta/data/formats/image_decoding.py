@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import InputError, MissingDataError, VoltaError
+from volta.core.foreign import reason
+from volta.core.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff"})
-MAX_PIXELS = 80_000_000
+_LARGE_PIXELS = 8_000_000
+_LARGE = threading.Lock()
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")
 _SIXTEEN_TO_EIGHT_BITS = 257.0
 _SIGNATURES = (
@@ -37,7 +41,7 @@ class BadImageError(InputError):
     """The bytes are not an image that can be used."""
 
 
-def decode(data: bytes, size: Size | None = None) -> Pixels:
+def decode(data: bytes, size: Size | None = None, max_pixels: int = DEFAULT_LIMITS.image_pixels) -> Pixels:
     """Return an encoded image as (height, width, 3) uint8 RGB.
 
     The EXIF rotation is applied. Grey becomes three equal channels; 16-bit grey is divided by 257; CMYK is converted;
@@ -47,36 +51,45 @@ def decode(data: bytes, size: Size | None = None) -> Pixels:
     pillow = _pillow()
     from PIL import ImageOps
 
-    try:
-        with pillow.open(io.BytesIO(data), formats=_FORMATS) as opened:
-            if opened.width * opened.height > MAX_PIXELS:
-                raise BadImageError(
-                    f"it would decode to {opened.width}×{opened.height} pixels, more than {MAX_PIXELS:,}"
-                )
+    with _judging(), pillow.open(io.BytesIO(data), formats=_FORMATS) as opened:
+        n_pixels = opened.width * opened.height
+        if n_pixels > max_pixels:
+            raise BadImageError(f"it would decode to {opened.width}×{opened.height} pixels, more than {max_pixels:,}")
+        # Converting takes several times the image's own memory; threads take turns at large ones.
+        with _LARGE if n_pixels > _LARGE_PIXELS else nullcontext():
             opened.load()
             rgb = _to_rgb(ImageOps.exif_transpose(opened))
+            if size is not None:
+                height, width = size
+                rgb = ImageOps.fit(rgb, (width, height), method=pillow.Resampling.BILINEAR)
+            return np.asarray(rgb)
+
+
+def pixel_size(data: bytes) -> Size | None:
+    """Return (height, width) as an image's header has them, or None if it has no such header; nothing is decoded."""
+    try:
+        with _judging(), _pillow().open(io.BytesIO(data), formats=_FORMATS) as opened:
+            return opened.height, opened.width
+    except BadImageError:
+        return None
+
+
+@contextmanager
+def _judging() -> Iterator[None]:
+    """Turn what Pillow raises into one error; its parsers raise far more kinds on damaged files than they list."""
+    pillow = _pillow()
+    try:
+        yield
+    except (VoltaError, KeyboardInterrupt, SystemExit):
+        raise
     except pillow.DecompressionBombError as error:
         raise BadImageError(f"it would decode to too many pixels ({error})") from error
     except pillow.UnidentifiedImageError as error:
         raise BadImageError("its bytes are no JPEG, PNG, WebP, BMP or TIFF image") from error
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-        EOFError,
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-    ) as error:
-        # Pillow's parsers raise all of these on damaged files.
-        if isinstance(error, BadImageError):
-            raise
-        raise BadImageError(f"it cannot be decoded ({error})") from error
-    if size is not None:
-        height, width = size
-        rgb = ImageOps.fit(rgb, (width, height), method=pillow.Resampling.BILINEAR)
-    return np.asarray(rgb)
+    except MemoryError as error:
+        raise BadImageError("it needs more memory than there is") from error
+    except Exception as error:
+        raise BadImageError(f"it cannot be decoded ({reason(error)})") from error
 
 
 def encoding(data: bytes) -> str:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import tarfile
 import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 
 from volta.core.errors import InputError, MissingDataError
-from volta.core.files import hash_text
+from volta.core.files import hash_text, reserve_npy
+from volta.core.foreign import reading
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.download.transfer import OnProgress
-from volta.data.download.unpack import Limits, check_zip, member_file, open_tar, tar_files
+from volta.data.download.unpack import check_utf8, check_zip, member_file, open_tar, tar_files
 from volta.data.formats.image_decoding import (
     EXTENSIONS,
     BadImageError,
@@ -28,10 +28,12 @@ from volta.data.formats.image_decoding import (
     decode,
     encoding,
     pillow_warnings_off,
+    pixel_size,
 )
 
 _BATCH = 512
 _BATCH_BYTES = 1 << 23
+_PROBED = 8
 _SHOWN = 10
 _THREADS_PAY_BYTES = 1 << 14
 
@@ -45,21 +47,25 @@ class ImageFiles:
     ignored: tuple[str, ...]
     stamp: str
     """Hash of names, sizes and checksums (zip), or of names, sizes and times: equal stamps mean equal images."""
+    n_bytes: int
+    limits: Limits = DEFAULT_LIMITS
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """Walk the named files with their bytes, in the source's own order."""
         wanted = set(names)
         if self.source.is_dir():
             for name in sorted(wanted):
-                yield name, (self.source / name).read_bytes()
+                with reading(self.source / name, "cannot be read"):
+                    data = (self.source / name).read_bytes()
+                yield name, data
         elif zipfile.is_zipfile(self.source):
-            with zipfile.ZipFile(self.source) as archive:
+            with reading(self.source, "is not a whole zip archive"), zipfile.ZipFile(self.source) as archive:
                 for info in archive.infolist():
                     if info.filename in wanted:
                         yield info.filename, _read_zip_member(archive, info)
         else:
-            with open_tar(self.source) as tar:
-                for member in tar_files(tar, self.source, Limits()):
+            with open_tar(self.source, self.limits) as tar:
+                for member in tar_files(tar, self.source, self.limits):
                     if member.name in wanted:
                         with member_file(tar, member) as file:
                             yield member.name, file.read()
@@ -78,35 +84,58 @@ class Decoded:
     encodings: Mapping[str, int]
 
 
-def list_images(source: Path) -> ImageFiles:
+def list_images(source: Path, limits: Limits = DEFAULT_LIMITS) -> ImageFiles:
     """List the images of a folder, a zip or a tar; hidden files and macOS resource forks are passed over."""
     if source.is_dir():
-        return _listed(source, {name: f"{size}/{time}" for name, size, time in _walk(source)})
+        with reading(source, "cannot be read"):
+            found = list(_walk(source))
+        n_bytes = sum(size for _, size, _ in found)
+        return _listed(source, {name: f"{size}/{time}" for name, size, time in found}, n_bytes, limits)
     if not source.is_file():
         raise MissingDataError(f"{source} does not exist; name an image folder, or a zip or tar of one")
     status = source.stat()
-    return _list_archive(source, status.st_size, status.st_mtime_ns)
+    return _list_archive(source, status.st_size, status.st_mtime_ns, limits)
 
 
 @lru_cache(maxsize=4)
-def _list_archive(source: Path, size: int, time: int) -> ImageFiles:
+def _list_archive(source: Path, size: int, time: int, limits: Limits) -> ImageFiles:
     """List an archive; one that has not changed is listed once, however many of its splits are read."""
     if zipfile.is_zipfile(source):
-        return _listed(source, {info.filename: f"{info.file_size}/{info.CRC}" for info in check_zip(source)})
-    if tarfile.is_tarfile(source):
-        with open_tar(source) as tar:
-            members = {member.name: f"{member.size}/{size}/{time}" for member in tar_files(tar, source, Limits())}
-        return _listed(source, members)
-    raise InputError(
-        f"{source} is neither a folder nor a whole zip or tar archive; name an image folder or an archive of one"
-    )
+        marks = {info.filename: f"{info.file_size}/{info.CRC}" for info in check_zip(source, limits)}
+        listed = _listed(source, marks, size, limits)
+        _check_names(source, listed.ignored)
+        return listed
+    members: dict[str, str] = {}
+    try:
+        with open_tar(source, limits) as tar:
+            for member in tar_files(tar, source, limits):
+                if member.name in members:
+                    raise InputError(f"{source} is refused: it holds {member.name!r} twice")
+                members[member.name] = f"{member.size}/{size}/{time}"
+    except InputError as error:
+        if members or error.__cause__ is None:
+            raise
+        raise InputError(
+            f"{source} is neither a folder nor a whole zip or tar archive; name an image folder or an archive of one"
+        ) from error
+    return _listed(source, members, size, limits)
 
 
-def _listed(source: Path, entries: Mapping[str, str]) -> ImageFiles:
+def _check_names(source: Path, names: Sequence[str]) -> None:
+    """Refuse a zip whose directory and files disagree on these names: a damaged name must not hide an image."""
+    with reading(source, "is not a whole zip archive", "fetch it again"), zipfile.ZipFile(source) as archive:
+        for name in names:
+            archive.open(name).close()
+
+
+def _listed(source: Path, entries: Mapping[str, str], n_bytes: int, limits: Limits) -> ImageFiles:
+    for name in entries:
+        check_utf8(name, source)
     seen = {name: mark for name, mark in entries.items() if not _hidden(name)}
     names = tuple(name for name in seen if os.path.splitext(name)[1].lower() in EXTENSIONS)
     ignored = tuple(sorted(set(seen) - set(names)))
-    return ImageFiles(source, names, ignored, hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names))))
+    stamp = hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names)))
+    return ImageFiles(source, names, ignored, stamp, n_bytes, limits)
 
 
 def decode_all(
@@ -124,16 +153,21 @@ def decode_all(
     ``into`` the array is a memory map of that file. ``progress`` is called as ``progress(source_name, images_done,
     images_in_all)``.
     """
+    limits = files.limits
     position = {name: index for index, name in enumerate(names)}
     array: Array | None = None
     bad: dict[str, str] = {}
     encodings: Counter[str] = Counter()
     first = ""
     done = 0
-    with pillow_warnings_off(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    n_threads = min(8, os.cpu_count() or 1)
+    with pillow_warnings_off(), ThreadPoolExecutor(n_threads) as pool:
         for batch in _batches(files.read(names)):
             heavy = sum(len(data) for _, data in batch) > _THREADS_PAY_BYTES * len(batch)
-            images = (pool.map if heavy else map)(lambda item: _try_decode(item[1], size), batch)
+            if array is None and size is None:
+                _check_decoded(files, len(names), batch, limits)
+            attempt = partial(_try_decode, size=size, limits=limits)
+            images = _side_by_side(pool, attempt, batch, n_threads) if heavy else map(attempt, batch)
             for (name, data), image in zip(batch, images, strict=True):
                 if isinstance(image, str):
                     bad[name] = image
@@ -183,17 +217,42 @@ def _batches(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, byt
         yield batch
 
 
-def _try_decode(data: bytes, size: Size | None) -> Pixels | str:
+def _check_decoded(files: ImageFiles, n_images: int, batch: list[tuple[str, bytes]], limits: Limits) -> None:
+    """Refuse images that would fill the disk, by the headers of the first few: nothing is decoded yet."""
+    sizes = [found for _, data in batch[:_PROBED] if (found := pixel_size(data)) is not None]
+    if sizes:
+        total = 3 * n_images * max(height * width for height, width in sizes)
+        limits.check_volume(files.source, total, files.n_bytes, "decode")
+
+
+def _side_by_side(
+    pool: ThreadPoolExecutor,
+    attempt: Callable[[tuple[str, bytes]], Pixels | str],
+    batch: list[tuple[str, bytes]],
+    ahead: int,
+) -> Iterator[Pixels | str]:
+    """Decode in threads, in order, at most ``ahead`` images before the one that is asked for: each may be large."""
+    running: deque[Future[Pixels | str]] = deque()
+    for item in batch:
+        running.append(pool.submit(attempt, item))
+        if len(running) > ahead:
+            yield running.popleft().result()
+    while running:
+        yield running.popleft().result()
+
+
+def _try_decode(item: tuple[str, bytes], size: Size | None, limits: Limits) -> Pixels | str:
     try:
-        return decode(data, size)
+        return decode(item[1], size, limits.image_pixels)
     except BadImageError as error:
         return str(error)
 
 
 def _read_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     try:
-        return archive.read(info)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+        with reading(info.filename, "cannot be unpacked"):
+            return archive.read(info)
+    except InputError:
         # An empty answer fails to decode, and is listed by name with the other bad images.
         return b""
 
@@ -201,7 +260,7 @@ def _read_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
 def _allocate(shape: tuple[int, ...], into: Path | None) -> Array:
     if into is None:
         return np.zeros(shape, np.uint8)
-    return np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=shape)
+    return reserve_npy(into, np.dtype(np.uint8), shape)
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int, int]]:

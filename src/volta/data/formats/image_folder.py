@@ -9,9 +9,11 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.data.download.transfer import OnProgress
 from volta.data.formats.image_decoding import Size
-from volta.data.formats.image_files import ImageFiles, decode_all, list_images
+from volta.data.formats.image_files import ImageFiles, list_images
+from volta.data.formats.image_isolation import decode_images
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
 
 
@@ -48,9 +50,9 @@ def place_images(files: ImageFiles) -> list[Placed]:
     return sorted(placed, key=lambda item: (item.split, item.path))
 
 
-def label_image_folder(source: Path) -> dict[str, SourceRows]:
+def label_image_folder(source: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, SourceRows]:
     """Return each split's labels from the paths alone, without inputs: enough to see whether a task can be made."""
-    placed = place_images(list_images(source))
+    placed = place_images(list_images(source, limits))
     parts = {}
     for split in dict.fromkeys(item.split for item in placed):
         labels = np.array([item.label for item in placed if item.split == split])
@@ -65,16 +67,17 @@ def read_image_folder(
     skip_bad: bool = False,
     scratch: Path | None = None,
     progress: OnProgress | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[dict[str, SourceRows], list[str]]:
     """Return the labelled rows of each split of an image folder, zip or tar, and notes on what was passed over.
 
     Rows are in sorted-path order within a split. With ``scratch`` the pixels are memory-mapped files in that folder.
     """
-    files = list_images(source)
+    files = list_images(source, limits)
     placed = place_images(files)
     into = scratch / "pixels.npy" if scratch else None
     names = [item.path for item in placed]
-    found = decode_all(files, names, size=size, skip_bad=skip_bad, into=into, progress=progress)
+    found = decode_images(files, names, size=size, skip_bad=skip_bad, into=into, progress=progress)
     kept = np.asarray(found.rows)
     splits = np.array([placed[row].split for row in found.rows])
     labels = np.array([placed[row].label for row in found.rows])
@@ -94,12 +97,13 @@ def read_unlabelled_images(
     skip_bad: bool = False,
     scratch: Path | None = None,
     progress: OnProgress | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[SourceRows, list[str]]:
     """Return the images of a source without labels, whatever its folders: its ``test`` split if it has one, else all.
 
     Rows are sorted by file name, then path, so that numbered files keep their numbering across class folders.
     """
-    files = list_images(source)
+    files = list_images(source, limits)
     if not files.names:
         raise InputError(f"{source} holds no images; expected jpg, png or webp files")
     depth = _wrappers(files.names)
@@ -108,7 +112,7 @@ def read_unlabelled_images(
     ]
     ordered = sorted(names or files.names, key=lambda name: (PurePosixPath(name).name, name))
     into = scratch / "pixels.npy" if scratch else None
-    found = decode_all(files, ordered, size=size, skip_bad=skip_bad, into=into, progress=progress)
+    found = decode_images(files, ordered, size=size, skip_bad=skip_bad, into=into, progress=progress)
     return SourceRows(found.array, None, np.asarray(found.rows)), [
         f"left out {name}: {reason}" for name, reason in sorted(found.bad.items())
     ]

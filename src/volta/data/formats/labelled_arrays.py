@@ -1,53 +1,70 @@
-"""Arrays with labels: ``.npz``, ``.npy`` (one, or a folder of them) and Parquet, read without unpickling."""
+"""Arrays with labels: ``.npz``, ``.npy`` (one, or a folder of them), CSV and Parquet, read without unpickling."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from volta.core.errors import InputError, MissingDataError
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
-from volta.data.formats.feature_files import read_npz
+from volta.data.formats.array_files import read_npy, read_npz
+from volta.data.formats.hugging_face_folder import is_saved_dataset, read_saved_dataset
+from volta.data.formats.parquet_columns import read_parquet
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
+from volta.data.formats.table import as_labels, read_columns
+from volta.data.formats.tabular_files import open_table
 
 INPUT_NAMES = ("x", "features", "inputs", "images", "data", "embeddings")
 LABEL_NAMES = ("label", "y", "labels", "target", "targets", "class")
 SPLIT_COLUMNS = ("split", "subset", "fold")
 SUFFIXES = frozenset({".npz", ".npy", ".parquet", ".pq"})
+CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
 def holds_arrays(source: Path) -> bool:
-    """Whether a source is an npz, npy or Parquet file, by its name, or a folder of npy files."""
+    """Whether a source is a CSV, npz, npy or Parquet file, by its name, or a folder of npy files or a data set."""
     if source.is_dir():
-        return any(source.glob("*.npy"))
-    return source.suffix.lower() in SUFFIXES
+        return any(source.glob("*.npy")) or is_saved_dataset(source)
+    return source.suffix.lower() in SUFFIXES or _is_csv(source)
 
 
-def read_labelled_arrays(source: Path, label: str | None = None, *, labelled: bool = True) -> dict[str, SourceRows]:
+def read_labelled_arrays(
+    source: Path, label: str | None = None, *, labelled: bool = True, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, SourceRows]:
     """Return the rows of each split of a source; one that names no splits is one split called ``all``.
 
     npz, or a folder of npy: ``train_x`` and ``train_y`` (or ``x_train`` …) for each split, or ``x``, ``y`` and maybe
-    ``split``. npy: a structured array, or a matrix beside ``NAME_labels.npy``. Parquet: a label column, maybe a split
-    column, and either one column of lists or numeric columns. ``label`` names the label column where it is not one of
+    ``split``. npy: a structured array, or a matrix beside ``NAME_labels.npy``. CSV and Parquet: a label column, maybe a
+    split column, and numeric columns, in Parquet also one column of lists; a folder that Hugging Face ``datasets``
+    saved has the same columns, and its own splits. ``label`` names the label column where it is not one of
     ``label``, ``y``, ``labels``, ``target``.
     """
     suffix = source.suffix.lower()
+    if source.is_dir() and is_saved_dataset(source):
+        return _from_saved_dataset(source, label, labelled)
     if source.is_dir():
         return _from_arrays(
-            {path.stem: _load_npy(path) for path in sorted(source.glob("*.npy"))}, source, label, labelled
+            {path.stem: read_npy(path, limits) for path in sorted(source.glob("*.npy"))}, source, label, labelled
         )
     if not source.is_file():
-        raise MissingDataError(f"{source} does not exist; name a npz, npy or Parquet file")
+        raise MissingDataError(f"{source} does not exist; name a CSV, npz, npy or Parquet file")
+    if _is_csv(source):
+        return _from_csv(source, label, labelled, limits)
     if suffix == ".npz":
-        return _from_arrays(read_npz(source), source, label, labelled)
+        return _from_arrays(read_npz(source, limits), source, label, labelled)
     if suffix == ".npy":
-        return _from_npy(source, label, labelled)
+        return _from_npy(source, label, labelled, limits)
     if suffix in SUFFIXES:
-        return _from_parquet(source, label, labelled)
-    raise InputError(f"{source} is no table this reads; expected .npz, .npy or .parquet")
+        return _from_columns(read_parquet(source, limits), source, label, labelled)
+    raise InputError(f"{source} is no table this reads; expected .csv, .npz, .npy or .parquet")
+
+
+def _is_csv(source: Path) -> bool:
+    return source.name.lower().endswith(CSV_ENDINGS)
 
 
 def _from_arrays(arrays: Mapping[str, Array], source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
@@ -92,8 +109,8 @@ def _role(key: str, label_names: tuple[str, ...]) -> tuple[str, str]:
     return split, "split" if rest in SPLIT_COLUMNS else ""
 
 
-def _from_npy(source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
-    array = _load_npy(source)
+def _from_npy(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
+    array = read_npy(source, limits)
     if array.dtype.names:
         columns = {name: array[name] for name in array.dtype.names}
         return _from_columns(columns, source, label, labelled)
@@ -102,64 +119,43 @@ def _from_npy(source: Path, label: str | None, labelled: bool) -> dict[str, Sour
         for name in (f"{source.stem}_labels.npy", f"{source.stem}_y.npy", "labels.npy"):
             neighbour = source.with_name(name)
             if neighbour.is_file() and neighbour != source:
-                labels = _load_npy(neighbour)
+                labels = read_npy(neighbour, limits)
                 break
         else:
             raise InputError(f"{source} has no labels; put them beside it in {source.stem}_labels.npy, one a row")
     return {"all": _source_rows(array, labels, str(source), labelled)}
 
 
-def _from_parquet(source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise MissingDataError("reading Parquet needs pyarrow, which is not installed: pip install pyarrow") from error
-    try:
-        table = parquet.read_table(source)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{source} is not a Parquet file that can be read ({error})") from error
+def _from_csv(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
+    table = open_table(source, limits)
+    names = dict.fromkeys(table.names)
+    apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS))
+    columns = read_columns(table, {name: "any" if name in apart else "number" for name in names})
     return _from_columns(
-        {name: _column(table[name], f"{source} column {name}") for name in table.column_names},
+        {name: as_labels(values) if name in apart else values for name, values in columns.items()},
         source,
         label,
         labelled,
     )
 
 
-def _column(column: Any, where: str) -> Array:
-    from pyarrow import compute, types
-
-    column = column.combine_chunks()
-    if types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        if column.null_count:
-            raise InputError(f"{where} has {column.null_count} empty rows; fill or drop them")
-        lengths = np.unique(compute.list_value_length(column).to_numpy(zero_copy_only=False))
-        if len(lengths) != 1:
-            raise InputError(f"{where} has lists of {lengths[0]} to {lengths[-1]} numbers; expected one length")
-        values: Array = column.flatten().to_numpy(zero_copy_only=False)
-        return values.reshape(len(column), int(lengths[0]))
-    if types.is_string(kind) or types.is_large_string(kind):
-        if column.null_count:
-            raise InputError(f"{where} has {column.null_count} empty rows; fill or drop them")
-        return np.array(column.to_pylist(), dtype=np.str_)
-    plain: Array = column.to_numpy(zero_copy_only=False)
-    return plain
+def _from_saved_dataset(source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
+    parts: dict[str, SourceRows] = {}
+    for split, columns in read_saved_dataset(source).items():
+        found = _from_columns(columns, source, label, labelled)
+        if split == "all":
+            return found
+        if split not in SPLIT_NAMES:
+            raise InputError(f"{source} has a split {split!r}; expected train, validation, calibration or test")
+        parts[SPLIT_NAMES[split]] = found["all"]
+    return parts
 
 
 def _from_columns(
     columns: Mapping[str, Array], source: Path, label: str | None, labelled: bool
 ) -> dict[str, SourceRows]:
-    label_name = _find_column(columns, (label,) if label else LABEL_NAMES)
+    label_name = _label_column(columns, source, label, labelled)
     split_name = _find_column(columns, SPLIT_COLUMNS)
-    if label_name is None and labelled:
-        wanted = repr(label) if label else ", ".join(LABEL_NAMES)
-        raise InputError(
-            f"{source} has no label column ({wanted}); it has {', '.join(list(columns)[:20])}; name one with --label"
-        )
     rest = {name: column for name, column in columns.items() if name not in (label_name, split_name)}
     if not rest:
         raise InputError(f"{source} has no feature columns beside {label_name}")
@@ -168,13 +164,34 @@ def _from_columns(
         raise InputError(
             f"{source} column {textual[0]!r} is not numeric ({rest[textual[0]].dtype}); drop it or encode it as numbers"
         )
+    if any(column.size == 0 for column in rest.values()):
+        raise InputError(f"{source} has no rows; give at least one")
     wide = [column.reshape(len(column), -1) for column in rest.values()]
     inputs = wide[0] if len(wide) == 1 else np.concatenate([part.astype(np.float32) for part in wide], axis=1)
     whole = _source_rows(inputs, columns[label_name] if label_name else None, str(source), labelled)
+    whole = replace(whole, columns=_names(rest))
     return _by_split(whole, columns[split_name], source) if split_name else {"all": whole}
 
 
-def _find_column(columns: Mapping[str, Array], names: tuple[str, ...]) -> str | None:
+def _names(columns: Mapping[str, Array]) -> tuple[str, ...] | None:
+    """Return a name for every number of a row; None of one column of lists, whose order is all it says."""
+    widths = {name: column.size // len(column) for name, column in columns.items()}
+    if len(columns) == 1 and max(widths.values()) > 1:
+        return None
+    return tuple(name if width == 1 else f"{name}[{at}]" for name, width in widths.items() for at in range(width))
+
+
+def _label_column(columns: Mapping[str, object], source: Path, label: str | None, labelled: bool) -> str | None:
+    found = _find_column(columns, (label,) if label else LABEL_NAMES)
+    if found is None and labelled:
+        wanted = repr(label) if label else ", ".join(LABEL_NAMES)
+        raise InputError(
+            f"{source} has no label column ({wanted}); it has {', '.join(list(columns)[:20])}; name one with --label"
+        )
+    return found
+
+
+def _find_column(columns: Mapping[str, object], names: tuple[str, ...]) -> str | None:
     lower = {name.lower(): name for name in columns}
     return next((lower[name.lower()] for name in names if name.lower() in lower), None)
 
@@ -182,7 +199,7 @@ def _find_column(columns: Mapping[str, Array], names: tuple[str, ...]) -> str | 
 def _by_split(whole: SourceRows, column: Array, source: Path) -> dict[str, SourceRows]:
     if len(column) != len(whole):
         raise InputError(f"{source}: split has {len(column)} rows but there are {len(whole)} rows")
-    names = np.array([str(name).lower() for name in column.tolist()])
+    names = np.array([_text(name).lower() for name in column.tolist()])
     unknown = sorted(set(names.tolist()) - set(SPLIT_NAMES))
     if unknown:
         raise InputError(f"{source}: split {unknown[0]!r} is unknown; expected train, val, cal or test")
@@ -190,9 +207,15 @@ def _by_split(whole: SourceRows, column: Array, source: Path) -> dict[str, Sourc
     return {split: whole.take(np.flatnonzero(splits == split)) for split in dict.fromkeys(splits.tolist())}
 
 
+def _text(name: object) -> str:
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+
+
 def _source_rows(inputs: Array, labels: Array | None, where: str, labelled: bool) -> SourceRows:
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
         raise InputError(f"{where} has inputs of shape {inputs.shape} and {inputs.dtype}; expected (n, d) numbers")
+    if inputs.size == 0:
+        raise InputError(f"{where} has inputs of shape {inputs.shape}; give at least one row and one column")
     if labelled and labels is None:
         raise InputError(f"{where} has no labels; expected one of {', '.join(LABEL_NAMES)}")
     if labels is not None:
@@ -202,15 +225,3 @@ def _source_rows(inputs: Array, labels: Array | None, where: str, labelled: bool
         if len(labels) != len(inputs):
             raise InputError(f"{where} has {len(labels)} labels for {len(inputs)} rows; pass one label a row")
     return SourceRows(inputs, labels if labelled else None, np.arange(len(inputs)))
-
-
-def _load_npy(path: Path) -> Array:
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise InputError(f"{path} is not a npy file that can be read ({error})") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} is an npz; rename it to .npz")
-    return array

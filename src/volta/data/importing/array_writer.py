@@ -25,6 +25,7 @@ class ArrayWriter:
         self._skip_bad = skip_bad
         self._shape: tuple[int, ...] | None = None
         self.notes: list[str] = []
+        self.ranges: dict[str, tuple[float, float]] = {}
         folder.mkdir(parents=True)
 
     def set_kind(self, inputs: Array, where: str) -> InputKind:
@@ -54,13 +55,13 @@ class ArrayWriter:
         self.notes.append(f"left out {n_bad} rows of {where} that hold NaN or infinities, the first is row {first}")
         return rows.take(np.flatnonzero(finite))
 
-    def labelled(self, rows: SourceRows, labels: NDArray[np.int64], where: str) -> dict[str, Any]:
+    def labelled(self, rows: SourceRows, labels: NDArray[np.int64], where: str, name: str) -> dict[str, Any]:
         """Write inputs and class numbers; return references to both."""
         whole = SourceRows(labels, None, np.arange(len(labels)))
-        return {"inputs": self.inputs(rows, where), "labels": self._write(whole, (), np.dtype(np.int64))}
+        return {"inputs": self.inputs(rows, where, name), "labels": self._write(whole, (), np.dtype(np.int64))}
 
-    def inputs(self, rows: SourceRows, where: str) -> dict[str, Any]:
-        """Write inputs; return a reference."""
+    def inputs(self, rows: SourceRows, where: str, name: str) -> dict[str, Any]:
+        """Write inputs; return a reference. Their least and largest value is kept in ``ranges`` under ``name``."""
         if not len(rows):
             raise InputError(f"{where} has no rows; give at least one")
         shape = _target_shape(rows.inputs, where)
@@ -68,16 +69,22 @@ class ArrayWriter:
             raise InputError(
                 f"{where} has rows of shape {shape}, but the task's are {self._shape}; sets of a task must match"
             )
-        return self._write(rows, shape, np.dtype(np.float32 if len(shape) == 1 else np.uint8))
+        return self._write(rows, shape, np.dtype(np.float32 if len(shape) == 1 else np.uint8), name)
 
-    def _write(self, rows: SourceRows, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+    def _write(self, rows: SourceRows, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "") -> dict[str, Any]:
         part = self._folder / ".part.npy"
-        pieces = (_as_target(np.asarray(rows.inputs[rows.rows[piece]]), shape) for piece in _pieces(rows))
+        pieces = (_as_target(self._seen(rows.inputs[rows.rows[piece]], name), shape) for piece in _pieces(rows))
         write_rows(part, dtype, (len(rows), *shape), pieces)
         digest = hash_file(part)
-        name = f"{digest[:32]}.npy"
-        part.replace(self._folder / name)
-        return {"file": name, "sha256": digest, "shape": [len(rows), *shape], "dtype": dtype.str}
+        stored = f"{digest[:32]}.npy"
+        part.replace(self._folder / stored)
+        return {"file": stored, "sha256": digest, "shape": [len(rows), *shape], "dtype": dtype.str}
+
+    def _seen(self, values: Array, name: str) -> Array:
+        if name:
+            low, high = self.ranges.get(name, (np.inf, -np.inf))
+            self.ranges[name] = (min(low, float(values.min())), max(high, float(values.max())))
+        return np.asarray(values)
 
 
 def _pieces(rows: SourceRows) -> list[slice]:

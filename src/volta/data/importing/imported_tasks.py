@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.core.files import hash_file
+from volta.core.foreign import reading
+from volta.core.set_names import check_task_name
 from volta.core.types import Array, EncoderKind, OodSet, Split
 from volta.data.corruptions.shifts import generated_shifts
 from volta.data.definition import TaskDefinition
-from volta.data.formats.feature_files import FeatureFiles
+from volta.data.formats.array_files import read_npy
+from volta.data.formats.feature_files import PARTS, FeatureFiles
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import HALF, Preparation
 from volta.data.raw_sets import CorruptionOrigin, LazyMapping, RawSets
@@ -26,15 +29,13 @@ SCHEMA = 1
 TASK_FILE = "task.json"
 ARRAYS = "arrays"
 DAMAGED = "damaged"
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.]|-(?!-)){0,62}")
+_RECORD_BYTES = 1 << 26
+_ARRAY_NAME = re.compile(r"[0-9a-f]{32}\.npy")
 
 
 def task_folder(root: Path, name: str) -> Path:
     """Return where the imported task ``name`` lies; refuse names that are no plain file name."""
-    if not _NAME.fullmatch(name) or name.endswith((".", "-")):
-        raise InputError(
-            f"name is {name!r}; pass up to 63 lower-case letters and digits, with single - _ . between them"
-        )
+    check_task_name(name)
     return root / "imported" / name
 
 
@@ -47,7 +48,7 @@ def _definition(root: Path, name: str) -> TaskDefinition:
     arrays = ImportedArrays(name)
     try:
         record = read_record(root, name)
-    except InputError as error:
+    except VoltaError as error:
         return TaskDefinition(
             name=name,
             title=f"{DAMAGED}: {error}",
@@ -55,6 +56,7 @@ def _definition(root: Path, name: str) -> TaskDefinition:
             features=arrays,
             origin="imported",
             root=root,
+            scaled=False,
         )
     class_names = tuple(record["class_names"])
     is_near = {key: bool(part["near"]) for key, part in record["ood"].items()}
@@ -70,6 +72,7 @@ def _definition(root: Path, name: str) -> TaskDefinition:
         far=tuple(key for key, near in is_near.items() if not near),
         origin="imported",
         root=root,
+        scaled=False,
     )
 
 
@@ -85,15 +88,38 @@ def read_record(root: Path, name: str) -> dict[str, Any]:
             f"there is no imported task {name!r} under {root}: missing {path.relative_to(root)}\n"
             f"import it with: volta data import SRC --name {name} --data {root}   or point at it with: --data DIR"
         )
-    try:
+    with reading(path, "is damaged", "import the task again with --force"):
+        if path.stat().st_size > _RECORD_BYTES:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes")
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}); import the task again with --force") from error
-    if record.get("schema") != SCHEMA:
-        raise InputError(
-            f"{path} has schema {record.get('schema')}, this volta reads {SCHEMA}; import the task again with --force"
-        )
+        if record.get("schema") != SCHEMA:
+            raise InputError(
+                f"{path} has schema {record.get('schema')}, this volta reads {SCHEMA}; "
+                "import the task again with --force"
+            )
+        _check_record(record)
     return record
+
+
+def _check_record(record: dict[str, Any]) -> None:
+    """Refuse a description in which something is missing or of another type, with any exception."""
+    texts = [record["title"], record["source"], *record["class_names"], *record["ood"], *record["shifts"]]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("a name in it is no text")
+    if record["kind"] not in ("features", "pixels") or record["encoder"] not in ("tabular", "vision"):
+        raise ValueError(f"its kind is {record['kind']!r} and its encoder {record['encoder']!r}")
+    labelled = [*(record["parts"][part] for part in PARTS), *record["shifts"].values()]
+    references = [part[key] for part in labelled for key in ("inputs", "labels")]
+    references += [part["inputs"] for part in record["ood"].values() if isinstance(part["near"], bool)]
+    if len(references) < 2 * len(labelled) + len(record["ood"]):
+        raise ValueError("an OOD set does not say whether it is near")
+    for reference in references:
+        if not _ARRAY_NAME.fullmatch(reference["file"]):
+            raise ValueError(f"it names the file {reference['file']!r}")
+        if not all(type(side) is int and side >= 0 for side in reference["shape"]):
+            raise ValueError(f"it gives an array the shape {reference['shape']}")
+        if not isinstance(reference["sha256"], str) or not isinstance(reference["dtype"], str):
+            raise ValueError("an array in it has no checksum or type")
 
 
 @dataclass(frozen=True)
@@ -115,7 +141,7 @@ class ImportedArrays:
         """Return the sets as memory maps; images can have CIFAR-10-C's corruptions ``generated``."""
         record = read_record(options.folder, self.name)
         folder = task_folder(options.folder, self.name) / ARRAYS
-        parts = {part: _split(folder, record["parts"][part]) for part in ("train", "val", "cal", "test")}
+        parts = {part: _split(folder, record["parts"][part]) for part in PARTS}
         described = {} if options.shifts == "none" else record["shifts"]
         shifts: dict[str, Callable[[], Split]] = {key: partial(_split, folder, part) for key, part in described.items()}
         origin: CorruptionOrigin = "none"
@@ -147,7 +173,7 @@ def verify_imported(root: Path, name: str) -> list[str]:
     """Return what is wrong with an imported task's files, having read and hashed them all; empty if nothing is."""
     try:
         record = read_record(root, name)
-    except InputError as error:
+    except VoltaError as error:
         return [str(error)]
     folder = task_folder(root, name) / ARRAYS
     problems = []
@@ -174,8 +200,8 @@ def _split(folder: Path, part: dict[str, Any]) -> Split:
 def _open(folder: Path, reference: dict[str, Any]) -> Array:
     path = folder / reference["file"]
     try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+        array = read_npy(path)
+    except VoltaError as error:
         raise InputError(f"{path} cannot be read ({error}); import the task again with --force") from error
     if list(array.shape) != reference["shape"] or array.dtype.str != reference["dtype"]:
         raise InputError(f"{path} is not the array that was imported; import the task again with --force")

@@ -15,7 +15,8 @@ from volta.core.types import Array, OodSet, Split
 from volta.data.definition import TaskDefinition
 from volta.data.download.archive import Archive
 from volta.data.download.transfer import Checksum
-from volta.data.formats.feature_files import FeatureFiles, features_path, read_npz
+from volta.data.formats.array_files import read_npz
+from volta.data.formats.feature_files import FeatureFiles, features_path, labelled_part
 from volta.data.formats.tiny_imagenet_archive import FOLDER, N_KNOWN, OOD_CLASSES, read_tiny_imagenet
 from volta.data.options import LoadOptions
 from volta.data.prepare import HALF, Preparation
@@ -96,7 +97,7 @@ def _place(root: Path) -> Path:
 
 
 def _whole_split(arrays: dict[str, Array], part: str, path: Path) -> Split:
-    split = Split(arrays[f"{part}_x"].astype(np.float32), arrays[f"{part}_y"].astype(np.int64))
+    split = labelled_part(arrays, part, path)
     if split.labels.max() >= 2 * N_KNOWN:
         raise InputError(f"{path} has labels beyond {2 * N_KNOWN - 1}; expected the 200 classes of Tiny ImageNet")
     return split

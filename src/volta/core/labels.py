@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.types import Array
+
+_EXACT = 2.0**53
+N_FOLDS = 5
+"""Rows that come undivided are dealt out in fifths: three for training, one for val and cal, one as test."""
 
 
 def class_values(labels: Array, where: str) -> Array:
@@ -50,6 +54,20 @@ def check_class_sizes(numbers: Mapping[str, NDArray[np.int64]], names: tuple[str
         )
 
 
+def small_classes(numbers: Iterable[NDArray[np.int64]], names: tuple[str, ...]) -> str | None:
+    """Return a warning that names the classes with fewer rows than there are folds, or None where all have enough."""
+    counts = np.bincount(np.concatenate(list(numbers)), minlength=len(names))
+    small = np.flatnonzero(counts < N_FOLDS)
+    if not len(small):
+        return None
+    listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
+    more = f" and {len(small) - 10} more" if len(small) > 10 else ""
+    return (
+        f"classes with fewer rows than the {N_FOLDS} folds that rows are divided into (three train, one val and cal, "
+        f"one test): {listed}{more}; some parts lack them, so metrics say little of them: add rows or merge classes"
+    )
+
+
 def _clean(labels: Array, where: str) -> Array:
     if labels.dtype.kind in "SU":
         text = labels.astype(np.str_)
@@ -59,11 +77,16 @@ def _clean(labels: Array, where: str) -> Array:
             )
         return text
     if labels.dtype.kind in "biu":
+        if len(labels) and labels.max() > np.iinfo(np.int64).max:
+            raise InputError(f"{where} has the label {labels.max()}, beyond 64 bits with a sign; save labels as text")
         return labels.astype(np.int64)
     if labels.dtype.kind == "f":
-        whole = np.isfinite(labels) & (labels == np.floor(labels))
+        # Beyond 2⁵³ neighbouring whole numbers are one float: two classes would become one in silence.
+        whole = np.isfinite(labels) & (labels == np.floor(labels)) & (np.abs(labels) <= _EXACT)
         if not whole.all():
             row = int(np.argmin(whole))
-            raise InputError(f"{where} row {row} has label {labels[row]}; labels must be whole numbers or text")
+            raise InputError(
+                f"{where} row {row} has label {labels[row]}; labels must be whole numbers up to 2^53 or text"
+            )
         return labels.astype(np.int64)
     raise InputError(f"{where} has labels of type {labels.dtype}; save them as numbers or fixed-width text")

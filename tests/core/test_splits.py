@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
-from volta.data.splits import random_take, split_fit_rows, stratified_folds, stratified_take
+from volta.core.splits import random_take, split_fit_rows, stratified_folds, stratified_take
 
 
 @settings(deadline=None)

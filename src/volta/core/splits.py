@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 
 Rows = NDArray[np.int64]
+FIFTH = 0.2
 
 
 class FitRows(NamedTuple):
@@ -79,3 +81,40 @@ def _allot(sizes: Rows, n_rows: int) -> Rows:
     order = np.argsort(counts - shares, kind="stable")
     counts[order[:missing]] += 1
     return np.asarray(counts, dtype=np.int64)
+
+
+def complete_parts(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:
+    """Return train, val, cal and test, each as the part of ``labels`` that it is taken from and its rows there.
+
+    Parts that are given are kept. What is missing is drawn from the training rows: a fifth of all rows as test and a
+    fifth for val and cal, so that training rows alone give 60/20/20; a lone ``val`` is halved into val and cal.
+    ``where`` says in errors what was divided.
+    """
+    parts = {part: (part, np.arange(len(own), dtype=np.int64)) for part, own in labels.items()}
+    share = max(1, round(len(labels["train"]) * FIFTH))
+
+    def labels_of(part: str) -> Rows:
+        source, rows = parts[part]
+        return labels[source][rows]
+
+    def divide(origin: str, taken: Mapping[str, Rows]) -> None:
+        source, rows = parts[origin]
+        parts.update({part: (source, rows[own]) for part, own in taken.items()})
+
+    if "test" not in parts:
+        test, rest = stratified_take(labels_of("train"), share, rng)
+        divide("train", {"test": test, "train": rest})
+    if "val" not in parts and "cal" not in parts:
+        n_held_out = max(2, share)
+        n_cal = n_held_out // 2
+        divide("train", split_fit_rows(labels_of("train"), n_held_out - n_cal, n_cal, rng)._asdict())
+    if "val" not in parts:
+        val, rest = stratified_take(labels_of("train"), max(1, share // 2), rng)
+        divide("train", {"val": val, "train": rest})
+    if "cal" not in parts:
+        n_val = len(labels_of("val"))
+        if n_val < 2:
+            raise InputError(f"{where} has {n_val} val row, which cannot be halved into val and cal; give more")
+        cal, rest = random_take(n_val, n_val // 2, rng)
+        divide("val", {"cal": cal, "val": rest})
+    return {part: parts[part] for part in ("train", "val", "cal", "test")}

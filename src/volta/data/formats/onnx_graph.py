@@ -1,0 +1,63 @@
+"""ONNX files of others: opened and run once in a process of its own, before this one trusts them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from volta.core.contained import contained
+from volta.core.errors import InputError
+from volta.core.limits import DEFAULT_LIMITS, Limits
+
+_SIDE = 224
+
+
+def probe_onnx(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
+    """Return the fixed (height, width) of an ONNX file's image input, or None if it takes any.
+
+    The file is loaded and run on one image under limits on time and memory: a graph can hold an endless loop, ask for
+    any amount of memory, or crash the runtime. One that does not give a row of features for an image is refused.
+    """
+    return _probe(path.resolve(), path.stat().st_mtime_ns, limits)
+
+
+@lru_cache(maxsize=16)
+def _probe(path: Path, changed: int, limits: Limits) -> tuple[int, int] | None:
+    found = contained(f"{__name__}:inspect_graph", path, {"source": str(path)}, limits)
+    height, width = found["size"]
+    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
+
+
+def inspect_graph(source: str) -> dict[str, Any]:
+    """Open a graph, check its input and run it on one image; what :func:`probe_onnx` runs in another process."""
+    import numpy as np
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
+        raise InputError(f"{source} cannot be run by ONNX Runtime: {error}") from error
+    entries = session.get_inputs()
+    if len(entries) != 1 or len(entries[0].shape) != 4 or entries[0].type != "tensor(float)":
+        listed = ", ".join(f"{entry.name} {entry.type} {entry.shape}" for entry in entries)
+        raise InputError(f"{source} takes {listed}; expected one float32 image input (n, 3, height, width)")
+    rows, channels, height, width = entries[0].shape
+    if isinstance(channels, int) and channels != 3:
+        raise InputError(f"{source} takes images of shape {entries[0].shape}; expected (n, 3, height, width)")
+    n_rows, tall, wide = (
+        side if isinstance(side, int) else other
+        for side, other in zip((rows, height, width), (1, _SIDE, _SIDE), strict=True)
+    )
+    image = np.random.default_rng(0).normal(size=(n_rows, 3, tall, wide)).astype(np.float32)
+    try:
+        output = session.run(None, {entries[0].name: image})[0]
+    except Exception as error:  # as above
+        raise InputError(f"{source} cannot be run on a {tall}×{wide} image: {error}") from error
+    shape = getattr(output, "shape", None)
+    if shape is None or len(shape) not in (2, 4) or shape[0] != n_rows:
+        raise InputError(f"{source} gives {shape} for {n_rows} images; expected (n, d) or (n, d, h, w) features")
+    return {"size": [height, width]}

@@ -1,0 +1,162 @@
+"""What every table on disk offers: named columns, read in chunks as NumPy arrays, with errors that name the cell."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from volta.core.errors import InputError
+from volta.core.types import Array
+
+ReadAs: TypeAlias = Literal["number", "score", "any"]
+"""``number``: finite float64; ``score``: the same, infinities allowed; ``any``: as it is stored, text in a CSV."""
+
+CHUNK_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, whether it holds numbers (None where only reading tells), its length.
+
+    ``wide``: every row has a list of numbers; ``n_rows`` is None where the file has to be read to know it.
+    """
+
+    name: str
+    numeric: bool | None
+    wide: bool
+    n_rows: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive rows: ``columns`` name → (n,) array, or (n, width) of a wide column.
+
+    ``start`` is the number of the first row, from 0; ``line`` its line in the file where rows are lines; ``done`` the
+    share of the file read so far.
+    """
+
+    path: Path
+    start: int
+    columns: Mapping[str, Array]
+    line: int | None
+    done: float
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words; ``row`` counts from the chunk's first."""
+        line = "" if self.line is None else f" (line {self.line + row})"
+        return f"{self.path} row {self.start + row}{line}, column {column!r}"
+
+
+class Table(ABC):
+    """A file of named columns; :func:`volta.data.formats.tabular_files.open_table` opens one."""
+
+    def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
+        self.path = path
+        self.columns = columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in the file's order."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str, argument: str) -> Column:
+        """Return a column by its name; ``argument`` is what an error says asked for it, such as ``--label``."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        near = difflib.get_close_matches(name, self.names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {shortened(self.names)}"
+        raise InputError(f"{argument} is {name!r}, which {self.path} lacks; {hint}")
+
+    def chunks(self, columns: Mapping[str, ReadAs], rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
+        """Walk the columns asked for, at most ``rows`` rows at a time; a cell that is something else is an error."""
+        if not columns:
+            raise InputError(f"{self.path} has no columns to read; pass a file with at least one")
+        n_rows = 0
+        for chunk in self._chunks(columns, rows):
+            for name, read_as in columns.items():
+                check_cells(chunk, name, read_as)
+            n_rows += len(chunk)
+            yield chunk
+        if n_rows == 0:
+            raise InputError(f"{self.path} has no rows; pass a file with at least one")
+
+    @abstractmethod
+    def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
+        """Read; numbers are numeric already, whether they are missing or infinite is checked by the caller."""
+
+
+def read_columns(table: Table, columns: Mapping[str, ReadAs]) -> dict[str, Array]:
+    """Return whole columns."""
+    pieces: dict[str, list[Array]] = {name: [] for name in columns}
+    for chunk in table.chunks(columns):
+        for name in columns:
+            pieces[name].append(chunk.columns[name])
+    return {name: np.concatenate(parts) for name, parts in pieces.items()}
+
+
+def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:
+    """Refuse a missing value, and an infinite one among numbers, by its file, row and column."""
+    values = chunk.columns[name]
+    if read_as == "any" or values.dtype.kind != "f" or not values.size:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A sum is finite only where all of its terms are; it is the cheapest test of many.
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = np.isnan(values) if read_as == "score" else ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+        value = values[row][bad[row]].flat[0] if values.ndim > 1 else values[row]
+        what = "is missing (NaN)" if np.isnan(value) else f"is {value}"
+        raise InputError(f"{chunk.where(row, name)} {what}; fill it or drop the row")
+
+
+def as_labels(values: Array) -> Array:
+    """Return labels; text that is whole numbers throughout, written plainly, becomes int64.
+
+    >>> as_labels(np.array(["0", "12"])).tolist(), as_labels(np.array(["0", "012"])).tolist()
+    ([0, 12], ['0', '012'])
+    """
+    if values.dtype.kind not in "OU":
+        return values
+    texts = [str(value) for value in values]
+    try:
+        numbers = np.array([int(text) for text in texts], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(texts, dtype=np.str_)
+    plain = all(str(number) == text for number, text in zip(numbers.tolist(), texts, strict=True))
+    return numbers if plain else np.array(texts, dtype=np.str_)
+
+
+def labels_like(values: Array, classes: Array, where: str) -> Array:
+    """Return labels in the type of ``classes``: what a CSV has as text may be numbers elsewhere.
+
+    >>> labels_like(np.array(["1", "2.0"]), np.array([1, 2]), "a.csv").tolist()
+    [1, 2]
+    """
+    if classes.dtype.kind in "OU":
+        return values.astype(np.str_)
+    if values.dtype.kind not in "OU":
+        return values
+    try:
+        numbers = np.array([float(text) for text in values.tolist()])
+    except ValueError as error:
+        raise InputError(f"{where} holds text where the model's classes are numbers ({error})") from error
+    whole = numbers.astype(np.int64)
+    return whole if (whole == numbers).all() else numbers
+
+
+def shortened(names: tuple[Any, ...], most: int = 20) -> str:
+    """Return names with commas between them, cut after ``most``."""
+    shown = ", ".join(map(str, names[:most]))
+    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown

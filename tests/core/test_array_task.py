@@ -1,0 +1,87 @@
+"""Tasks from arrays: parts that are kept and drawn, labels of any kind, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volta import InputError, OodSet, Task
+
+ROWS = np.random.default_rng(0).normal(size=(200, 3))
+LABELS = np.arange(200) % 4
+
+
+def test_parts_that_are_given_are_kept_and_the_others_drawn_once():
+    task = Task.from_arrays(train=(ROWS, LABELS), test=(ROWS[:40] + 1, LABELS[:40]), val=(ROWS[:20] + 2, LABELS[:20]))
+    assert np.array_equal(task.test.inputs, ROWS[:40] + 1)
+    assert np.array_equal(task.fit.train.inputs, ROWS)
+    assert len(task.fit.val) == len(task.fit.cal) == 10
+    rows = np.concatenate([task.fit.val.inputs, task.fit.cal.inputs])
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, ROWS[:20] + 2))
+
+
+def test_one_set_becomes_60_20_20_the_same_every_time_and_no_row_twice():
+    first, second = (Task.from_arrays(train=(ROWS, LABELS), name="mine") for _ in range(2))
+    parts = (first.fit.train, first.fit.val, first.fit.cal, first.test)
+    assert [len(part) for part in parts] == [120, 20, 20, 40]
+    assert len({tuple(row) for part in parts for row in part.inputs}) == 200
+    assert np.bincount(first.test.labels).tolist() == [10] * 4
+    assert first.fingerprint == second.fingerprint
+    assert Task.from_arrays(train=(ROWS + 1e-9, LABELS), name="mine").fingerprint != first.fingerprint
+
+
+def test_labels_may_be_text_or_numbers_with_gaps():
+    text = Task.from_arrays(train=(ROWS, np.array(["cat", "ant", "dog", "bee"])[LABELS]))
+    assert text.class_names == ("ant", "bee", "cat", "dog")
+    objects = Task.from_arrays(train=(ROWS, np.array(["cat", "ant", "dog", "bee"], dtype=object)[LABELS]))
+    assert objects.class_names == text.class_names
+    gaps = Task.from_arrays(train=(ROWS, LABELS * 10), test=(ROWS[:4], np.array([0, 10, 20, 30])))
+    assert gaps.test.labels.tolist() == [0, 1, 2, 3]
+
+
+def test_ood_sets_are_far_unless_said_and_shifts_have_a_severity():
+    task = Task.from_arrays(
+        train=(ROWS, LABELS),
+        ood={"a": ROWS + 5, "b": ROWS + 1, "c": OodSet(ROWS, near=True)},
+        near=("b",),
+        shifts={"fog": (ROWS[:10], LABELS[:10])},
+        encoder="vision",
+    )
+    assert {name: part.near for name, part in task.ood.items()} == {"a": False, "b": True, "c": True}
+    assert list(task.shifts) == ["fog-1"]
+    assert task.fit.encoder == "vision"
+
+
+def test_frames_and_whole_numbers_are_taken():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"a": np.arange(200) + 2**30, "b": LABELS})
+    task = Task.from_arrays(train=(frame, pandas.Series(LABELS)))
+    assert task.fit.train.inputs.dtype == np.float64
+    assert set(task.fit.train.inputs[:, 0]) <= set((np.arange(200) + 2.0**30).tolist())
+
+
+def test_small_classes_are_warned_of():
+    labels = np.where(np.arange(200) < 3, 1, 0)
+    with pytest.warns(UserWarning, match=r"fewer rows than the 5 folds .* 1 \(3\)"):
+        Task.from_arrays(train=(ROWS, labels))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"train": ROWS}, "train is a ndarray; pass a pair of inputs"),
+        ({"train": (ROWS, LABELS[:9])}, r"train has labels of shape \(9,\) for 200 rows"),
+        ({"train": (ROWS[:, 0], LABELS)}, r"train has inputs of shape \(200,\); pass rows of features"),
+        ({"train": (np.where(ROWS > 3, np.nan, ROWS) * np.nan, LABELS)}, "train inputs"),
+        ({"train": (ROWS, np.zeros(200, int))}, "has one class"),
+        ({"train": (ROWS, LABELS), "test": (ROWS, LABELS + 1)}, "test labels row 3 has label 4, which no training row"),
+        ({"train": (ROWS, LABELS), "test": (ROWS[:, :2], LABELS)}, "test has 2 columns but train has 3"),
+        ({"train": (ROWS, LABELS), "ood": {"a b": ROWS}}, "ood names a set 'a b'"),
+        ({"train": (ROWS, LABELS), "ood": {"a": ROWS[:, :2]}}, "ood a has 2 columns"),
+        ({"train": (ROWS, LABELS), "near": ("a",)}, "near names 'a', which is not among the ood sets: none"),
+        ({"train": (ROWS, LABELS), "name": "My Task"}, "name is 'My Task'; pass up to 63 lower-case"),
+    ],
+)
+def test_what_is_no_task_is_refused(arguments, said):
+    with pytest.raises(InputError, match=said):
+        Task.from_arrays(**arguments)

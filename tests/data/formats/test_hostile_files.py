@@ -1,0 +1,329 @@
+"""Bombs and damaged files: each is refused before it costs anything, with an error that names it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from volta.core.errors import InputError
+from volta.core.limits import Limits, parse_limits
+from volta.data.formats.array_files import read_npy, read_npz
+from volta.data.formats.feature_files import FeatureFiles
+from volta.data.formats.image_files import list_images
+from volta.data.formats.image_folder import read_image_folder
+from volta.data.formats.labelled_arrays import read_labelled_arrays
+from volta.data.formats.onnx_graph import probe_onnx
+from volta.data.formats.svhn_matlab import read_svhn
+from volta.data.formats.tabular_files import open_table
+from volta.data.importing import import_task
+from volta.data.options import LoadOptions
+
+SMALL = Limits(free_bytes=1 << 16)
+
+
+def png(width: int = 6, height: int = 5, mode: str = "RGB") -> bytes:
+    out = io.BytesIO()
+    Image.new(mode, (width, height)).save(out, "PNG")
+    return out.getvalue()
+
+
+def tar(n_images: int = 30, mode: str = "") -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=f"w:{mode}", format=tarfile.USTAR_FORMAT) as archive:
+        for number in range(n_images):
+            info = tarfile.TarInfo(f"{'ab'[number % 2]}/{number}.png")
+            info.size = len(png())
+            archive.addfile(info, io.BytesIO(png()))
+    return out.getvalue()
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def test_one_flipped_bit_in_a_header_loses_no_image_in_silence(root: Path) -> None:
+    sound = tar()
+    path = root / "a.tar"
+    for header in (0, 1, 25, 29):
+        path.write_bytes(flipped(sound, header * 1024 + 5))
+        with pytest.raises(InputError, match="whole"):
+            list_images(path)
+    path.write_bytes(sound)
+    assert len(list_images(path).names) == 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[: 30 * 1024], "header of it is damaged or missing"),
+        (lambda data: data[:20480] + bytes(512) + data[20992:], "more follows the mark of its end"),
+        (lambda data: data[: 30 * 1024 - 700], "whole"),
+    ],
+    ids=["no end", "a block lost", "cut off"],
+)
+def test_a_tar_that_is_not_whole(root: Path, change: object, message: str) -> None:
+    path = root / "a.tar"
+    path.write_bytes(change(tar()))  # type: ignore[operator]
+    with pytest.raises(InputError, match=message):
+        read_image_folder(path)
+
+
+def test_gzip_s_own_checksum_is_compared(root: Path) -> None:
+    sound = tar(mode="gz")
+    for place in (-8, -5, -4, -1):
+        path = root / f"a{-place}.tar.gz"
+        path.write_bytes(flipped(sound, len(sound) + place))
+        with pytest.raises(InputError, match="whole"):
+            list_images(path)
+
+
+def test_a_header_of_three_gigabytes_is_refused(root: Path) -> None:
+    info = tarfile.TarInfo("././@PaxHeader")
+    info.type, info.size = tarfile.XHDTYPE, 3 << 30
+    path = root / "a.tar.gz"
+    path.write_bytes(gzip.compress(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)))
+    with pytest.raises(InputError, match="a header in it has 3,221,225,472 bytes"):
+        list_images(path)
+
+
+def test_a_tar_of_empty_files_is_a_bomb_too(root: Path) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for number in range(400):
+            archive.addfile(tarfile.TarInfo(f"{number}"))
+    (root / "a.tar.gz").write_bytes(out.getvalue())
+    with pytest.raises(InputError, match="bomb"):
+        list_images(root / "a.tar.gz", Limits(free_bytes=1 << 14, ratio=20))
+
+
+def test_huge_images_in_a_small_zip_are_refused_by_their_headers(root: Path) -> None:
+    path = root / "a.zip"
+    huge = png(8800, 9000, "1")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(20):
+            archive.writestr(f"{'ab'[number % 2]}/{number}.png", huge)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(InputError, match="would decode to 4,752,000,000 or more"):
+        read_image_folder(path, scratch=root)
+    assert not (root / "pixels.npy").exists()
+
+
+def test_images_of_other_sizes_behind_small_ones_do_not_pile_up(root: Path) -> None:
+    path = root / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(20):
+            archive.writestr(f"a/{number:02}.png", png() if number < 10 else png(900, 900, "1"))
+    with pytest.raises(InputError, match="mixed sizes"):
+        read_image_folder(path, scratch=root)
+
+
+def npz(**members: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return out.getvalue()
+
+
+def header(text: str) -> bytes:
+    body = text.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\1\0" + len(body).to_bytes(2, "little") + body
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (4398046511104,)}"), "describes 17,592,186,044,54"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "shape is"),
+        (header("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}"), "Python objects"),
+        (header("{'descr': '<f4', 'fortran_order': False, 'shape': ("), "cannot be read|can be read"),
+        (header("(" * 100), "cannot be read|can be read"),
+        (header("{'descr': '<f4,(1000000000,)f4', 'fortran_order': False, 'shape': (1,)}"), "describes|read"),
+        (b"\x93NUMPY\2\0\xff\xff\xff\x7f", "its header has 2,147,483,647 bytes"),
+        (b"\x93NUMPY\7\0", "format"),
+        (b"", "read"),
+    ],
+)
+def test_array_headers_are_judged_before_memory_is_taken(root: Path, data: bytes, message: str) -> None:
+    (root / "a.npz").write_bytes(npz(x=data))
+    with pytest.raises(InputError, match=message):
+        read_npz(root / "a.npz")
+    (root / "a.npy").write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        read_npy(root / "a.npy")
+
+
+def test_arrays_that_unpack_to_a_thousand_times_their_size_are_refused(root: Path) -> None:
+    np.savez_compressed(root / "a.npz", x=np.zeros((100_000, 10)), y=np.zeros(100_000, int))
+    with pytest.raises(InputError, match=r"would unpack to .*--limit ratio=\d+"):
+        read_labelled_arrays(root / "a.npz", limits=SMALL)
+    with pytest.raises(InputError, match="would unpack to"):
+        open_table(root / "a.npz", SMALL)
+    (found,) = read_labelled_arrays(root / "a.npz", limits=parse_limits(["ratio=5000"], SMALL)).values()
+    assert found.inputs.shape == (100_000, 10)
+
+
+def test_a_flipped_bit_in_an_npz_is_found(root: Path) -> None:
+    np.savez(root / "a.npz", x=np.ones((50, 4)))
+    data = (root / "a.npz").read_bytes()
+    (root / "a.npz").write_bytes(flipped(data, 600))
+    with pytest.raises(InputError, match=r"cannot be read.*CRC"):
+        read_npz(root / "a.npz")
+
+
+def test_parquet_of_millions_of_equal_rows(root: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"a": np.zeros(1_000_000, np.float32), "label": np.arange(1_000_000) % 2 * 0})
+    parquet.write_table(table, root / "a.parquet")
+    for read in (lambda path: read_labelled_arrays(path, limits=SMALL), lambda path: open_table(path, SMALL)):
+        with pytest.raises(InputError, match="would unpack to"):
+            read(root / "a.parquet")
+
+
+@pytest.mark.parametrize("columns", [{}, {"a": []}, {"a": [], "label": []}, {"a": [[]], "label": [1]}])
+def test_empty_parquet(root: Path, columns: dict[str, list[object]]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), root / "a.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        read_labelled_arrays(root / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", None, "b"],
+        [1, None, 2],
+        [True, None, False],
+        [[1, 2], [2, 3], [3, 4]],
+        [1.5, 2.0, 3.0],
+        [1.0, 1e300, 2e300],
+    ],
+)
+def test_mixed_and_missing_labels(root: Path, labels: list[object]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {"a": np.arange(12.0), "label": pyarrow.array(labels * 4)}
+    parquet.write_table(pyarrow.table(columns), root / "a.parquet")
+    with pytest.raises(InputError, match="label"):
+        import_task(root / "a.parquet", "mine", root=root / "data")
+
+
+def test_a_class_number_of_a_billion(root: Path) -> None:
+    (root / "features").mkdir()
+    arrays = {"train_x": np.ones((3, 2)), "train_y": np.array([0, 1, 10**9]), "test_x": np.ones((1, 2)), "test_y": [0]}
+    np.savez(root / "features" / "x.npz", **arrays)
+    with pytest.raises(InputError, match="train_y has the class number 1000000000"):
+        FeatureFiles("x").read(LoadOptions(root))
+
+
+def test_a_gzipped_table_without_end(root: Path) -> None:
+    (root / "a.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1" * 3_000_000))
+    with pytest.raises(InputError, match="would unpack to"):
+        next(open_table(root / "a.csv.gz", SMALL).chunks({"a": "number"}))
+
+
+def test_names_that_are_not_utf8(root: Path) -> None:
+    name = os.fsdecode(b"a/\xff\xfe.png")
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    (root / "a.tar").write_bytes(out.getvalue())
+    with pytest.raises(InputError, match="not UTF-8; rename it"):
+        list_images(root / "a.tar")
+    (root / "folder" / "a").mkdir(parents=True)
+    try:
+        (root / "folder" / name).write_bytes(png())
+    except OSError:
+        pytest.skip("this file system has UTF-8 names alone")
+    with pytest.raises(InputError, match="not UTF-8; rename it"):
+        list_images(root / "folder")
+
+
+@pytest.mark.parametrize("label", [1.7, 0.0, 11.0, np.nan])
+def test_svhn_labels_are_whole_digits(root: Path, label: float) -> None:
+    from scipy.io import savemat
+
+    savemat(root / "a.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1.0], [label]])})
+    with pytest.raises(InputError, match="outside 1-10"):
+        read_svhn(root / "a.mat")
+
+
+def test_an_onnx_graph_that_never_ends(root: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    from onnx import TensorProto, helper
+
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Identity", ["x"], ["y"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "yes", "images"], ["features"], body=body)],
+        "endless",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n_images", 3, 8, 8])],
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, None)],
+        [
+            helper.make_tensor("n", TensorProto.INT64, [], [2**62]),
+            helper.make_tensor("yes", TensorProto.BOOL, [], [True]),
+        ],
+    )
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, root / "a.onnx")
+    with pytest.raises(InputError, match=r"took more than 4 s.*--limit parser_seconds=40"):
+        probe_onnx(root / "a.onnx", Limits(parser_seconds=4.0))
+
+
+def test_images_decoded_apart_are_the_same(root: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = root / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(6):
+            out = io.BytesIO()
+            Image.fromarray(rng.integers(0, 256, (7, 9, 3), dtype=np.uint8)).save(out, "PNG")
+            archive.writestr(f"{'ab'[number % 2]}/{number}.png", out.getvalue())
+        archive.writestr("a/bad.png", b"no image")
+    found = []
+    for limits in (Limits(), Limits(isolate_images=True)):
+        scratch = root / str(limits.isolate_images)
+        scratch.mkdir()
+        found.append(read_image_folder(path, scratch=scratch, skip_bad=True, limits=limits))
+    (here, notes), (apart, same_notes) = found
+    assert np.array_equal(here["all"].inputs, apart["all"].inputs)
+    assert notes == same_notes
+    assert np.array_equal(here["all"].rows, apart["all"].rows)
+    with pytest.raises(InputError, match=r"1 image cannot be used: a/bad\.png"):
+        read_image_folder(path, scratch=root, limits=Limits(isolate_images=True))
+
+
+@pytest.mark.parametrize("text", ["ratio", "ratio=", "ratio=x", "ratio=-1", "ratio=nan", "n_members=inf", "what=1"])
+def test_limits_that_are_none(text: str) -> None:
+    with pytest.raises(InputError, match="--limit is"):
+        parse_limits([text])
+
+
+def test_limits_by_name() -> None:
+    assert parse_limits(["n_members=1e3", "ratio=2.5", "isolate_images=1"]) == Limits(
+        n_members=1000, ratio=2.5, isolate_images=True
+    )
