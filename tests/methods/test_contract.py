@@ -22,8 +22,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.Calibrati
 NAMES = list(METHODS)
 
 
-def fitted(name, data, seed=3, max_epochs=4, protocol="fair", store=None):
-    trainer = Trainer(seed=seed, protocol=protocol, budget=Budget(max_epochs=max_epochs))
+def first_protocol(name):
+    return METHODS[name].protocols[0] if name in METHODS else "fair"
+
+
+def fitted(name, data, seed=3, max_epochs=4, protocol=None, store=None):
+    trainer = Trainer(seed=seed, protocol=protocol or first_protocol(name), budget=Budget(max_epochs=max_epochs))
     if store is not None:
         trainer.store = store
     return find_method(name).method.fit(data, trainer)
@@ -76,7 +80,7 @@ def test_same_seed_same_bytes_and_a_refit_forgets(name):
     first = fitted(name, data).predict(test.inputs)
     check(first, len(test), 4)
     method = fitted(name, other)
-    method.fit(data, Trainer(seed=3, budget=Budget(max_epochs=4)))
+    method.fit(data, Trainer(seed=3, protocol=first_protocol(name), budget=Budget(max_epochs=4)))
     same(first, method.predict(test.inputs))
     same(first, method.predict(test.inputs))
 
@@ -115,9 +119,8 @@ def test_any_number_of_classes(name, n_classes):
     check(fitted(name, data, max_epochs=1).predict(test.inputs), len(test), n_classes)
 
 
-@pytest.mark.parametrize("protocol", ["fair", "paper"])
-@pytest.mark.parametrize("name", NAMES)
-def test_both_protocols(name, protocol):
+@pytest.mark.parametrize(("name", "protocol"), [(name, one) for name in NAMES for one in METHODS[name].protocols])
+def test_its_protocols(name, protocol):
     data, test = blobs(n_rows=80)
     check(fitted(name, data, max_epochs=1, protocol=protocol).predict(test.inputs), len(test), 4)
 
@@ -153,7 +156,7 @@ def test_float32_and_float64_input_agree(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_input_is_refused_with_the_row(name):
     data, test = blobs(n_rows=80)
-    trainer = Trainer(seed=0, budget=Budget(max_epochs=1))
+    trainer = Trainer(seed=0, protocol=first_protocol(name), budget=Budget(max_epochs=1))
     broken = data.train.inputs.copy()
     broken[5, 2] = np.nan
     with pytest.raises(InputError, match="train inputs row 5 holds nan"):

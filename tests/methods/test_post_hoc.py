@@ -17,14 +17,27 @@ from volta.networks.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
 POST_HOC = [name for name, method in METHODS.items() if issubclass(method, PostHoc)]
-FROM_LOGITS = ["softmax", "temperature", "energy", "conformal", "max_logit", "vector_scaling", "aps"]
+FROM_LOGITS = [
+    "softmax",
+    "temperature",
+    "energy",
+    "conformal",
+    "max_logit",
+    "vector_scaling",
+    "aps",
+    "gen",
+    "maxlogit_pnorm",
+    "structured_vector_scaling",
+    "structured_matrix_scaling",
+    "ensemble_temperature",
+    "isotonic",
+]
 
 
 @pytest.fixture(scope="module")
 def setting():
     data, test = blobs(spread=3.0)
-    trainer = Trainer(seed=5, budget=Budget(max_epochs=3))
-    return data, test, trainer
+    return data, test, {one: Trainer(seed=5, protocol=one, budget=Budget(max_epochs=3)) for one in ("fair", "paper")}
 
 
 def as_a_user_has_them(network, inputs, **without):
@@ -46,13 +59,14 @@ def splits(data, network, **without):
 
 
 def test_every_post_hoc_method_is_among_these():
-    assert len(POST_HOC) == 13
+    assert len(POST_HOC) == 29
     assert set(FROM_LOGITS) < set(POST_HOC)
 
 
 @pytest.mark.parametrize("name", POST_HOC)
 def test_plain_arrays_give_what_the_trainer_gives(setting, name, tmp_path):
-    data, test, trainer = setting
+    data, test, trainers = setting
+    trainer = trainers[METHODS[name].protocols[0]]
     through_trainer = METHODS[name]().fit(data, trainer)
     network = through_trainer.network_
     method = METHODS[name]().fit_from_outputs(**splits(data, network), random_state=trainer.seed)
@@ -69,7 +83,8 @@ def test_plain_arrays_give_what_the_trainer_gives(setting, name, tmp_path):
 
 @pytest.mark.parametrize("name", POST_HOC)
 def test_what_is_missing_is_named(setting, name):
-    data, test, trainer = setting
+    data, test, trainers = setting
+    trainer = trainers[METHODS[name].protocols[0]]
     network = trainer.network(data)
     bare = splits(data, network, features=None, last_layer=None)
     if name in FROM_LOGITS:
@@ -86,15 +101,17 @@ def test_what_is_missing_is_named(setting, name):
         fitted.predict_outputs(Outputs(network.outputs(test.inputs).logits))
 
 
-def test_vim_names_the_last_layer_it_misses(setting):
-    data, _, trainer = setting
+@pytest.mark.parametrize("name", ["vim", "fdbd", "nci", "react", "scale", "weiper"])
+def test_a_method_names_the_last_layer_it_misses(setting, name):
+    data, _, trainers = setting
+    trainer = trainers[METHODS[name].protocols[0]]
     with pytest.raises(InputError, match=r"outputs hold no last_layer.*LastLayer\(weight, bias\)"):
-        METHODS["vim"]().fit_from_outputs(**splits(data, trainer.network(data), last_layer=None))
+        METHODS[name]().fit_from_outputs(**splits(data, trainer.network(data), last_layer=None))
 
 
 @pytest.mark.parametrize(("name", "split"), [("temperature", "val"), ("conformal", "cal"), ("knn", "train")])
 def test_only_the_splits_a_method_learns_from_are_needed(setting, name, split):
-    data, _, trainer = setting
+    data, trainer = setting[0], setting[2]["fair"]
     every = splits(data, trainer.network(data))
     METHODS[name]().fit_from_outputs(**{split: every[split]})
     del every[split]
@@ -103,7 +120,7 @@ def test_only_the_splits_a_method_learns_from_are_needed(setting, name, split):
 
 
 def test_splits_of_two_networks_are_refused(setting):
-    data, _, trainer = setting
+    data, trainer = setting[0], setting[2]["fair"]
     train = splits(data, trainer.network(data))["train"]
     narrow = LabelledOutputs(Outputs(np.zeros((2, 4)), np.zeros((2, 3))), np.array([0, 1]))
     with pytest.raises(InputError, match=r"differ.*pass outputs of one network"):
@@ -111,7 +128,7 @@ def test_splits_of_two_networks_are_refused(setting):
 
 
 def test_fitting_from_outputs_forgets_an_earlier_fit(setting):
-    data, test, trainer = setting
+    data, test, trainer = *setting[:2], setting[2]["fair"]
     method = METHODS["temperature"]().fit(data, trainer)
     method.fit_from_outputs(val=splits(data, trainer.network(data))["val"])
     with pytest.raises(InputError, match="without a network"):

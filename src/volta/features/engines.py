@@ -16,7 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
+from volta.data.formats.onnx_graph import probe_onnx
 from volta.data.options import cache_folder
 from volta.features.backbones.backbone import Backbone, OnnxBackbone, TorchBackbone
 from volta.features.export import ExportError, exported
@@ -174,17 +176,10 @@ def _graph_engine(
     return GraphEngine(path, backbone.preprocessing, threads)
 
 
-def onnx_input_size(path: Path) -> tuple[int, int] | None:
-    """Return the fixed (height, width) that an ONNX file asks for, or None if it takes any."""
+def onnx_input_size(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
+    """Return the fixed (height, width) that an ONNX file asks for, or None if it takes any; it is tried out first."""
     _need_onnxruntime(f"backbone {path.name}")
-    entries = _session(path, None).get_inputs()
-    if len(entries) != 1 or len(entries[0].shape) != 4 or entries[0].type != "tensor(float)":
-        found = ", ".join(f"{entry.name} {entry.type} {entry.shape}" for entry in entries)
-        raise InputError(f"{path} takes {found}; expected one float32 image input (n, 3, height, width)")
-    channels, height, width = entries[0].shape[1:]
-    if isinstance(channels, int) and channels != 3:
-        raise InputError(f"{path} takes images of shape {entries[0].shape}; expected (n, 3, height, width)")
-    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
+    return probe_onnx(path, limits)
 
 
 def _session(path: Path, threads: int | None) -> Any:

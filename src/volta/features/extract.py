@@ -14,6 +14,8 @@ from torch import nn
 
 from volta.core.cache import ArrayCache, CachedArray, cache_key
 from volta.core.errors import InputError, VoltaError
+from volta.core.leftovers import sweep
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.options import cache_folder
 from volta.features.backbones import Backbone, load_backbone
@@ -131,6 +133,8 @@ def extract(
         return found
     if map_shards is None:
         raise NotExtractedError("these images have no features yet; pass map_shards to extract them")
+    for place in ("features", "onnx"):
+        sweep(folder / place, deep=True)
     with store.lock(key):
         if (found := store.get(key)) is not None:
             return found
@@ -151,14 +155,15 @@ def extract_sets(
     on_set: Callable[[str], Callable[[ExtractionProgress], None] | None] | None = None,
     weights: Path | None = None,
     root: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
     **settings: Any,
 ) -> dict[str, CachedArray]:
     """Return the features of several image sets by name; the backbone is loaded once.
 
-    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. ``settings`` and the others
-    are those of :func:`extract`.
+    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. ``limits`` bound what the
+    backbone's file may cost. ``settings`` and the others are those of :func:`extract`.
     """
-    network = load_backbone(backbone, weights=weights, root=root)
+    network = load_backbone(backbone, weights=weights, root=root, limits=limits)
     return {
         name: extract(images, network, on_progress=on_set(name) if on_set is not None else None, **settings)
         for name, images in sets.items()

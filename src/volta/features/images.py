@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from volta.core.files import hash_array
+from volta.core.errors import InputError, MissingDataError
+from volta.core.files import hash_array, hash_file, hash_text
 from volta.core.types import Array
+from volta.data.formats.image_decoding import BadImageError, decode, pillow_warnings_off
 from volta.features.preprocessing import check_pixels
 
 
@@ -55,3 +58,48 @@ class PixelArray:
         """Walk all images in order."""
         for start in range(0, len(self.pixels), batch_size):
             yield np.asarray(self.pixels[start : start + batch_size])
+
+
+@dataclass(frozen=True)
+class ImagePaths:
+    """Image files of any sizes, in the order given; they are decoded when they are walked."""
+
+    paths: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the files' own, in order: where they lie and what they are called does not count."""
+        return hash_text("\n".join(hash_file(_existing(path)) for path in self.paths))
+
+    def part(self, start: int, stop: int) -> ImagePaths:
+        """Return images ``start`` to ``stop``."""
+        return ImagePaths(self.paths[start:stop])
+
+    def batches(self, batch_size: int) -> Iterator[Array]:
+        """Walk all images in order; a batch ends where the next image has another size."""
+        batch: list[Array] = []
+        for path in self.paths:
+            pixels = _decoded(path)
+            if batch and (len(batch) == batch_size or batch[0].shape != pixels.shape):
+                yield np.stack(batch)
+                batch = []
+            batch.append(pixels)
+        if batch:
+            yield np.stack(batch)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingDataError(f"image {path} does not exist; pass paths of image files")
+    return path
+
+
+def _decoded(path: Path) -> Array:
+    try:
+        with pillow_warnings_off():
+            return decode(_existing(path).read_bytes()).transpose(2, 0, 1)
+    except BadImageError as error:
+        raise InputError(f"image {path} cannot be used: {error}; mend it or leave it out") from error

@@ -89,6 +89,34 @@ class Pipeline(nn.Module):
         return as_rows(outputs)
 
 
+class AnySizePipeline(nn.Module):
+    """A pipeline that makes the resizing matrices of its images itself: ``forward(pixels)``, for graphs without Python.
+
+    ``pixels`` is (n, 3, h, w) uint8 of any h and w.
+    """
+
+    def __init__(self, network: nn.Module, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self.pipeline = Pipeline(network, preprocessing)
+        self._size = preprocessing.size
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return one feature row an image."""
+        rows = _resize_tensor(torch.arange(pixels.shape[2], dtype=torch.float64), self._size[0])
+        columns = _resize_tensor(torch.arange(pixels.shape[3], dtype=torch.float64), self._size[1]).T
+        features: Tensor = self.pipeline(pixels, rows, columns)
+        return features
+
+
+def _resize_tensor(places: Tensor, n_out: int) -> Tensor:
+    """Return :func:`resize_matrix` for pixels at ``places`` = 0 … n_in − 1, whose number a graph need not know."""
+    scale = (places[-1] + 1.0) / n_out
+    centres = (torch.arange(n_out, dtype=torch.float64) + 0.5) * scale
+    distances = (places + 0.5 - centres.unsqueeze(1)).abs() / scale.clamp(min=1.0)
+    weights = (1.0 - distances).clamp(min=0.0)
+    return (weights / weights.sum(dim=1, keepdim=True)).float()
+
+
 def as_rows(outputs: Tensor) -> Tensor:
     """Return a network's outputs as (n, d): feature maps are averaged over their positions."""
     if not isinstance(outputs, Tensor) or outputs.ndim not in (2, 4):

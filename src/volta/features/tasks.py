@@ -8,6 +8,7 @@ from pathlib import Path
 
 from volta.core.cache import CachedArray
 from volta.core.errors import InputError, MissingDataError
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import InputKind, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
 from volta.features.extract import ExtractionProgress, MapShards, extract_sets
@@ -18,10 +19,14 @@ OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 
 @dataclass(frozen=True)
 class Extraction:
-    """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18."""
+    """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18.
+
+    ``limits`` bound what the backbone's file may cost.
+    """
 
     backbone: str | None = None
     weights: Path | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
 def load_task(
@@ -68,6 +73,7 @@ def extract_task(
         extraction.backbone or DEFAULT_BACKBONE,
         weights=extraction.weights,
         root=options.folder,
+        limits=extraction.limits,
         on_set=on_set,
         map_shards=map_shards,
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import hash_file
+from volta.core.foreign import reading
+from volta.data.download.unpack import check_zip
 
 _COUNTER = "num_batches_tracked"
 
@@ -32,27 +34,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> Any:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    with reading(f"weights file {path}", "is damaged"):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"weights file {path} is damaged: {error}") from error
 
 
 def _read_torch(path: Path) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of files it then refuses
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
-        raise InputError(
-            f"weights file {path} cannot be read as tensors alone; pass a state dict saved by torch.save or safetensors"
-        ) from error
+    remedy = "pass a state dict saved by torch.save or safetensors"
+    with reading(f"weights file {path}", "cannot be read as tensors alone", remedy), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of files it then refuses
+        if zipfile.is_zipfile(path):
+            check_zip(path)
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str, source: str) -> None:
+def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str | tuple[str, ...], source: str) -> None:
     """Load ``state`` into ``network``; names under ``head`` (the last layer) are left out, all others must fit.
 
     Batch norm's batch counters may be missing: evaluation does not use them.

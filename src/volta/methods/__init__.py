@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from volta.methods.ablation import ABLATION
     from volta.methods.base import Method
-    from volta.methods.registry import METHODS, RegisteredMethod, find_method
+    from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
 
-__all__ = ["ABLATION", "METHODS", "Method", "RegisteredMethod", "find_method"]
+__all__ = ["ABLATION", "METHODS", "Method", "RegisteredMethod", "find_method", "method_names", "name_of"]
 
 
 def __getattr__(name: str) -> Any:

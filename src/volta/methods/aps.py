@@ -8,6 +8,7 @@ import numpy as np
 
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, at_labels, one_minus_max_softmax, softmax
 from volta.networks.outputs import FitOutputs, Outputs
@@ -40,6 +41,12 @@ class Aps(PostHoc):
         sets = mass_above(probs) <= self.quantile_
         uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
         return Prediction(probs, uncertainty, sets=sets)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        probs = outputs.logits.softmax(dim=1)
+        sizes = graphs.adaptive_set(probs, self.quantile_).sum(dim=1)
+        return graphs.prediction(probs, sizes + graphs.one_minus_max_softmax(outputs.logits))
 
 
 def mass_above(probs: Floats) -> Floats:

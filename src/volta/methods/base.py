@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from volta.core.checks import check_features, check_labels
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
+from volta.networks.protocols import PROTOCOLS, ProtocolName
 from volta.networks.trainer import Trainer
 
 Origin = Literal["volta", "paper", "extra"]
@@ -23,6 +24,12 @@ class Method(ABC):
 
     shares_network: ClassVar[bool] = False
     """Whether the method starts from the network that post-hoc methods share."""
+
+    standard: ClassVar[bool] = True
+    """Whether a run that names no methods has it."""
+
+    protocols: ClassVar[tuple[ProtocolName, ...]] = PROTOCOLS
+    """The protocols whose networks give what the method needs."""
 
     learned_types: ClassVar[tuple[type, ...]] = ()
     """The frozen dataclasses among what ``fit`` learns; loading a file builds no others."""

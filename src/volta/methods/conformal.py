@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import at_labels, one_minus_max_softmax, softmax
 from volta.networks.outputs import FitOutputs, Outputs
@@ -39,3 +40,10 @@ class Conformal(PostHoc):
         sizes[sizes == 0] = sets.shape[1]
         uncertainty = sizes + one_minus_max_softmax(outputs.logits)
         return Prediction(probs, uncertainty, sets=sets)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        probs = outputs.logits.softmax(dim=1)
+        sizes = (1.0 - probs <= self.quantile_).sum(dim=1)
+        sizes = sizes.where(sizes > 0, probs.shape[1])
+        return graphs.prediction(probs, sizes + graphs.one_minus_max_softmax(outputs.logits))

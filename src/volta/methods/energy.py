@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
@@ -27,6 +25,6 @@ class Energy(PostHoc):
         """Return the softmax and the free energy."""
         return Prediction(softmax(outputs.logits), energy(outputs.logits))
 
-    def graph(self) -> graphs.LogitGraph:
-        """Return the formula on torch logits."""
-        return graphs.LogitGraph(self.network_, 1.0, lambda logits: -torch.logsumexp(logits, dim=1))
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return graphs.prediction(outputs.logits.softmax(dim=1), graphs.energy(outputs.logits))

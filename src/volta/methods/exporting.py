@@ -1,84 +1,117 @@
-"""Fitted methods as ONNX graphs: from a feature row to probabilities and uncertainty, without Python or PyTorch."""
+"""Fitted methods as ONNX graphs: from a feature row to what the method says of it, without Python or PyTorch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from volta.core.errors import InputError
 from volta.core.files import atomic_path
 from volta.features.export import ExportError, quiet_exporter
 from volta.methods.base import Method
-from volta.methods.graphs import HasGraph
+from volta.methods.graphs import HasGraph, HasTensorFormula, MethodGraph, TensorOutputs, TensorPrediction
+from volta.methods.post_hoc import PostHoc
 from volta.methods.registry import METHODS
+from volta.networks.spec import Classifier
 
 
-@dataclass(frozen=True, eq=False)
-class InputScale:
-    """What a graph does to its inputs first: z = (x − centre) / scale where they are given, cut to ±limit."""
+class RowGraph(nn.Module):
+    """A method from float32 rows to its prediction: its networks in float32, as they were trained, then its formula."""
 
-    centre: NDArray[np.float64] | None
-    scale: NDArray[np.float64] | None
-    limit: float
-
-
-class _Scaled(nn.Module):
-    """A graph behind its scaling, which is done in float64: columns may lie far from 0 for their spread."""
-
-    centre: Tensor
-    scale: Tensor
-
-    def __init__(self, graph: nn.Module, scale: InputScale) -> None:
+    def __init__(self, graph: MethodGraph) -> None:
         super().__init__()
-        self.inner = graph
-        self._limit = scale.limit
-        width = 1 if scale.centre is None else len(scale.centre)
-        self.register_buffer("centre", torch.from_numpy(np.zeros(width) if scale.centre is None else scale.centre))
-        self.register_buffer("scale", torch.from_numpy(np.ones(width) if scale.scale is None else scale.scale))
+        self.classifiers = nn.ModuleList(copy.deepcopy(network.classifier).cpu().eval() for network in graph.networks)
+        self._formula = graph.formula
 
-    def forward(self, inputs: Tensor) -> Any:
-        scaled = (inputs.double() - self.centre) / self.scale
-        return self.inner(torch.clamp(scaled, -self._limit, self._limit).float())
+    def forward(self, inputs: Tensor) -> TensorPrediction:
+        """Return what the method says of rows (n, ...)."""
+        found = []
+        for module in self.classifiers:
+            classifier = cast(Classifier, module)
+            features = classifier.body(inputs)
+            found.append(TensorOutputs(classifier.head(features).double(), features.double()))
+        return self._formula(inputs, found)
 
 
-def export_onnx(
-    method: Method, path: Path, notes: Mapping[str, str] | None = None, scale: InputScale | None = None
-) -> None:
+def row_graph(method: Method) -> RowGraph:
+    """Return a fitted method as a module, or say why there is none."""
+    if isinstance(method, HasTensorFormula) and isinstance(method, PostHoc):
+        if method.input_shape_ is None:
+            raise InputError(
+                f"{method.title} was fitted from outputs, without a network; export a method fitted by fit"
+            )
+        formula = method.predict_tensors
+        return RowGraph(MethodGraph([method.network_], lambda _, outputs: formula(outputs[0])))
+    if isinstance(method, HasGraph):
+        return RowGraph(method.graph())
+    raise no_graph(method)
+
+
+def no_graph(method: Method) -> InputError:
+    """Return the error for a method that has no deterministic formula, with those that have one."""
+    possible = ", ".join(name for name, kind in METHODS.items() if issubclass(kind, HasGraph | HasTensorFormula))
+    return InputError(
+        f"{method.title} cannot be exported to ONNX: it draws random numbers at test time, or gives no formula for "
+        f"graphs; fit one of these methods instead: {possible}"
+    )
+
+
+def export_onnx(method: Method, path: Path, notes: Mapping[str, str] | None = None) -> None:
     """Write a fitted method as an ONNX graph.
 
     Its input is ``inputs``, float32 rows of the shape the method was fitted on, any number of them; its outputs are
-    ``probs`` (n, K) and ``uncertainty`` (n,), float32. ``notes`` become the model's metadata. With ``scale`` the inputs
-    are rows before that scaling, which is then part of the graph.
+    ``probs`` (n, K), ``uncertainty`` (n,) and ``ood_score`` (n,), float64. ``notes`` become the model's metadata.
     """
-    if not isinstance(method, HasGraph):
-        possible = ", ".join(name for name, kind in METHODS.items() if issubclass(kind, HasGraph))
-        raise InputError(f"{method.title} cannot be exported to ONNX; these methods can: {possible}")
-    if method.input_shape_ is None:
-        raise InputError(f"{method.title} was fitted from outputs, without a network; export a method fitted by fit")
-    rows = torch.zeros((2, *method.input_shape_))
-    graph: nn.Module = method.graph() if scale is None else _Scaled(method.graph(), scale)
+    module = row_graph(method)
+    rows = torch.zeros((2, *(method.input_shape_ or ())))
+    write_onnx(module, {"inputs": rows}, TensorPrediction._fields, Path(path), notes or {})
+
+
+def write_onnx(
+    module: nn.Module,
+    examples: Mapping[str, Tensor],
+    output_names: Sequence[str],
+    path: Path,
+    notes: Mapping[str, str],
+    *,
+    free: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    rewrite: Callable[[Any], Any] | None = None,
+) -> None:
+    """Write ``module`` as one ONNX file of standard operators.
+
+    ``examples`` are inputs by name, of any number of rows but 0 and 1; the number of rows is free in the graph, as are
+    the later axes that ``free`` names, axis by axis, empty for a fixed one. ``rewrite`` changes the model before it is
+    written, and ``notes`` become its metadata.
+    """
+    sizes: dict[str, Any] = {name: torch.export.Dim(name) for axes in free.values() for name in axes if name}
+    rows = torch.export.Dim("n")
+    shapes = [
+        {0: rows} | {axis: sizes[size] for axis, size in enumerate(free.get(name, ()), start=1) if size}
+        for name in examples
+    ]
     try:
         with quiet_exporter(), torch.no_grad():
             program = torch.onnx.export(
-                graph,
-                (rows,),
+                module.eval(),
+                tuple(examples.values()),
                 dynamo=True,
                 verbose=False,
-                input_names=["inputs"],
-                output_names=["probs", "uncertainty"],
-                dynamic_shapes={"inputs": {0: torch.export.Dim("n")}},
+                input_names=list(examples),
+                output_names=list(output_names),
+                dynamic_shapes=tuple(shapes),
             )
     except ImportError as error:
         raise ExportError(f"exporting needs {error.name}; install it with: pip install 'volta-uq[onnx]'") from error
     model: Any = program.model_proto  # type: ignore[union-attr]
-    for key, value in (notes or {}).items():
+    if rewrite is not None:
+        model = rewrite(model)
+    for key, value in notes.items():
         model.metadata_props.add(key=key, value=value)
-    with atomic_path(Path(path)) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_bytes(model.SerializeToString())

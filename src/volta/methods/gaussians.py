@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Array
+from volta.methods.graphs import constant
 from volta.methods.pieces import row_slices
 from volta.methods.scores import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RIDGE = 1e-6
 CHUNK_ROWS = 8192
@@ -33,6 +38,13 @@ class Gaussians:
         cross = whitened @ self.means.T
         squared = (whitened**2).sum(axis=1)[:, None] - 2.0 * cross + (self.means**2).sum(axis=1)
         return np.asarray(np.maximum(squared, 0.0))
+
+    def squared_distances_of_tensors(self, features: Tensor) -> Tensor:
+        """Return the same of a float64 tensor, for ONNX graphs."""
+        whitened = (features - constant(self.centre)) @ constant(self.whitening)
+        cross = whitened @ constant(self.means.T)
+        squared = whitened.square().sum(dim=1, keepdim=True) - 2.0 * cross + constant((self.means**2).sum(axis=1))
+        return squared.clamp(min=0.0)
 
 
 def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:

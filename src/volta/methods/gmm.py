@@ -9,6 +9,7 @@ import numpy as np
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
+from volta.methods import graphs
 from volta.methods.mixtures import Mixture, fit_mixture, spread_points
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
@@ -53,6 +54,11 @@ class Gmm(PostHoc):
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negative log density."""
         return Prediction(softmax(outputs.logits), -self.mixture_.log_density(outputs.need_features()))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        density = self.mixture_.log_density_of_tensors(outputs.features)
+        return graphs.prediction(outputs.logits.softmax(dim=1), -density)
 
     def _fit_mixture(self, features: Array, n_components: int, random: np.random.Generator) -> Mixture:
         start = spread_points(features, n_components, random)

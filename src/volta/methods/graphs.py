@@ -1,48 +1,117 @@
-"""A method as a torch module from input rows to (probabilities, uncertainty): what an ONNX graph is made from."""
+"""A method's formula on torch tensors, from which ONNX graphs are made: float64 but for the network itself.
+
+torch is imported where it is used, so that a method's file does not need it to be imported.
+"""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
-from volta.networks.network import Network
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+SMALLEST = 1e-37
+
+
+class TensorOutputs(NamedTuple):
+    """What a network gives for n rows: ``logits`` (n, K) and ``features``, the penultimate vectors (n, w); float64."""
+
+    logits: Tensor
+    features: Tensor
+
+
+class TensorPrediction(NamedTuple):
+    """What a method says of n rows, as :class:`volta.core.types.Prediction` does; float64."""
+
+    probs: Tensor
+    uncertainty: Tensor
+    ood_score: Tensor
+
+
+RowFormula: TypeAlias = "Callable[[Tensor, list[TensorOutputs]], TensorPrediction]"
+"""From float32 rows (n, ...) and the outputs of the method's networks for them to the prediction."""
+
+
+@runtime_checkable
+class HasTensorFormula(Protocol):
+    """A post-hoc method with its formula on a network's outputs as tensors."""
+
+    def predict_tensors(self, outputs: TensorOutputs) -> TensorPrediction:
+        """Do as ``predict_outputs`` does, on tensors."""
 
 
 @runtime_checkable
 class HasGraph(Protocol):
-    """A method that is one deterministic pass of one network and says so by giving its graph."""
+    """A method of its own networks that is deterministic at test time and says so by giving its graph."""
 
-    def graph(self) -> LogitGraph:
-        """Return the fitted method's formula."""
-
-
-class LogitGraph(nn.Module):
-    """p = softmax(b l) and u = ``score(l)`` of the network's logits l."""
-
-    def __init__(self, network: Network, beta: float, score: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.classifier = copy.deepcopy(network.classifier).cpu().eval()
-        self._beta = beta
-        self._score = score
-
-    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return p (n, K) and u (n,)."""
-        logits = self.classifier(inputs)
-        return torch.softmax(self._beta * logits, dim=1), self._score(logits)
+    def graph(self) -> MethodGraph:
+        """Return the fitted method's networks and the formula on what they give."""
 
 
-def entropy(logits: Tensor) -> Tensor:
-    """Return the entropy of each row's softmax."""
-    logs = torch.log_softmax(logits, dim=1)
-    return -(logs.exp() * logs).sum(dim=1)
+class MethodGraph(NamedTuple):
+    """The networks that a method runs, in order, and its formula on the rows and what they give."""
+
+    networks: list[Any]
+    formula: RowFormula
+
+
+def constant(values: NDArray[Any] | float) -> Tensor:
+    """Return an array that the method learned as a tensor of the same type."""
+    import torch
+
+    return torch.tensor(np.asarray(values))
+
+
+def prediction(probs: Tensor, uncertainty: Tensor, ood_score: Tensor | None = None) -> TensorPrediction:
+    """Return a prediction whose OOD score is its uncertainty unless another is given."""
+    return TensorPrediction(probs, uncertainty, uncertainty if ood_score is None else ood_score)
+
+
+def entropy(probs: Tensor) -> Tensor:
+    """Return −Σ_k p_k log p_k of each row, with 0 log 0 = 0."""
+    # Exporters write bounds as float32, in which the smallest float64 would be 0 and its logarithm infinite.
+    logs = probs.clamp(min=SMALLEST).log()
+    return (-(probs * logs).sum(dim=1)).clamp(min=0.0)
+
+
+def mean_softmax(many_logits: list[Tensor]) -> Tensor:
+    """Return the mean of softmax over several logits of the same rows."""
+    total = many_logits[0].softmax(dim=1)
+    for logits in many_logits[1:]:
+        total = total + logits.softmax(dim=1)
+    return total / len(many_logits)
+
+
+def energy(logits: Tensor) -> Tensor:
+    """Return the free energy −log Σ_k exp(l_k) of each row."""
+    return -logits.logsumexp(dim=1)
 
 
 def one_minus_max_softmax(logits: Tensor) -> Tensor:
     """Return the share of all classes but the largest, which is exact where it is small."""
-    shifted = logits - logits.max(dim=1, keepdim=True).values
-    others = torch.topk(shifted, shifted.shape[1]).values[:, 1:].exp().sum(dim=1)
+    n_classes = logits.shape[1]
+    largest, rest = logits.topk(n_classes).values.split([1, n_classes - 1], dim=1)  # type: ignore[no-untyped-call]
+    others: Tensor = (rest - largest).exp().sum(dim=1)
     return others / (1.0 + others)
+
+
+def mass_above(probs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's probabilities in falling order and the mass before each of them, both (n, K)."""
+    falling = probs.topk(probs.shape[1]).values
+    return falling, falling.cumsum(dim=1) - falling
+
+
+def adaptive_set(probs: Tensor, threshold: float) -> Tensor:
+    """Return (n, K) membership of {k : Σ_{j: p_j > p_k} p_j ≤ q}, q = ``threshold``.
+
+    The mass before a class in falling order never falls, so the set is all that is as likely as the last class whose
+    mass before it is at most q; equal probabilities share the mass before the first of them.
+    """
+    falling, before = mass_above(probs)
+    last = (before <= threshold).sum(dim=1, keepdim=True) - 1
+    return probs >= falling.gather(1, last)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, softmax
 from volta.networks.heads import Hyperbolic as HyperbolicHead
 from volta.networks.protocols import baseline_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SMALLEST_MARGIN = 1e-12
 
@@ -42,3 +47,14 @@ class Hyperbolic(Method):
         top = np.partition(logits, -2, axis=1)
         margin = top[:, -1] - top[:, -2]
         return Prediction(probs, entropy(probs), ood_score=1.0 / np.maximum(margin, _SMALLEST_MARGIN))
+
+    def graph(self) -> graphs.MethodGraph:
+        """Return the network and the formula on its logits, for ONNX graphs."""
+
+        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
+            probs = outputs[0].logits.softmax(dim=1)
+            top = outputs[0].logits.topk(2).values
+            margin = (top[:, 0] - top[:, 1]).clamp(min=_SMALLEST_MARGIN)
+            return graphs.prediction(probs, graphs.entropy(probs), 1.0 / margin)
+
+        return graphs.MethodGraph([self.network_], formula)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Array, Prediction
+from volta.methods import graphs
 from volta.methods.pieces import row_slices
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, softmax
+from volta.methods.vectors import unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
 
 _CHUNK_VALUES = 1 << 25
@@ -30,12 +32,20 @@ class Knn(PostHoc):
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the normalised training vectors."""
-        self.bank_ = _unit_rows(outputs.of("train").outputs.need_features())
+        self.bank_ = unit_rows(outputs.of("train").outputs.need_features())
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the distance to the k-th neighbour."""
-        uncertainty = kth_distance(_unit_rows(outputs.need_features()), self.bank_, min(self.k, len(self.bank_)))
+        uncertainty = kth_distance(unit_rows(outputs.need_features()), self.bank_, min(self.k, len(self.bank_)))
         return Prediction(softmax(outputs.logits), uncertainty)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        vectors = outputs.features.float()
+        lengths = vectors.norm(dim=1, keepdim=True).clamp(min=float(np.finfo(np.float32).tiny))
+        cosines = (vectors / lengths) @ graphs.constant(self.bank_).T
+        nearest = cosines.topk(min(self.k, len(self.bank_))).values[:, -1].double()
+        return graphs.prediction(outputs.logits.softmax(dim=1), (2.0 - 2.0 * nearest).clamp(min=0.0).sqrt())
 
 
 def kth_distance(queries: Array, bank: Array, k: int) -> Floats:
@@ -46,8 +56,3 @@ def kth_distance(queries: Array, bank: Array, k: int) -> Floats:
         nearest = np.partition(cosines, len(bank) - k, axis=1)[:, len(bank) - k]
         distances[rows] = np.sqrt(np.maximum(2.0 - 2.0 * nearest.astype(np.float64), 0.0))
     return distances
-
-
-def _unit_rows(vectors: Array) -> Array:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)

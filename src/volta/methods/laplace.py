@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Array, Prediction
+from volta.methods import graphs
 from volta.methods.gaussians import CHUNK_ROWS
 from volta.methods.pieces import row_slices
 from volta.methods.post_hoc import PostHoc
@@ -47,7 +48,8 @@ class Laplace(PostHoc):
         for precision in PRIOR_PRECISIONS:
             self.precision_ = precision
             probs = softmax(self._scaled_logits(val.outputs))
-            losses.append(-np.log(np.maximum(at_labels(probs, val.labels), 1e-300)).mean())
+            loss = -np.log(np.maximum(at_labels(probs, val.labels), 1e-300))
+            losses.append(np.average(loss, weights=val.weights))
         self.precision_ = PRIOR_PRECISIONS[int(np.argmin(losses))]
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
@@ -55,13 +57,23 @@ class Laplace(PostHoc):
         probs = softmax(self._scaled_logits(outputs))
         return Prediction(probs, entropy(probs))
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        rotated = outputs.features @ graphs.constant(self.feature_vectors_[:-1])
+        variance = (rotated + graphs.constant(self.feature_vectors_[-1])).square() @ graphs.constant(self._spread())
+        probs = (outputs.logits / (1.0 + np.pi / 8.0 * variance).sqrt()).softmax(dim=1)
+        return graphs.prediction(probs, graphs.entropy(probs))
+
     def logit_variance(self, features: Array) -> Floats:
         """Return v (n, K): the variance of each logit of each row."""
-        eigenvalues = np.maximum(self.feature_values_, 0.0)[:, None] * np.maximum(self.class_values_, 0.0)
-        spread = (1.0 / (eigenvalues + self.precision_)) @ (self.class_vectors_**2).T
         rotated = _with_one(features) @ self.feature_vectors_
-        variance: Floats = rotated**2 @ spread
+        variance: Floats = rotated**2 @ self._spread()
         return variance
+
+    def _spread(self) -> Floats:
+        eigenvalues = np.maximum(self.feature_values_, 0.0)[:, None] * np.maximum(self.class_values_, 0.0)
+        spread: Floats = (1.0 / (eigenvalues + self.precision_)) @ (self.class_vectors_**2).T
+        return spread
 
     def _scaled_logits(self, outputs: Outputs) -> Floats:
         return outputs.logits / np.sqrt(1.0 + np.pi / 8.0 * self.logit_variance(outputs.need_features()))

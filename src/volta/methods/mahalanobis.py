@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.gaussians import Gaussians, fit_gaussians
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
@@ -32,3 +33,8 @@ class Mahalanobis(PostHoc):
         """Return the softmax and the smallest squared distance."""
         uncertainty = self.gaussians_.squared_distances(outputs.need_features()).min(axis=1)
         return Prediction(softmax(outputs.logits), uncertainty)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        distances = self.gaussians_.squared_distances_of_tensors(outputs.features)
+        return graphs.prediction(outputs.logits.softmax(dim=1), distances.amin(dim=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
 from volta.networks.outputs import Outputs
@@ -23,3 +24,7 @@ class MaxLogit(PostHoc):
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negated largest logit."""
         return Prediction(softmax(outputs.logits), -outputs.logits.max(axis=1))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return graphs.prediction(outputs.logits.softmax(dim=1), -outputs.logits.amax(dim=1))

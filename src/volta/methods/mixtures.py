@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.types import Array
+from volta.methods.graphs import constant
 from volta.methods.pieces import row_slices
 from volta.methods.scores import Floats, log_sum_exp
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK_ROWS = 4096
 FULL_EVERY = 5
@@ -36,6 +41,16 @@ class Mixture:
         pieces = [log_sum_exp(self.joint_logs(features[piece])) for piece in row_slices(features, CHUNK_ROWS)]
         density: Floats = np.concatenate(pieces) if pieces else np.empty(0)
         return density
+
+    def log_density_of_tensors(self, features: Tensor) -> Tensor:
+        """Return the same of a float64 tensor, for ONNX graphs: one product with all components' factors."""
+        n_components, width = self.means.shape
+        offsets = self.log_weights - 0.5 * width * np.log(2.0 * np.pi)
+        offsets = offsets + np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
+        shifts = np.einsum("mi,mij->mj", self.means, self.factors).ravel()
+        beside = np.ascontiguousarray(self.factors.transpose(1, 0, 2)).reshape(width, n_components * width)
+        whitened = (features @ constant(beside) - constant(shifts)).reshape(-1, n_components, width)
+        return (constant(offsets) - 0.5 * whitened.square().sum(dim=2)).logsumexp(dim=1)
 
 
 def spread_points(features: Array, n_points: int, random: np.random.Generator) -> Floats:

@@ -24,7 +24,7 @@ class PostHoc(Method):
 
         def of(name: SplitName) -> LabelledOutputs:
             split = getattr(data, name)
-            return LabelledOutputs(trainer.outputs(self.network_, split.inputs), split.labels)
+            return LabelledOutputs(trainer.outputs(self.network_, split.inputs), split.labels, split.weights)
 
         self.fit_outputs(FitOutputs(of, trainer.seed))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.gaussians import Gaussians, fit_gaussians
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
@@ -36,3 +37,9 @@ class Rmds(PostHoc):
         nearest = self.classes_.squared_distances(outputs.need_features()).min(axis=1)
         uncertainty = nearest - self.background_.squared_distances(outputs.need_features())[:, 0]
         return Prediction(softmax(outputs.logits), uncertainty)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        nearest = self.classes_.squared_distances_of_tensors(outputs.features).amin(dim=1)
+        background = self.background_.squared_distances_of_tensors(outputs.features)[:, 0]
+        return graphs.prediction(outputs.logits.softmax(dim=1), nearest - background)

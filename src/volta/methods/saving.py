@@ -16,7 +16,7 @@ from volta.core.types import Array
 from volta.methods.base import Method
 from volta.networks.network import Network
 
-FORMAT = 3
+FORMAT = 4
 
 
 def parameters_of(method: Method) -> dict[str, Any]:

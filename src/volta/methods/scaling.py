@@ -1,4 +1,4 @@
-"""One temperature fitted on held-out rows: a one-dimensional convex problem in β = 1/τ."""
+"""Logits scaled by what is fitted on held-out rows: one temperature, or a scale and a bias per class. Without torch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class TemperatureFit:
     steps: int
 
 
-def fit_temperature(scores: Floats, labels: NDArray[np.int64], start: float = 1.0) -> TemperatureFit:
+def fit_temperature(
+    scores: Floats, labels: NDArray[np.int64], start: float = 1.0, weights: Floats | None = None
+) -> TemperatureFit:
     """Minimise L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
 
     Newton's method inside a shrinking bracket, in float64. L'' is the mean variance of s under softmax(β s), so L is
@@ -49,12 +51,14 @@ def fit_temperature(scores: Floats, labels: NDArray[np.int64], start: float = 1.
         (n,) true classes.
     start
         β to begin from, and to keep (with a :class:`CalibrationWarning`) when there is no finite positive optimum.
+    weights
+        (n,) how much each row counts; all alike without them.
     """
     if len(scores) == 0:
         raise InputError("scores has no rows; a temperature needs at least one held-out row")
     if not start > 0.0 or not np.isfinite(start):
         raise InputError(f"start is {start}; pass a positive number")
-    problem = _Problem(scores, labels)
+    problem = _Problem(scores, labels, weights)
     status = problem.status()
     if status != "interior":
         _warn(status, start)
@@ -75,11 +79,48 @@ def fit_temperature(scores: Floats, labels: NDArray[np.int64], start: float = 1.
     return TemperatureFit(float(beta), problem.nll(beta), "interior", _MAX_STEPS)
 
 
+def fit_vector_scaling(
+    logits: Floats, labels: NDArray[np.int64], ridge: float, weights: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return (a, b) minimising the ridge-penalised NLL, a convex problem, by L-BFGS from a = 1, b = 0.
+
+    ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
+    """
+    from scipy.optimize import minimize
+
+    n_rows, n_classes = logits.shape
+    rows = np.arange(n_rows)
+    counts = np.ones(n_rows) if weights is None else weights
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        scale, bias = parameters[:n_classes], parameters[n_classes:]
+        scaled = logits * scale + bias
+        scaled -= scaled.max(axis=1, keepdims=True)
+        log_sums = np.log(np.exp(scaled).sum(axis=1))
+        value = (counts * (log_sums - scaled[rows, labels])).mean() + ridge * (
+            ((scale - 1.0) ** 2).sum() + (bias**2).sum()
+        )
+        residual = np.exp(scaled - log_sums[:, None])
+        residual[rows, labels] -= 1.0
+        residual *= counts[:, None]
+        gradient = np.concatenate([(residual * logits).mean(axis=0), residual.mean(axis=0)])
+        gradient += 2.0 * ridge * np.concatenate([scale - 1.0, bias])
+        return float(value), gradient
+
+    start = np.concatenate([np.ones(n_classes), np.zeros(n_classes)])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9})
+    return found.x[:n_classes], found.x[n_classes:]
+
+
 class _Problem:
     """L and its derivatives; scores are shifted by their row maximum, which changes neither."""
 
-    def __init__(self, scores: Floats, labels: NDArray[np.int64]) -> None:
+    def __init__(self, scores: Floats, labels: NDArray[np.int64], weights: Floats | None) -> None:
         scores = np.asarray(scores, dtype=np.float64)
+        if weights is not None:
+            counted = weights > 0.0
+            scores, labels, weights = scores[counted], labels[counted], weights[counted]
+        self._weights = weights
         self._scores = scores - scores.max(axis=1, keepdims=True)
         self._true = self._scores[np.arange(len(labels)), labels]
 
@@ -88,12 +129,12 @@ class _Problem:
             return "flat"
         if not self._true.any():
             return "separable"
-        if self._scores.mean() >= self._true.mean():
+        if self._mean(self._scores.mean(axis=1) - self._true) >= 0.0:
             return "uninformative"
         return "interior"
 
     def nll(self, beta: float) -> float:
-        return float(np.mean(np.log(np.exp(beta * self._scores).sum(axis=1)) - beta * self._true))
+        return self._mean(np.log(np.exp(beta * self._scores).sum(axis=1)) - beta * self._true)
 
     def derivatives(self, beta: float) -> tuple[float, float]:
         weights = np.exp(beta * self._scores)
@@ -101,7 +142,10 @@ class _Problem:
         weighted = weights * self._scores
         mean = weighted.sum(axis=1)
         variance = (weighted * self._scores).sum(axis=1) - mean**2
-        return float(np.mean(mean - self._true)), float(np.mean(variance))
+        return self._mean(mean - self._true), self._mean(variance)
+
+    def _mean(self, values: Floats) -> float:
+        return float(np.mean(values) if self._weights is None else np.average(values, weights=self._weights))
 
 
 def _warn(status: str, start: float) -> None:

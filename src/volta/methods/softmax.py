@@ -25,6 +25,6 @@ class Softmax(PostHoc):
         """Return the softmax and its complement of the maximum."""
         return Prediction(softmax(outputs.logits), one_minus_max_softmax(outputs.logits))
 
-    def graph(self) -> graphs.LogitGraph:
-        """Return the formula on torch logits."""
-        return graphs.LogitGraph(self.network_, 1.0, graphs.one_minus_max_softmax)
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return graphs.prediction(outputs.logits.softmax(dim=1), graphs.one_minus_max_softmax(outputs.logits))

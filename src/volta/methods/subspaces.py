@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volta.core.types import Array
+from volta.methods.graphs import constant
 from volta.methods.pieces import row_slices
 from volta.methods.scores import Floats
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK_ROWS = 8192
 
@@ -26,6 +31,11 @@ class MinorSpace:
     def lengths(self, rows: Array) -> Floats:
         """Return |Rᵀ(x − o)| for each row x."""
         return np.asarray(np.linalg.norm((rows - self.centre) @ self.directions, axis=1), dtype=np.float64)
+
+    def lengths_of_tensors(self, rows: Tensor) -> Tensor:
+        """Return the same of a float64 tensor, for ONNX graphs."""
+        lengths: Tensor = ((rows - constant(self.centre)) @ constant(self.directions)).norm(dim=1)
+        return lengths
 
 
 def fit_minor_space(rows: Array, centre: Floats) -> MinorSpace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
@@ -18,6 +20,9 @@ from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
 from volta.networks.rows import InputRows
 from volta.networks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Weights = NDArray[np.float32]
 BATCH_NORM_ROWS = 512
@@ -58,6 +63,15 @@ class Swag(Method):
     def _predict(self, inputs: Array) -> Prediction:
         probs = mean_softmax(network.outputs(inputs).logits for network in self.networks_)
         return Prediction(probs, entropy(probs))
+
+    def graph(self) -> graphs.MethodGraph:
+        """Return the networks and the formula on their logits, for ONNX graphs."""
+
+        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
+            probs = graphs.mean_softmax([found.logits for found in outputs])
+            return graphs.prediction(probs, graphs.entropy(probs))
+
+        return graphs.MethodGraph(self.networks_, formula)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, softmax
 from volta.networks.heads import Linear
@@ -12,6 +14,9 @@ from volta.networks.objectives import VariancePenalty
 from volta.networks.protocols import baseline_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -31,3 +36,12 @@ class TaylorSensus(Method):
     def _predict(self, inputs: Array) -> Prediction:
         probs = softmax(self.network_.outputs(inputs).logits)
         return Prediction(probs, entropy(probs))
+
+    def graph(self) -> graphs.MethodGraph:
+        """Return the network and the formula on its logits, for ONNX graphs."""
+
+        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
+            probs = outputs[0].logits.softmax(dim=1)
+            return graphs.prediction(probs, graphs.entropy(probs))
+
+        return graphs.MethodGraph([self.network_], formula)

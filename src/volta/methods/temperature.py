@@ -26,13 +26,14 @@ class Temperature(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit 1/T on the validation rows."""
         val = outputs.of("val")
-        self.beta_ = fit_temperature(val.outputs.logits, val.labels).beta
+        self.beta_ = fit_temperature(val.outputs.logits, val.labels, weights=val.weights).beta
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the scaled softmax and its entropy."""
         probs = softmax(outputs.logits, self.beta_)
         return Prediction(probs, entropy(probs))
 
-    def graph(self) -> graphs.LogitGraph:
-        """Return the formula on torch logits."""
-        return graphs.LogitGraph(self.network_, self.beta_, lambda logits: graphs.entropy(self.beta_ * logits))
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        probs = (self.beta_ * outputs.logits).softmax(dim=1)
+        return graphs.prediction(probs, graphs.entropy(probs))

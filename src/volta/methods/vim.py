@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Prediction
+from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import energy, softmax
 from volta.methods.subspaces import MinorSpace, fit_minor_space
@@ -39,3 +40,8 @@ class Vim(PostHoc):
         """Return the softmax and the virtual-logit score."""
         uncertainty = self.alpha_ * self.minor_.lengths(outputs.need_features()) + energy(outputs.logits)
         return Prediction(softmax(outputs.logits), uncertainty)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        residual = self.alpha_ * self.minor_.lengths_of_tensors(outputs.features)
+        return graphs.prediction(outputs.logits.softmax(dim=1), residual + graphs.energy(outputs.logits))

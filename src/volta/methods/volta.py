@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from volta.networks.objectives import CrossEntropy, Objective, VoltaLosses
 from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -72,7 +75,8 @@ class Volta(Method):
         self.beta_ = 1.0 / self.learned_temperature
         if self.refit_temperature:
             logits = trainer.outputs(self.network_, data.val.inputs).logits
-            self.beta_ = fit_temperature(self._similarities(logits), data.val.labels, start=self.beta_).beta
+            similarities, weights = self._similarities(logits), data.val.weights
+            self.beta_ = fit_temperature(similarities, data.val.labels, start=self.beta_, weights=weights).beta
 
     def _predict(self, inputs: Array) -> Prediction:
         if self.n_passes == 0:
@@ -87,15 +91,23 @@ class Volta(Method):
         sharp = np.mean([softmax(similarities / self.uncertainty_temperature) for similarities in passes], axis=0)
         return Prediction(probs, 1.0 - sharp.max(axis=1))
 
-    def graph(self) -> graphs.LogitGraph:
-        """Return the formula of the deterministic pass on torch logits."""
+    def graph(self) -> graphs.MethodGraph:
+        """Return the network and the formula of the deterministic pass on its logits, for ONNX graphs."""
         if self.n_passes:
-            raise InputError(f"the method samples {self.n_passes} passes; only deterministic ones can be exported")
+            raise InputError(
+                f"{self.title} samples {self.n_passes} passes at test time, which cannot be exported to ONNX; "
+                "fit it with n_passes=0"
+            )
         learned = self.learned_temperature
-        sharp = learned / self.uncertainty_temperature
-        return graphs.LogitGraph(
-            self.network_, self.beta_ * learned, lambda logits: graphs.one_minus_max_softmax(sharp * logits)
-        )
+
+        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
+            logits = outputs[0].logits
+            sharp = logits * (learned / self.uncertainty_temperature)
+            return graphs.prediction(
+                (self.beta_ * learned * logits).softmax(dim=1), graphs.one_minus_max_softmax(sharp)
+            )
+
+        return graphs.MethodGraph([self.network_], formula)
 
     def _encoder(self, residual: Encoder) -> Encoder:
         hidden = {"residual": residual.hidden, "deep": (256, 128), "shallow": (256,)}[self.encoder]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
+from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
@@ -19,6 +20,9 @@ from volta.networks.heads import PrototypeHead, Prototypes
 from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 RESIDUAL_WEIGHTS = (0.0, 0.0625, 0.125, 0.25, 0.5)
 _MAX_HELD_OUT_CLASSES = 10
@@ -64,9 +68,9 @@ class VoltaPlus(Method):
         encoder = Encoder(hidden=(512, 256), dropout=self.dropout, residual=True)
         spec = NetworkSpec(encoder, Prototypes(), data.input_shape, data.n_classes)
         self.network_ = trainer.train(spec, data, recipe)
-        similarities = self._similarities(data.val.inputs)
-        start = 1.0 / cast(PrototypeHead, self.network_.classifier.head).temperature
-        self.beta_ = fit_temperature(similarities, data.val.labels, start).beta
+        learned = cast(PrototypeHead, self.network_.classifier.head).temperature
+        similarities = trainer.outputs(self.network_, data.val.inputs).logits * learned
+        self.beta_ = fit_temperature(similarities, data.val.labels, 1.0 / learned, data.val.weights).beta
         logits = self.beta_ * similarities
         self.minor_ = _around_mean(data.train.inputs)
         free, residual = energy(logits), self.minor_.lengths(data.val.inputs)
@@ -79,6 +83,20 @@ class VoltaPlus(Method):
         free = (energy(logits) - self.energy_scale_[0]) / self.energy_scale_[1]
         outside = (self.minor_.lengths(inputs) - self.residual_scale_[0]) / self.residual_scale_[1]
         return Prediction(softmax(logits), one_minus_max_softmax(logits), ood_score=free + self.weight_ * outside)
+
+    def graph(self) -> graphs.MethodGraph:
+        """Return the network and the formula on its logits and the features, for ONNX graphs."""
+        scale = self.beta_ * cast(PrototypeHead, self.network_.classifier.head).temperature
+
+        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
+            logits = scale * outputs[0].logits
+            free = (graphs.energy(logits) - self.energy_scale_[0]) / self.energy_scale_[1]
+            lengths = self.minor_.lengths_of_tensors(inputs.double())
+            outside = (lengths - self.residual_scale_[0]) / self.residual_scale_[1]
+            doubt = graphs.one_minus_max_softmax(logits)
+            return graphs.prediction(logits.softmax(dim=1), doubt, free + self.weight_ * outside)
+
+        return graphs.MethodGraph([self.network_], formula)
 
     def _similarities(self, inputs: Array) -> Floats:
         head = cast(PrototypeHead, self.network_.classifier.head)

@@ -177,9 +177,10 @@ class EpistemicHead(HeadModule, RandomLayer):
             drawn = torch.from_numpy(self.random.integers(self._n_indices, size=len(encoded)))
             return self.logits_at(encoded, drawn.to(encoded.device))
         every = torch.arange(self._n_indices, device=encoded.device)
-        total = self.logits_at(encoded, every[:1].expand(len(encoded))).log_softmax(dim=1)
+        n_rows = encoded.shape[0]  # not len(), which an exported graph would take for a fixed number
+        total = self.logits_at(encoded, every[:1].expand(n_rows)).log_softmax(dim=1)
         for index in every[1:]:
-            total = torch.logaddexp(total, self.logits_at(encoded, index.expand(len(encoded))).log_softmax(dim=1))
+            total = torch.logaddexp(total, self.logits_at(encoded, index.expand(n_rows)).log_softmax(dim=1))
         return total - math.log(len(every))
 
     def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:

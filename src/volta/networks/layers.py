@@ -54,4 +54,6 @@ def seed_layers(module: nn.Module, random: np.random.Generator) -> None:
 
 def normalise(vectors: Tensor) -> Tensor:
     """Return rows scaled to unit length; a zero row stays zero."""
-    return nn.functional.normalize(vectors, dim=1, eps=1e-12)
+    # Not functional.normalize, which gives the same bits but expands the lengths: three more operators in ONNX graphs.
+    lengths: Tensor = vectors.norm(dim=1, keepdim=True)
+    return vectors / lengths.clamp(min=1e-12)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from volta.core.errors import VoltaError
 from volta.core.seeding import derive_seed, rng
-from volta.core.types import FitData
+from volta.core.types import FitData, Split
 from volta.networks.augment import flip_and_crop
 from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
@@ -82,10 +82,12 @@ def train(
     seed_layers(loss, random)
     inputs = InputRows(data.train.inputs, device)
     labels = torch.from_numpy(data.train.labels).to(device)
+    weights = _weights(data.train, device)
     n_batches = max(1, math.ceil(len(data.train) / recipe.batch_size))
     optimiser, schedule = _optimiser(classifier, loss, recipe, n_batches)
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
+    val_weights = _weights(data.val, device)
 
     average = _Average(classifier, recipe.averaging) if recipe.averaging > 0.0 else None
     judged = classifier if average is None else average.classifier
@@ -96,7 +98,8 @@ def train(
         order = epoch_order(len(data.train), data.train.inputs.size, recipe.batch_size, random)
         for index, gathered in inputs.walk(order, recipe.batch_size):
             rows = flip_and_crop(gathered, random) if data.augment else gathered
-            value = loss(classifier, rows, labels[torch.from_numpy(index)])
+            picked = torch.from_numpy(index)
+            value = loss(classifier, rows, labels[picked], None if weights is None else weights[picked])
             value.backward()
             optimiser.step()
             classifier.after_step()
@@ -105,7 +108,7 @@ def train(
                 average.update()
             for parameter in parameters:
                 parameter.grad = None
-        val_loss = validation_loss(judged, val_inputs, val_labels)
+        val_loss = validation_loss(judged, val_inputs, val_labels, val_weights)
         if not math.isfinite(val_loss):
             raise TrainingError(
                 f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
@@ -128,17 +131,25 @@ def train(
 
 
 @torch.no_grad()
-def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor) -> float:
-    """Return the mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
+def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor, weights: Tensor | None = None) -> float:
+    """Return the (weighted) mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
     classifier.eval()
     total = 0.0
     start = 0
     for batch in inputs.eval_batches():
         logits = classifier(batch)
         stop = start + len(logits)
-        total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))
+        if weights is None:
+            total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))
+        else:
+            losses = nn.functional.cross_entropy(logits, labels[start:stop], reduction="none")
+            total += float(losses @ weights[start:stop])
         start = stop
-    return total / len(inputs)
+    return total / (len(inputs) if weights is None else float(weights.sum()))
+
+
+def _weights(split: Split, device: torch.device) -> Tensor | None:
+    return None if split.weights is None else torch.from_numpy(split.weights).float().to(device)
 
 
 class _Average:

@@ -30,7 +30,8 @@ class Network:
     @torch.inference_mode()
     def outputs(self, inputs: Array) -> Outputs:
         """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode."""
-        self.classifier.eval()
+        if self.classifier.training:
+            self.classifier.eval()
         logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
         features = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
         start = 0

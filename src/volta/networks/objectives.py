@@ -1,7 +1,8 @@
 """Training losses: plain cross-entropy, its variance-penalised form, and full VOLTA's auxiliary terms.
 
-Each is a frozen description that builds a module called as ``loss(classifier, inputs, labels)``; parameters of that
-module (a decoder, a projection) are trained along and thrown away afterwards.
+Each is a frozen description that builds a module called as ``loss(classifier, inputs, labels, weights)``; parameters of
+that module (a decoder, a projection) are trained along and thrown away afterwards. ``weights`` (n,), 1 on average over
+all training rows, are how much each row counts; None: all alike.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class CrossEntropy:
 
 
 class _CrossEntropyLoss(nn.Module):
-    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(classifier(inputs), labels)
+    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+        return weighted_cross_entropy(classifier(inputs), labels, weights)
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class _VariancePenaltyLoss(nn.Module):
         super().__init__()
         self._weight = weight
 
-    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         logits: Tensor = classifier(inputs)
-        penalty = logits.var(dim=1, correction=0).mean()
-        return nn.functional.cross_entropy(logits, labels) + self._weight * penalty
+        penalty = weighted_mean(logits.var(dim=1, correction=0), weights)
+        return weighted_cross_entropy(logits, labels, weights) + self._weight * penalty
 
 
 @dataclass(frozen=True)
@@ -83,22 +84,22 @@ class _VoltaLoss(nn.Module):
         self._decoder = FilmDecoder(n_classes, width) if weights.reconstruction else None
         self._projection = nn.Linear(width, 128) if weights.contrastive else None
 
-    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         head = cast(PrototypeHead, classifier.head)
         embedded = normalise(classifier.body(inputs))
         similarities = embedded @ head.prototypes.T
-        total = nn.functional.cross_entropy(similarities / head.log_temperature.exp(), labels)
+        total = weighted_cross_entropy(similarities / head.log_temperature.exp(), labels, weights)
         if self._weights.margin:
-            total = total + self._weights.margin * margin_loss(similarities, self._weights.gap)
+            total = total + self._weights.margin * margin_loss(similarities, self._weights.gap, weights)
         if self._decoder is not None:
             rebuilt = self._decoder(embedded, similarities.argmax(dim=1))
-            error = (rebuilt - head.prototypes[labels]).square().sum(dim=1).mean()
+            error = weighted_mean((rebuilt - head.prototypes[labels]).square().sum(dim=1), weights)
             total = total + self._weights.reconstruction * error
         if self._weights.diversity:
             total = total + self._weights.diversity * diversity_loss(head.prototypes)
         if self._projection is not None:
             projected = normalise(self._projection(embedded))
-            total = total + self._weights.contrastive * contrastive_loss(projected, labels)
+            total = total + self._weights.contrastive * contrastive_loss(projected, labels, weights=weights)
         return total
 
 
@@ -121,10 +122,22 @@ class FilmDecoder(nn.Module):
         return rebuilt
 
 
-def margin_loss(similarities: Tensor, gap: float) -> Tensor:
+def weighted_cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """Return −mean w log softmax(l)_y."""
+    if weights is None:
+        return nn.functional.cross_entropy(logits, labels)
+    return weighted_mean(nn.functional.cross_entropy(logits, labels, reduction="none"), weights)
+
+
+def weighted_mean(losses: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the mean of w·loss: over batches that is the weighted mean, as all weights are 1 on average."""
+    return losses.mean() if weights is None else (losses * weights).mean()
+
+
+def margin_loss(similarities: Tensor, gap: float, weights: Tensor | None = None) -> Tensor:
     """Return mean relu(gap − (s_(1) − s_(2)))."""
     top = similarities.topk(2, dim=1).values
-    return torch.relu(gap - (top[:, 0] - top[:, 1])).mean()
+    return weighted_mean(torch.relu(gap - (top[:, 0] - top[:, 1])), weights)
 
 
 def diversity_loss(prototypes: Tensor) -> Tensor:
@@ -134,7 +147,9 @@ def diversity_loss(prototypes: Tensor) -> Tensor:
     return (cosines.square().sum() - cosines.diagonal().square().sum()) / (n_classes * (n_classes - 1))
 
 
-def contrastive_loss(projected: Tensor, labels: Tensor, temperature: float = 0.1) -> Tensor:
+def contrastive_loss(
+    projected: Tensor, labels: Tensor, temperature: float = 0.1, weights: Tensor | None = None
+) -> Tensor:
     """Return −mean_i mean_{j ≠ i: y_j = y_i} log[exp(v_i·v_j/T) / Σ_{k ≠ i} exp(v_i·v_k/T)] over rows with a partner.
 
     The mean of v_i·v_j over partners is v_i times the mean of their vectors, which takes no (n, n) array.
@@ -147,6 +162,8 @@ def contrastive_loss(projected: Tensor, labels: Tensor, temperature: float = 0.1
     counts = members.sum(dim=0)[labels] - 1.0
     alike = (projected * partner_sums).sum(dim=1) / temperature / counts.clamp(min=1.0)
     losses = torch.where(counts > 0, logits.logsumexp(dim=1) - alike, torch.zeros_like(alike))
+    if weights is not None:
+        losses = losses * weights
     return losses.sum() / (counts > 0).sum().clamp(min=1)
 
 

@@ -100,10 +100,14 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class LabelledOutputs:
-    """A network's outputs on rows whose classes are known: ``labels`` (n,) are integers in 0 … n_classes − 1."""
+    """A network's outputs on rows whose classes are known: ``labels`` (n,) are integers in 0 … n_classes − 1.
+
+    ``weights`` (n,), where there are any: how much each row counts in what is fitted on it.
+    """
 
     outputs: Outputs
     labels: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         labels = check_labels(self.labels, self.outputs.n_classes).astype(np.int64, copy=False)

@@ -6,16 +6,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from volta.core.errors import InputError
-from volta.core.files import canonical_json, hash_text
-from volta.core.seeding import derive_seed
+from volta.core.files import canonical_json, hash_array, hash_text
+from volta.core.seeding import SPLIT_SEED, derive_seed, rng
 from volta.core.source_stamp import file_of, source_stamp
-from volta.core.types import Array, FitData
+from volta.core.splits import stratified_folds
+from volta.core.types import Array, FitData, Split
 from volta.networks.heads import Linear
 from volta.networks.loop import EpochReport, train, train_from_scratch
 from volta.networks.network import Network
@@ -88,6 +92,7 @@ class Trainer:
     n_trained: int = 0
     seconds_reused: float = 0.0
     trainings: dict[str, TrainingLog] = field(default_factory=dict)
+    _cross_fits: dict[str, tuple[Array, Callable[[], Outputs]]] = field(default_factory=dict, repr=False)
 
     def network(self, data: FitData, dropout: float | None = None, member: int = 0) -> Network:
         """Return the baselines' network: the protocol's body under a linear head, trained with cross-entropy.
@@ -108,8 +113,46 @@ class Trainer:
         objective: Objective | None = None,
         member: int = 0,
     ) -> Network:
-        """Return a network trained from scratch; ``member`` tells apart networks that differ by chance alone."""
+        """Return a network trained from scratch; ``member`` tells apart networks that differ by chance alone.
+
+        Data with folds trains one network more for each fold, without its rows, once :meth:`outputs` is asked what is
+        said of the validation rows.
+        """
         objective = objective or CrossEntropy()
+        network = self._train(spec, data, recipe, objective, member)
+        if data.n_folds:
+
+            def cross_fit() -> Outputs:
+                logits = np.empty((len(data.val), data.n_classes))
+                for (train_rows, val_rows), fold in zip(self.held_out(data), _folds(data), strict=True):
+                    part = replace(data, train=train_rows, val=val_rows, n_folds=0)
+                    logits[fold] = self._train(spec, part, recipe, objective, member).outputs(val_rows.inputs).logits
+                return Outputs(logits, network.outputs(data.val.inputs).features)
+
+            self._cross_fits[network.key] = (data.val.inputs, cache(cross_fit))
+        return network
+
+    def held_out(self, data: FitData) -> list[tuple[Split, Split]]:
+        """Return (training rows, validation rows): the data's own, or those of each of its folds."""
+        if not data.n_folds:
+            return [(data.train, data.val)]
+        every = np.arange(len(data.train))
+        return [(data.train.take(np.setdiff1d(every, fold)), data.train.take(fold)) for fold in _folds(data)]
+
+    def solved(
+        self, spec: NetworkSpec, data: FitData, weight: Array, bias: Array, val_loss: float, seconds: float
+    ) -> Network:
+        """Return a linear network whose weights (d, K) and bias (K,) were found without epochs."""
+        classifier = spec.build(seed=0)
+        tensors = {"weight": torch.from_numpy(weight.T.copy()), "bias": torch.from_numpy(bias.copy())}
+        classifier.head.load_state_dict({f"linear.{name}": value.float() for name, value in tensors.items()})
+        log = TrainingLog(1, None, 0.0, (val_loss,), seconds)
+        key = hash_text(canonical_json(["solved", data.fingerprint, spec.to_json(), hash_array(weight)]))
+        network = Network(spec, classifier.to(self.device).eval(), log, key, self.device)
+        self.trainings[key] = log
+        return network
+
+    def _train(self, spec: NetworkSpec, data: FitData, recipe: Recipe, objective: Objective, member: int) -> Network:
         recipe = self.budget.apply(recipe, len(data.train))
         for name in ("train", "val"):
             if len(getattr(data, name)) == 0:
@@ -166,8 +209,18 @@ class Trainer:
         return states
 
     def outputs(self, network: Network, inputs: Array) -> Outputs:
-        """Return ``network.outputs(inputs)``, shared between the methods of this trainer's cache."""
+        """Return ``network.outputs(inputs)``, shared between the methods of this trainer's cache.
+
+        Of the validation rows of data with folds: the logits of networks that were trained without them.
+        """
+        inputs_of, cross_fit = self._cross_fits.get(network.key, (None, None))
+        if cross_fit is not None and inputs_of is inputs:
+            return cross_fit()
         return self.cache.outputs(network, inputs)
+
+
+def _folds(data: FitData) -> list[NDArray[np.int64]]:
+    return stratified_folds(data.train.labels, data.n_folds, rng(SPLIT_SEED, "folds"))
 
 
 def pick_device(name: str) -> torch.device:

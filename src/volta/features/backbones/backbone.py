@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from volta.core.limits import Limits
 from volta.features.preprocessing import Preprocessing
 
 
@@ -60,8 +61,12 @@ class KnownBackbone:
 
 @dataclass(frozen=True)
 class BackbonePattern:
-    """Backbones that go by how their name is formed, shown as ``form``; they bring their own weights."""
+    """Backbones that go by how their name is formed, shown as ``form``.
+
+    They bring their own weights; those that ``takes_weights`` may be given a file instead.
+    """
 
     form: str
     matches: Callable[[str], bool]
-    load: Callable[[str, Preprocessing | None], Backbone]
+    load: Callable[[str, Preprocessing | None, Path | None, Limits], Backbone]
+    takes_weights: bool = False

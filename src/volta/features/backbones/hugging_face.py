@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from volta.core.errors import InputError, MissingDataError
+from volta.core.foreign import reason
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.features.backbones.backbone import BackbonePattern, TorchBackbone
 from volta.features.preprocessing import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
 from volta.features.weights import hash_weights
@@ -14,7 +17,12 @@ from volta.features.weights import hash_weights
 PREFIX = "hf:"
 
 
-def hugging_face_backbone(name: str, preprocessing: Preprocessing | None = None) -> TorchBackbone:
+def hugging_face_backbone(
+    name: str,
+    preprocessing: Preprocessing | None = None,
+    weights: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> TorchBackbone:
     """Return the vision model ``hf:MODEL`` with its processor's size, mean and standard deviation.
 
     Only safetensors weights are read and no code of the model's repository is run. Images are resized to the model's
@@ -32,6 +40,9 @@ def hugging_face_backbone(name: str, preprocessing: Preprocessing | None = None)
         processor = AutoImageProcessor.from_pretrained(model_name)
     except (OSError, ValueError) as error:
         raise MissingDataError(f"backbone {name} cannot be loaded: {error}") from error
+    except Exception as error:
+        # A model's files are somebody else's: configurations, weights and processors fail in many ways.
+        raise InputError(f"backbone {name} cannot be loaded ({reason(error)}); check the model's files") from error
     network = PooledModel(getattr(model, "vision_model", model))
     return TorchBackbone(name, network.eval(), hash_weights(network), preprocessing or _preprocessing(processor))
 

@@ -6,19 +6,29 @@ from pathlib import Path
 
 from volta.core.errors import MissingDataError
 from volta.core.files import hash_file
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.features.backbones.backbone import BackbonePattern, OnnxBackbone
 from volta.features.preprocessing import Preprocessing
 
 
-def onnx_backbone(name: str, preprocessing: Preprocessing | None = None) -> OnnxBackbone:
-    """Return an ONNX file as a backbone; a fixed input size in the file decides the size images are resized to."""
+def onnx_backbone(
+    name: str,
+    preprocessing: Preprocessing | None = None,
+    weights: Path | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> OnnxBackbone:
+    """Return an ONNX file as a backbone; a fixed input size in the file decides the size images are resized to.
+
+    The file is tried out in a process of its own first.
+    """
     path = Path(name)
     if not path.is_file():
         raise MissingDataError(f"backbone file {path} does not exist")
-    if preprocessing is None:
-        from volta.features.engines import onnx_input_size
+    from volta.features.engines import onnx_input_size
 
-        preprocessing = Preprocessing(size=onnx_input_size(path) or Preprocessing().size)
+    size = onnx_input_size(path, limits)
+    if preprocessing is None:
+        preprocessing = Preprocessing(size=size or Preprocessing().size)
     return OnnxBackbone(path.name, path, hash_file(path), preprocessing)
 
 

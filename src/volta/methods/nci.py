@@ -1,0 +1,44 @@
+"""NCI: how well a centred vector agrees with its class's weights, as neural collapse predicts of ID rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from volta.core.types import Prediction
+from volta.methods.post_hoc import PostHoc
+from volta.methods.scores import softmax
+from volta.networks.outputs import FitOutputs, Outputs
+
+_TINY = 1e-12
+
+
+@dataclass
+class Nci(PostHoc):
+    """u = −w_ŷ·(f − μ)/‖f − μ‖ − α ‖f‖₁; p = softmax(l).
+
+    ŷ is the predicted class, w_ŷ its row of the last layer, μ the mean of the training vectors. The second term marks
+    vectors near the origin. Departure: α is fixed; the authors tune it on OOD rows, which nothing here may see.
+    Reference: Liu & Qin (2025), Detecting Out-of-Distribution Through the Lens of Neural Collapse.
+    """
+
+    title = "NCI"
+    origin = "extra"
+    standard = False
+
+    alpha: float = 1e-3
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Keep the training mean and the last layer's weight."""
+        train = outputs.of("train").outputs
+        self.mean_ = np.asarray(train.need_features().mean(axis=0, dtype=np.float64))
+        self.weight_ = train.need_last_layer().weight.astype(np.float64)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the negated agreement."""
+        features = outputs.need_features().astype(np.float64)
+        centred = features - self.mean_
+        along = np.einsum("ij,ij->i", centred, self.weight_[outputs.logits.argmax(axis=1)])
+        along /= np.maximum(np.linalg.norm(centred, axis=1), _TINY)
+        return Prediction(softmax(outputs.logits), -along - self.alpha * np.abs(features).sum(axis=1))

@@ -1,0 +1,116 @@
+"""One text for one method: parameters are read, checked, written back, and refused with a reason."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from volta.bench.cells import make_cell
+from volta.bench.stamps import NO_STAMPS
+from volta.core.errors import InputError
+from volta.methods import METHODS, find_method, name_of
+from volta.methods.knn import Knn
+from volta.methods.softmax import Softmax
+from volta.methods.volta import Volta
+from volta.networks.recipe import Budget
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "title"),
+    [
+        ("knn", "knn", "kNN"),
+        (" knn ( k = 10 ) ", "knn(k=10)", "kNN (k = 10)"),
+        ("knn(k=50)", "knn", "kNN"),
+        ("volta(encoder=deep)", "volta(encoder='deep')", "VOLTA (encoder = deep)"),
+        ("volta(margin=1, encoder='deep')", None, None),
+        ("volta.methods.knn:Knn(k=7)", "knn(k=7)", "kNN (k = 7)"),
+    ],
+)
+def test_names_are_read_and_written_one_way(text, name, title):
+    found = find_method(text)
+    assert find_method(found.name).name == found.name == name_of(found.method)
+    assert find_method(found.name).method == found.method
+    if name is not None:
+        assert (found.name, found.title) == (name, title)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_has_its_plain_name(name):
+    assert name_of(METHODS[name]()) == name
+
+
+def test_a_whole_number_may_stand_for_a_float():
+    assert find_method("volta(margin=1)").name == "volta(margin=1.0)"
+
+
+def test_a_second_volta_is_compared_and_is_not_ours():
+    assert find_method("volta").origin == "volta"
+    assert find_method("volta(encoder=deep)").origin == "extra"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("temprature", "did you mean temperature"),
+        ("knn(kk=1)", "knn: there is no parameter 'kk'; did you mean k?"),
+        ("knn(k='ten')", "knn: k is 'ten'; pass a int, as its default 50 is"),
+        ("knn(10)", "parameters that cannot be read"),
+        ("knn(k=__import__('os'))", "parameters that cannot be read"),
+        ("knn(k=10", "cannot be read"),
+        ("volta-full(margin=1)", "is a row of the ablation, without parameters"),
+        ("volta.methods.knn:kth_distance", "is no method; name a dataclass that extends volta.Method"),
+    ],
+)
+def test_what_is_no_method_is_refused(text, said):
+    with pytest.raises(InputError, match=said.replace("?", r"\?").replace("(", r"\(").replace(")", r"\)")):
+        find_method(text)
+
+
+def test_methods_that_no_other_process_could_make_are_refused(monkeypatch):
+    @dataclass
+    class Local(Softmax):
+        title = "local"
+
+    with pytest.raises(InputError, match="where no other process can import it"):
+        name_of(Local())
+    monkeypatch.setattr(Knn, "__module__", "__main__")
+    monkeypatch.setitem(METHODS, "knn", Softmax)
+    with pytest.raises(InputError, match=r"Knn is defined in __main__"):
+        name_of(Knn())
+    with pytest.raises(InputError, match="cannot be part of a name"):
+        name_of(Volta(encoder=object()))
+
+
+def test_cells_of_methods_with_parameters_are_apart_and_their_folders_plain():
+    folders = {
+        make_cell(
+            "digits", "fair", name, 1, data_hash="d", parameters=find_method(name).method.__dict__, stamps=NO_STAMPS,
+            budget=Budget(), threads=1, device="cpu",
+        ).folder
+        for name in ("knn", "knn(k=10)", "knn(k=100)", "volta(encoder='deep')")
+    }  # fmt: skip
+    assert len(folders) == 4
+    plain = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+    assert all(set(folder) <= plain and len(folder) < 200 for folder in folders)
+    assert any(folder.startswith("digits--fair--knn-k-10--1--") for folder in folders)
+
+
+def test_the_version_of_a_package_is_in_the_key():
+    def key(package):
+        return make_cell(
+            "digits", "fair", "own", 1, data_hash="d", parameters={}, stamps=NO_STAMPS, budget=Budget(), threads=1,
+            device="cpu", package=package,
+        ).key  # fmt: skip
+
+    assert len({key(""), key("own 1.0"), key("own 1.1")}) == 3
+
+
+def test_modules_beside_a_lone_file_are_part_of_its_stamp(tmp_path, monkeypatch):
+    from volta.core.source_stamp import used_files
+
+    (tmp_path / "beside.py").write_text("X = 1\n")
+    (tmp_path / "lone.py").write_text("import json\nfrom beside import X\n")
+    assert {path.name for path in used_files([tmp_path / "lone.py"])} == {"lone.py", "beside.py"}
+    assert "beside" not in sys.modules
