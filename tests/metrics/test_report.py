@@ -53,7 +53,7 @@ def test_equals_the_single_functions(n_samples, n_classes, dtype):
                 expected = metric.function(*((given_arguments | {"ood_scores": scores})[need] for need in metric.needs))
                 assert result[f"ood:{data}"][name] == pytest.approx(expected, abs=1e-14), name
         else:
-            expected = metric.function(*(given_arguments[need] for need in metric.needs))
+            expected = float(metric.function(*(given_arguments[need] for need in metric.needs)))
             assert result["test"][name] == pytest.approx(expected, abs=1e-14), name
     assert all(type(value) is float for values in result.values() for value in values.values())
 
@@ -121,8 +121,8 @@ def test_repeating_every_row_changes_no_mean(case):
     first = quiet_report(probs, labels, uncertainty)["test"]
     second = quiet_report(np.repeat(probs, 3, 0), np.repeat(labels, 3), np.repeat(uncertainty, 3))["test"]
     for name in TEST:
-        # The debiased error takes off less variance the more rows there are.
-        if metrics.METRICS[name].family != "selective" and name != "ece_debiased":
+        # The debiased error takes off less variance the more rows there are, and the floor falls.
+        if metrics.METRICS[name].family != "selective" and name != "ece_debiased" and "floor" not in name:
             assert second[name] == pytest.approx(first[name], abs=1e-12), name
 
 

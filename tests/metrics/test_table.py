@@ -16,6 +16,9 @@ NAMES = [
     "brier_uncertainty",
     "brier_residual",
     "ece",
+    "ece_floor",
+    "ece_floor_low",
+    "ece_floor_high",
     "mce",
     "ece_equal_mass",
     "ece_classwise",
@@ -48,6 +51,7 @@ NAMES = [
     "peak_mb",
     "train_s",
 ]
+FLOORS = ("ece_floor", "ece_floor_low", "ece_floor_high")
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
@@ -109,7 +113,7 @@ def test_directions():
         "aupr_in",
         "oscr",
     }
-    assert neither == {"brier_uncertainty", "brier_residual", "signed_ce", "coverage"}
+    assert neither == {"brier_uncertainty", "brier_residual", "signed_ce", "coverage", *FLOORS}
     assert [metrics.METRICS[n].direction for n in ("accuracy", "ece", "coverage")] == ["↑", "↓", "–"]
 
 
@@ -126,7 +130,7 @@ def test_margins():
     }
     without = {name for name, margin in margins.items() if margin is None}
     measured = {name for name, metric in metrics.METRICS.items() if metric.measured}
-    assert without == {"brier_uncertainty", "brier_residual"} | measured
+    assert without == {"brier_uncertainty", "brier_residual", *FLOORS} | measured
     with pytest.raises(InputError, match="metric 'ece' has margin 0; expected a number above 0, or None"):
         dataclasses.replace(metrics.METRICS["ece"], margin=0)
 
@@ -135,7 +139,7 @@ def test_variants_follow_from_what_a_metric_is_made_of():
     for name, metric in metrics.METRICS.items():
         if metric.needs == ("uncertainty", "correct"):
             assert metric.variants == ("test+msp",), name
-        elif metric.needs == ("probs", "labels") and name not in ("accuracy", "brier_uncertainty"):
+        elif metric.needs in (("probs",), ("probs", "labels")) and name not in ("accuracy", "brier_uncertainty"):
             assert metric.variants == ("test+T",), name
         else:
             # A temperature changes neither which class is the most probable nor the labels.

@@ -10,6 +10,7 @@ from volta.metrics.brierscore import (
     brier_resolution,
     brier_uncertainty,
 )
+from volta.metrics.brought import plugin_metrics
 from volta.metrics.calibration import (
     ReliabilityBins,
     ece,
@@ -22,6 +23,7 @@ from volta.metrics.calibration import (
 )
 from volta.metrics.conformal import coverage, coverage_gap, empty_sets, set_size
 from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, autc, fpr95, fpr95_id, roc_curve
+from volta.metrics.floor import ece_floor, ece_floor_high, ece_floor_low
 from volta.metrics.interval import Interval, ece_debiased_interval, ece_interval
 from volta.metrics.metric import Metric
 from volta.metrics.openset import oscr, scod_augrc, scod_aurc
@@ -75,6 +77,9 @@ __all__ = [
     "ece_debiased",
     "ece_debiased_interval",
     "ece_equal_mass",
+    "ece_floor",
+    "ece_floor_high",
+    "ece_floor_low",
     "ece_interval",
     "empty_sets",
     "fpr95",
@@ -95,3 +100,6 @@ __all__ = [
     "signed_ce",
     "smece",
 ]
+
+# Last, so that a plug-in finds all names of this module when it is imported.
+METRICS |= plugin_metrics()

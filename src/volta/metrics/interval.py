@@ -14,7 +14,7 @@ from volta.metrics.rows import RowStatistics, scan_rows
 
 @dataclass(frozen=True)
 class Interval:
-    """An `estimate` with its interval [`low`, `high`], which need not contain it.
+    """An `estimate` with its interval [`low`, `high`], which need not contain it; as a float, the estimate.
 
     >>> interval = ece_interval([[0.9, 0.1], [0.8, 0.2]], [0, 1], n_resamples=100)
     >>> interval.low <= interval.high
@@ -24,6 +24,9 @@ class Interval:
     estimate: float
     low: float
     high: float
+
+    def __float__(self) -> float:
+        return self.estimate
 
 
 def ece_interval(
@@ -42,8 +45,12 @@ def ece_interval(
     >>> round(interval.estimate, 3), round(interval.low, 2), round(interval.high, 2)
     (0.2, 0.11, 0.29)
     """
+    return ece_interval_of(scan_rows(probs, labels), level=level, n_resamples=n_resamples, seed=seed)
+
+
+def ece_interval_of(rows: RowStatistics, *, level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> Interval:
+    """Compute the interval of `ece_interval` from scanned rows."""
     tail = _tail(level, n_resamples)
-    rows = scan_rows(probs, labels)
     n = len(rows.correct)
     gap = rows.confidence.astype(np.float64) - rows.correct
     index = bin_index(rows.confidence, N_BINS)

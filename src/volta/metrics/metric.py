@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, SupportsFloat
 
 from volta.core.errors import InputError
 
 Family = Literal["prediction", "calibration", "selective", "ood", "conformal", "efficiency"]
 
 PROBS = ("probs", "labels")
+CONFIDENCE = ("probs",)
 SELECTIVE = ("uncertainty", "correct")
 OOD = ("id_scores", "ood_scores")
 JOINT = ("id_scores", "correct", "ood_scores")
@@ -22,7 +23,8 @@ class Metric:
     """One metric; strings are plain text.
 
     `label` is what a reader sees on axes and in headings. `function` takes the arguments in `needs`, in that order, and
-    is None for what is measured on a model. `higher_is_better` is None where neither direction is better by itself.
+    is None for what is measured on a model; an interval that it returns counts by its estimate. `higher_is_better` is
+    None where neither direction is better by itself.
     `shared` gives the same value from what `report` computes once for all metrics with these `needs`: a
     `ProbabilityScan`, `RiskSteps`, `SortedScores` or `JointScores`; a metric without it costs `report` a call of its
     `function`.
@@ -41,7 +43,7 @@ class Metric:
     name: str
     label: str
     family: Family
-    function: Callable[..., float] | None
+    function: Callable[..., SupportsFloat] | None
     higher_is_better: bool | None
     needs: tuple[str, ...]
     formula: str

@@ -11,6 +11,8 @@ from volta.metrics.binning import N_BINS
 from volta.metrics.brierscore import BrierDecomposition, decompose
 from volta.metrics.calibration import ReliabilityBins, bins_of
 from volta.metrics.classbins import ClassBinCounter, ClassBins
+from volta.metrics.floor import floor_of
+from volta.metrics.interval import Interval
 from volta.metrics.rows import RowStatistics, empty_rows, fill_rows
 
 
@@ -25,6 +27,11 @@ class ProbabilityScan:
     def bins(self) -> ReliabilityBins:
         """The reliability bins of the top probability."""
         return bins_of(self.rows, N_BINS)
+
+    @cached_property
+    def floor(self) -> Interval:
+        """The ECE that chance alone gives."""
+        return floor_of(self.rows.confidence)
 
     @cached_property
     def decomposition(self) -> BrierDecomposition:

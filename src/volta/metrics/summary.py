@@ -10,7 +10,7 @@ from volta.core.checks import Floats, check_same_length, check_scores, check_set
 from volta.core.errors import InputError
 from volta.core.types import Array
 from volta.metrics.detection import SortedScores
-from volta.metrics.metric import JOINT, OOD, PROBS, SELECTIVE, Metric
+from volta.metrics.metric import CONFIDENCE, JOINT, OOD, PROBS, SELECTIVE, Metric
 from volta.metrics.openset import JointScores
 from volta.metrics.rows import paired, scan_rows
 from volta.metrics.scan import ProbabilityScan, scan_probabilities
@@ -67,10 +67,10 @@ def report(
     wanted = [metric for name, metric in METRICS.items() if only is None or name in only]
     shared = {metric.needs for metric in wanted if metric.shared is not None}
     test: dict[str, float] = {}
-    if PROBS in shared:
+    if shared & {PROBS, CONFIDENCE}:
         scan = scan_probabilities(array, checked)
         arguments["correct"] = correct = scan.rows.correct
-        test |= _shared_values(wanted, PROBS, scan)
+        test |= _shared_values(wanted, PROBS, scan) | _shared_values(wanted, CONFIDENCE, scan)
         # The per-row floats are not needed any more, and the sorts below set the peak of memory.
         del scan
     else:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from volta.metrics import brierscore, calibration, conformal, detection, openset, scoring, selective, smooth
-from volta.metrics.metric import JOINT, MODEL, MSP, OOD, PROBS, SELECTIVE, TEMPERATURE, Metric
+from volta.metrics import brierscore, calibration, conformal, detection, floor, openset, scoring, selective, smooth
+from volta.metrics.metric import CONFIDENCE, JOINT, MODEL, MSP, OOD, PROBS, SELECTIVE, TEMPERATURE, Metric
 from volta.metrics.scan import ProbabilityScan
 
 _TOP = "15 equal-width bins (lo, hi] of the top probability, the first closed at 0"
@@ -59,6 +59,16 @@ _ROWS = (
            "netcal 10 bins, last closed; MAPIE (lo, hi], 49 real bins of 50; probly floor(15 conf); "
            "pytorch-ood equal-count bins, RMS, drops the most confident bin",
            shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
+    Metric("ece_floor", "ECE floor", "calibration", floor.ece_floor, None, CONFIDENCE,
+           "E Σ_b |Σ_{i in b} (B_i − conf_i)| / n, B_i ~ Bernoulli(conf_i)",
+           f"the ECE of a perfectly calibrated predictor with these confidences; {_TOP}", "none known to print it",
+           shared=lambda scan: scan.floor.estimate, variants=_T),
+    Metric("ece_floor_low", "ECE floor, 2.5 %", "calibration", floor.ece_floor_low, None, CONFIDENCE,
+           "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
+           shared=lambda scan: scan.floor.low, variants=_T),
+    Metric("ece_floor_high", "ECE floor, 97.5 %", "calibration", floor.ece_floor_high, None, CONFIDENCE,
+           "97.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
+           shared=lambda scan: scan.floor.high, variants=_T),
     Metric("mce", "MCE", "calibration", calibration.mce, False, PROBS, "max_b |acc_b − conf_b|",
            f"{_TOP}; non-empty bins only", "Fortuna: max of count · gap; bins as for ece",
            shared=lambda scan: calibration.mce_of(scan.bins), margin=0.05, variants=_T),

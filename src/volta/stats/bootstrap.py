@@ -21,6 +21,9 @@ N_RESAMPLES = 1_000
 LEVEL = 0.95
 BOOTSTRAP_SEED = 42
 _COLUMNS = 64
+_MANY_ROWS = 1 << 17
+"""Beyond this, a few resamples at a time, each drawn by itself: 64 at once would no longer be anywhere near a cache."""
+_COLUMNS_OF_MANY = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +122,8 @@ def paired_bootstrap(
 ) -> Bootstrap:
     """Resample the test rows, and each OOD set's rows, with replacement, the same rows for all methods.
 
-    A resample is a vector of counts over rows; 64 of them are scored at a time, so that memory stays
-    O(64 (n + m)) beside the rows themselves and 8 bytes a model, metric and resample. Time:
+    A resample is a vector of counts over rows; 64 of them (8 where rows are many) are scored at a time, so that
+    memory stays O(64 (n + m)) beside the rows themselves and 8 bytes a model, metric and resample. Time:
     O(n_resamples · models · (n + m)). The answer depends on ``seed`` and the data, not on ``n_threads``.
 
     models: method → seed → its row scores (a list counts its seeds from 0).
@@ -142,8 +145,11 @@ def paired_bootstrap(
                 observed.setdefault(key, {}).setdefault(method, {})[run_seed] = value
                 resampled.setdefault(key, {}).setdefault(method, {})[run_seed] = np.empty(n_resamples)
 
+    largest = max(size for scorer in scorers for size in (scorer.n_rows, *scorer.ood_sizes.values()))
+    step = _COLUMNS if largest <= _MANY_ROWS else _COLUMNS_OF_MANY
+
     def score_chunk(start: int) -> None:
-        width = min(_COLUMNS, n_resamples - start)
+        width = min(step, n_resamples - start)
         outside: dict[tuple[str, int], Weights] = {}
         for index, scorer in enumerate(scorers):
             group = (index,) if index else ()
@@ -158,13 +164,19 @@ def paired_bootstrap(
 
     # A chunk draws from its own generators and writes to its own slice, so threads change the time alone.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
-        for _ in pool.map(score_chunk, range(0, n_resamples, _COLUMNS)):
+        for _ in pool.map(score_chunk, range(0, n_resamples, step)):
             pass
     return Bootstrap(observed, resampled, seed)
 
 
 def draw_counts(n: int, width: int, generator: np.random.Generator) -> Weights:
     """Draw how often each of n rows occurs in each of ``width`` resamples of size n: (n, width), columns sum to n."""
+    if n > _MANY_ROWS:
+        counts = np.empty((width, n), dtype=np.uint8)
+        for column in counts:
+            # No row of so many is drawn 256 times.
+            column[:] = np.bincount(generator.integers(0, n, n, dtype=np.uint32), minlength=n)
+        return counts.T
     drawn = generator.integers(0, n, size=(n, width))
     drawn *= width
     drawn += np.arange(width)

@@ -76,6 +76,27 @@ class TestRow:
 
     __test__ = False
 
+    def turned(self) -> TestRow:
+        """Return the same test of ``method`` against ``reference``."""
+        turned: dict[PairVerdict, PairVerdict] = {"better": "worse", "worse": "better"}
+        return replace(
+            self,
+            reference=self.method,
+            method=self.reference,
+            n_reference=self.n_method,
+            n_method=self.n_reference,
+            mean_reference=self.mean_method,
+            mean_method=self.mean_reference,
+            difference=_negated(self.difference),
+            gain=_negated(self.gain),
+            hedges_g=_negated(self.hedges_g),
+            low=_negated(self.high),
+            high=_negated(self.low),
+            boot_low=_negated(self.boot_high),
+            boot_high=_negated(self.boot_low),
+            verdict=turned.get(self.verdict, self.verdict),
+        )
+
 
 def compare_with_reference(
     tables: Iterable[Results],
@@ -172,6 +193,10 @@ def below_alpha(p: float | None, alpha: float = ALPHA) -> bool | None:
 def bootstrap_of(bootstraps: Bootstraps | None, table: Results) -> Bootstrap | str:
     """Return the bootstrap of a table, or why there is none."""
     return (bootstraps or {}).get((table.task, table.protocol), "rows not resampled: no bootstrap was asked for")
+
+
+def _negated(value: float | None) -> float | None:
+    return None if value is None else -value
 
 
 def _against_best(table: Results, source: Bootstrap | str, alpha: float) -> list[TestRow]:

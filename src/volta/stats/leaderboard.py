@@ -68,7 +68,10 @@ def make_leaderboard(
 
 def ranked_sets(table: Results) -> list[tuple[str, str]]:
     """Return (metric, set) of what the overall place is made of, as far as some method has it."""
-    near = OOD_AVERAGES[0] if _has(table, "auroc", OOD_AVERAGES[0]) else next(iter(table.near_sets), "")
+    near = OOD_AVERAGES[0]
+    if not _has(table, "auroc", near) and not _has(table, "auroc", OOD_AVERAGES[1]):
+        # Records of a version that had no means over near and far sets.
+        near = next(iter(table.near_sets), "")
     calibrated = {
         metric: AFTER_TEMPERATURE if _has(table, metric, AFTER_TEMPERATURE) else TEST_SET for metric in ("nll", "ece")
     }

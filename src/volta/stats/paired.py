@@ -47,6 +47,11 @@ def paired_estimate(differences: Sample, row_variance: float = 0.0) -> Estimate 
     return Estimate(differences.mean, n, differences.std / math.sqrt(n), n - 1, math.sqrt(row_variance))
 
 
+def fixed_models_estimate(difference: Sample, row_variance: float) -> Estimate:
+    """Return the difference of two models as they are: se² = row_variance, what new test rows would change."""
+    return Estimate(difference.mean, difference.n, 0.0, 0.0, math.sqrt(row_variance))
+
+
 def welch_estimate(first: Sample, second: Sample, row_variance: float = 0.0) -> Estimate | None:
     """Return the difference of two independent means with Welch's standard error, or None where one has no variance."""
     test = welch(first, second)

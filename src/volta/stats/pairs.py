@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from volta.bench.records import OWN
 from volta.stats.bootstrap import Bootstrap, shared_row_variance
 from volta.stats.csv_rows import joined_notes
 from volta.stats.estimate import Estimate
 from volta.stats.margins import margin_of
-from volta.stats.paired import difference_sample, hedges_g_paired, paired_estimate, welch_estimate
+from volta.stats.paired import (
+    difference_sample,
+    fixed_models_estimate,
+    hedges_g_paired,
+    paired_estimate,
+    welch_estimate,
+)
 from volta.stats.power import detectable
 from volta.stats.ranks import higher_is_better
 from volta.stats.results import Results
@@ -17,6 +24,7 @@ from volta.stats.samples import Sample
 from volta.stats.welch import ALPHA, hedges_g, welch
 
 NO_OOD = "the task has no OOD set"
+FIXED_MODELS = "one seed: about new test rows, for these models as they are"
 
 PairVerdict = Literal["better", "worse", "equivalent", "cannot tell"]
 
@@ -77,7 +85,8 @@ def compare_pair(
 
     Methods of one task, protocol and seed have the same split and test rows, so seeds that both have are paired: the
     estimate is the mean of their differences. Where fewer than two are shared, the means over each one's own seeds are
-    compared as Welch does. ``source``: the bootstrap of the table, or why there is none; ``interval`` False leaves the
+    compared as Welch does. Own predictions of a single seed are models as they are: their difference is tested over new
+    test rows alone. ``source``: the bootstrap of the table, or why there is none; ``interval`` False leaves the
     bootstrap's interval out.
     """
     own, other = table.of(first, eval_set, metric), table.of(second, eval_set, metric)
@@ -88,15 +97,19 @@ def compare_pair(
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
     row_variance, no_rows = _row_variance(source, metric, eval_set, first, second)
-    paired = differences is not None and (differences.n > 1 or left.n == right.n == 1)
+    elsewhere = table.has_other_rows(first, second)
+    paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
     if paired and differences is not None:
         estimate, g = paired_estimate(differences, row_variance), hedges_g_paired(differences)
         n, difference = differences.n, differences.mean
         why = differences.why_untestable
+        if n == 1 and not no_rows and OWN in (table.origins[first], table.origins[second]):
+            estimate, why = fixed_models_estimate(differences, row_variance), FIXED_MODELS
     else:
         estimate, g = welch_estimate(left, right, row_variance), hedges_g(left, right)
         n, difference = min(left.n, right.n), left.mean - right.mean
-        why = joined_notes("no two shared seeds: not paired", left.why_untestable, right.why_untestable)
+        apart = "scored on other test rows: not paired" if elsewhere else "no two shared seeds: not paired"
+        why = joined_notes(apart, left.why_untestable, right.why_untestable)
     ends = None
     if interval and paired and isinstance(source, Bootstrap):
         ends = source.difference(metric, eval_set, first, second)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from volta.bench.cells import Cell
-from volta.bench.records import TEST, CellRecord
+from volta.bench.records import OWN, TEST, CellRecord, EvalSet
 from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.stats.samples import Sample, sample_of
 
 OUR_ORIGIN = "volta"
-BASELINE_ORIGINS = ("paper", "extra")
+BASELINE_ORIGINS = ("paper", "extra", OWN)
 ABLATION_ORIGIN = "ablation"
 TEST_SET = str(TEST)
 
@@ -27,7 +27,8 @@ class Results:
 
     ``values``: method → set → metric → {seed: value}, methods in the order of the plan, sets by their stored names as
     in every CSV file; ``titles`` and ``origins`` by method; ``near_sets``: the OOD sets that AUROC is compared on;
-    ``cells`` by (method, seed).
+    ``cells`` by (method, seed); ``no_near_set``: no OOD set is near, and the first one stands in; ``n_rows``: number of
+    test rows by (method, seed), where it is known.
     """
 
     task: str
@@ -37,6 +38,13 @@ class Results:
     origins: Mapping[str, str]
     near_sets: tuple[str, ...]
     cells: Mapping[tuple[str, int], Cell]
+    no_near_set: bool = False
+    n_rows: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def has_other_rows(self, first: str, second: str) -> bool:
+        """Whether two methods were scored on other test rows with a seed that both have."""
+        shared = set(self.seeds(first)) & set(self.seeds(second))
+        return any(self.n_rows.get((first, seed)) != self.n_rows.get((second, seed)) for seed in shared)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -50,13 +58,24 @@ class Results:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """What our method is compared with: the paper's baselines and the extra methods, without ablation rows."""
+        """What our method is compared with: the paper's baselines, the extra methods and own predictions."""
         return tuple(name for name in self.values if self.origins[name] in BASELINE_ORIGINS)
 
     @property
     def ablation_rows(self) -> tuple[str, ...]:
         """The methods of the ablation study, the full model among them."""
         return tuple(name for name in self.values if self.origins[name] == ABLATION_ORIGIN)
+
+    @property
+    def ood_sets(self) -> tuple[str, ...]:
+        """Every OOD set that some method has."""
+        names = dict.fromkeys(name for sets in self.values.values() for name in sets)
+        return tuple(name for name in names if EvalSet.parse(name).kind == "ood")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether all predictions were brought along, so that nothing here was trained by the benchmark."""
+        return all(origin == OWN for origin in self.origins.values())
 
     def of(self, method: str, eval_set: str, metric: str) -> Mapping[int, float]:
         """Return {seed: value}; empty where the method, the set or the metric is not there."""
@@ -108,5 +127,9 @@ def _table(task: str, protocol: str, records: list[CellRecord]) -> Results:
                 if not math.isfinite(value):
                     raise InputError(f"{cell.label}: {metric} on {eval_set} is {value}; run this cell again")
                 by_set.setdefault(str(eval_set), {}).setdefault(metric, {})[cell.seed] = value
-    near_sets = tuple(name for name in near if name in ood_sets) or tuple(ood_sets)[:1]
-    return Results(task, protocol, values, titles, origins, near_sets, cells)
+    near_sets = tuple(name for name in near if name in ood_sets)
+    stand_in = tuple(ood_sets)[:1]
+    n_rows = {
+        (record.cell.method, record.cell.seed): record.rows[TEST_SET] for record in records if TEST_SET in record.rows
+    }
+    return Results(task, protocol, values, titles, origins, near_sets or stand_in, cells, not near_sets, n_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,21 +18,26 @@ from volta.stats.rowscores import RowScores, row_scores
 
 def bootstrap_tables(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Bootstraps:
     """Return the bootstrap of all methods for each (task, protocol) with two of them, or why there is none."""
-    return {
-        (table.task, table.protocol): _bootstrap(store, table, n_resamples)
-        for table in tables
-        if len(table.methods) > 1
-    }
+
+    def of(table: Results) -> Bootstrap | str:
+        return bootstrap_table(table, lambda method, seed: store.read_arrays(table.cells[method, seed]), n_resamples)
+
+    return {(table.task, table.protocol): of(table) for table in tables if len(table.methods) > 1}
 
 
-def _bootstrap(store: RunStore, table: Results, n_resamples: int) -> Bootstrap | str:
+def bootstrap_table(
+    table: Results, read: Callable[[str, int], Mapping[str, Array]], n_resamples: int
+) -> Bootstrap | str:
+    """Return the bootstrap of a table's methods, or why there is none; ``read`` gives a method's arrays with a seed."""
+    # Where no set is near, the mean over all of them is what methods are ranked by.
+    ood_sets = table.ood_sets if table.no_near_set else table.near_sets
     rows_of: dict[int, bytes] = {}
     models: dict[str, dict[int, RowScores]] = {}
     for method in table.methods:
         found = {}
         for seed in table.seeds(method):
             try:
-                arrays = store.read_arrays(table.cells[method, seed])
+                arrays = read(method, seed)
             except StoreError:
                 continue
             if "test/probs" not in arrays or "test/labels" not in arrays:
@@ -40,13 +45,14 @@ def _bootstrap(store: RunStore, table: Results, n_resamples: int) -> Bootstrap |
             labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
             if rows_of.setdefault(seed, labels) != labels:
                 return f"rows not resampled: {method} seed {seed} was scored on other test rows"
-            found[seed] = cell_scores(arrays, table.near_sets)
+            found[seed] = cell_scores(arrays, ood_sets)
         # An interval over fewer seeds than the test in the same row would speak of another difference.
         if len(found) == len(table.seeds(method)):
             models[method] = found
     if not models:
         return "rows not resampled: no stored predictions"
-    return _with_near_average(paired_bootstrap(models, n_resamples, rows_of=rows_of), table.near_sets)
+    average = OOD_AVERAGES[1] if table.no_near_set else OOD_AVERAGES[0]
+    return _with_average(paired_bootstrap(models, n_resamples, rows_of=rows_of), ood_sets, average)
 
 
 def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScores:
@@ -63,12 +69,12 @@ def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowS
     return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
 
 
-def _with_near_average(bootstrap: Bootstrap, near_sets: tuple[str, ...]) -> Bootstrap:
-    """Add AUROC averaged over the near-OOD sets, for the models that have all of them."""
-    keys = [("auroc", name) for name in near_sets]
+def _with_average(bootstrap: Bootstrap, ood_sets: tuple[str, ...], name: str) -> Bootstrap:
+    """Add AUROC averaged over OOD sets, under the name of that mean, for the models that have all of them."""
+    keys = [("auroc", one) for one in ood_sets]
     if not keys or any(key not in bootstrap.observed for key in keys):
         return bootstrap
-    average = ("auroc", OOD_AVERAGES[0])
+    average = ("auroc", name)
     observed: dict[str, dict[int, float]] = {}
     resampled = {}
     for method, by_seed in bootstrap.observed[keys[0]].items():

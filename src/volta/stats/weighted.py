@@ -12,7 +12,7 @@ from volta.core.errors import InputError
 from volta.metrics.binning import N_BINS
 from volta.stats.rowscores import RowScores
 from volta.stats.weighted_aurc import RiskCounter
-from volta.stats.weighted_auroc import PairCounter, Scratch, Weights
+from volta.stats.weighted_auroc import PairCounter, Scratch, Weights, by_column
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -66,9 +66,11 @@ class WeightedScorer:
         weights: (n, columns); ood_weights: set → (m, columns).
         """
         width = weights.shape[1]
-        exact = weights.astype(np.float64)
-        means = (self.means @ exact).reshape(-1, 3, width) / self.n_rows
-        errors = np.array([np.abs(np.asarray(gaps @ exact)).sum(axis=0) for gaps in self.gaps]) / self.n_rows
+        # Many rows go one column at a time: eight of them as float64 are more than an allocator keeps at hand.
+        pieces = weights.T[:, :, None] if by_column(weights) else [weights]
+        summed = [self._sums(piece.astype(np.float64)) for piece in pieces]
+        means = np.concatenate([part for part, _ in summed], axis=1).reshape(-1, 3, width) / self.n_rows
+        errors = np.concatenate([part for _, part in summed], axis=1) / self.n_rows
         scores: dict[Key, dict[Model, Floats]] = {}
         for (model, name), index in self.sums_of.items():
             parts = zip(("accuracy", "brier", "nll", "ece"), (*means[index], errors[index]), strict=True)
@@ -88,6 +90,11 @@ class WeightedScorer:
                 for model, index in self.counter_of[eval_set].items()
             }
         return scores
+
+    def _sums(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Return the weighted sums of correct, Brier and NLL of each distinct model, and of its bins' absolute gaps."""
+        errors = [np.abs(np.asarray(gaps @ weights)).sum(axis=0) for gaps in self.gaps]
+        return self.means @ weights, np.array(errors)
 
     def score_unweighted(self) -> dict[Key, dict[Model, float]]:
         """Return (metric, set) → (method, seed) → the metric on the rows as they are."""

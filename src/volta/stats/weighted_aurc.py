@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.stats.weighted_auroc import Scratch, Weights, accumulate_rows
+from volta.core.types import Array
+from volta.stats.weighted_auroc import Scratch, Weights, accumulate_rows, by_column, running_sums
 
 Floats = NDArray[np.float64]
 
@@ -44,11 +47,7 @@ class RiskCounter:
         n = len(self.order)
         if not len(self.wrong):
             return np.zeros(weights.shape[1]), np.zeros(weights.shape[1])
-        running = scratch.running
-        np.take(weights, self.order, axis=0, out=running[1 : n + 1], mode="clip")
-        running[n + 1 :] = 0
-        accumulate_rows(running[1:])
-        before, after = running[self.starts], running[self.ends]
+        before, after = self._running_weights(weights, scratch)
         errors = weights[self.wrong].astype(np.float64)
         if not self.all_single:
             errors = np.add.reduceat(errors, self.first_wrong, axis=0)
@@ -62,6 +61,22 @@ class RiskCounter:
         generalised = np.einsum("kc,kc->c", errors, n - after + size / 2.0) / (n * n)
         return area, generalised
 
+    def _running_weights(self, weights: Weights, scratch: Scratch) -> tuple[Array, Array]:
+        """Return the weight before and after each group with errors, both (groups, columns)."""
+        if by_column(weights):
+            before = np.empty((len(self.starts), weights.shape[1]), dtype=np.int32)
+            after = np.empty_like(before)
+            for index, column in enumerate(weights.T):
+                sums = running_sums(column, self.order)
+                before[:, index], after[:, index] = sums[self.starts], sums[self.ends]
+            return before, after
+        n, running = len(self.order), scratch.running
+        np.take(weights, self.order, axis=0, out=running[1 : n + 1], mode="clip")
+        running[n + 1 :] = 0
+        accumulate_rows(running[1:])
+        return running[self.starts], running[self.ends]
 
+
+@lru_cache(maxsize=2)
 def _harmonic(n: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-Weights = NDArray[np.float32]
+Weights: TypeAlias = NDArray[np.float32] | NDArray[np.uint8]
+"""(n, columns): float32 with rows next to each other, or uint8 with columns next to each other where rows are many."""
 _BLOCK = 100
 _EXACT = 1 << 24
 
@@ -29,12 +33,18 @@ class PairCounter:
 
     def count(self, id_weights: Weights, ood_weights: Weights, scratch: Scratch) -> NDArray[np.float64]:
         """Return each column's weighted pair count: (columns,). id_weights: (n, columns); ood_weights: (m, columns)."""
+        lower = scratch.gathered
+        if by_column(id_weights):
+            for index, column in enumerate(id_weights.T):
+                sums = running_sums(column, self.order)
+                lower[:, index] = sums[self.below]
+                lower[self.tied, index] = (lower[self.tied, index] + sums[self.not_above[self.tied]]) / 2
+            return _column_dots(lower, ood_weights)
         running = scratch.running
         n = len(self.order)
         np.take(id_weights, self.order, axis=0, out=running[1 : n + 1], mode="clip")
         running[n + 1 :] = 0
         accumulate_rows(running[1:])
-        lower = scratch.gathered
         np.take(running, self.below, axis=0, out=lower, mode="clip")
         if len(self.tied):
             lower[self.tied] = (lower[self.tied] + running[self.not_above[self.tied]]) / 2
@@ -45,12 +55,28 @@ class Scratch:
     """Memory that the counters of one chunk share: running weights and the gathered ones."""
 
     def __init__(self, n_id: int, n_ood: int, n_columns: int) -> None:
-        padded = -(-n_id // _BLOCK) * _BLOCK
-        self.running = np.zeros((padded + 1, n_columns), dtype=np.float32)
+        self._shape = -(-n_id // _BLOCK) * _BLOCK + 1, n_columns
         self.gathered = np.empty((n_ood, n_columns), dtype=np.float32)
 
+    @cached_property
+    def running(self) -> NDArray[np.float32]:
+        """Running weights of rows next to each other, in whole blocks after a first row of zeros."""
+        return np.zeros(self._shape, dtype=np.float32)
 
-def accumulate_rows(rows: Weights) -> None:
+
+def by_column(weights: Weights) -> bool:
+    """Whether columns lie next to each other and are best worked on one at a time."""
+    return weights.dtype == np.uint8
+
+
+def running_sums(column: NDArray[np.uint8], order: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Return the sums of the first 0 … n weights in ``order``, (n + 1,): a byte a row stays in the cache."""
+    sums = np.zeros(len(order) + 1, dtype=np.int32)
+    np.cumsum(column.take(order), dtype=np.int32, out=sums[1:])
+    return sums
+
+
+def accumulate_rows(rows: NDArray[np.float32]) -> None:
     """Replace each row by the sum of the rows up to it, in place; the number of rows is a multiple of the block.
 
     NumPy's cumulative sum down the rows strides through memory; adding whole rows, a block at a time in parallel,
@@ -63,11 +89,11 @@ def accumulate_rows(rows: Weights) -> None:
     blocks[1:] += totals[:, None]
 
 
-def _column_dots(left: Weights, right: Weights) -> NDArray[np.float64]:
+def _column_dots(left: NDArray[np.float32], right: Weights) -> NDArray[np.float64]:
     total = np.zeros(left.shape[1])
     # Short float32 sums stay below 2**24 and therefore exact; their totals are kept in float64.
     step = max(1, min(len(left), _EXACT // (4 * max(1, int(left[:, 0].max(initial=1))))))
     for start in range(0, len(left), step):
         rows = slice(start, start + step)
-        total += np.einsum("jc,jc->c", left[rows], right[rows])
+        total += np.einsum("jc,jc->c", left[rows], right[rows], dtype=np.float32)
     return total
