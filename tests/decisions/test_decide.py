@@ -41,6 +41,30 @@ def test_no_policy_abstains_and_says_why():
     assert found[0].reason == f"no policy: {policy.note}"
 
 
+def test_slices_are_decisions_too():
+    found = decide(PROBS, UNCERTAINTY, policy=POLICY, pvalues=[0.5, 0.01, 0.2], sets=[[1, 0], [1, 1], [0, 1]])
+    part = found[1:]
+    assert len(part) == 2
+    assert (part[0], part[-1]) == (found[1], found[2])
+    assert decide(PROBS, UNCERTAINTY, policy=POLICY)[:2][0].pvalue is None
+    assert [one.action for one in found[::2]] == ["answer", "answer"]
+
+
+def test_labels_are_plain_values():
+    for classes, kind in ((None, int), (["cat", "dog"], str), ([True, False], bool), ([0.5, 1.5], float)):
+        assert type(decide(PROBS, UNCERTAINTY, policy=POLICY, classes=classes)[0].label) is kind
+    mixed = np.array(["cat", 3], dtype=object)
+    assert decide(PROBS, UNCERTAINTY, policy=POLICY, classes=mixed)[1].label == 3
+
+
+def test_a_policy_that_always_answers_says_so():
+    few = fit_coverage([0.1, 0.2], coverage=0.9)
+    assert decide(PROBS, UNCERTAINTY, policy=few)[0].reason == few.note
+    assert few.note.endswith("every row is answered")
+    sure = fit_policy(np.zeros(400), np.ones(400, dtype=bool), max_error=0.02, reference=[0.0])
+    assert decide(PROBS, UNCERTAINTY, policy=sure)[0].reason == "every row is answered, by the policy"
+
+
 def test_rejects_bad_arguments():
     with pytest.raises(InputError, match="uncertainty has 1 rows but probs has 3"):
         decide(PROBS, [0.1], policy=POLICY)

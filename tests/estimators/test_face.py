@@ -54,7 +54,7 @@ def test_own_rows_steer_and_calibrate():
         quick().fit(*draw(60), cal_set=(draw(5)[0], np.full(5, 9)))
     with pytest.raises(InputError, match=r"eval_set is ndarray; pass a pair \(X, y\)"):
         quick().fit(*draw(60), eval_set=draw(5)[0])
-    with pytest.raises(ValueError, match="X has 3 features, but VoltaClassifier is expecting 4"):
+    with pytest.raises(InputError, match=r"eval_set\[0\]: X has 3 features, but VoltaClassifier is expecting 4"):
         quick().fit(*draw(60), eval_set=(draw(5)[0][:, :3], draw(5)[1]))
 
 

@@ -8,7 +8,17 @@ import torch
 from torch import nn
 
 from tests.estimators.test_face import draw
-from volta import METHODS, InputError, LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, outputs_of
+from volta import (
+    METHODS,
+    InputError,
+    LabelledOutputs,
+    Outputs,
+    PostHocClassifier,
+    VoltaClassifier,
+    VoltaImageClassifier,
+    outputs_of,
+)
+from volta.estimators.calibration import TooFewRowsWarning
 from volta.methods.knn import Knn
 from volta.methods.post_hoc import PostHoc
 
@@ -114,6 +124,72 @@ def test_mistakes_are_named(tmp_path):
         PostHocClassifier(Knn(k=1)).fit(cal=rows)
     with pytest.raises(AttributeError, match="PostHocClassifier is not fitted"):
         PostHocClassifier().predict(np.eye(2))
-    VoltaClassifier(max_epochs=2).fit(*draw(60)).save(tmp_path / "a.safetensors")
+    for name in ("train", "val", "cal"):
+        with pytest.raises(InputError, match=f"{name} is tuple; pass LabelledOutputs"):
+            PostHocClassifier().fit(**({"cal": rows} | {name: (np.eye(2), np.array([0, 1]))}))
+    VoltaClassifier("linear").fit(*draw(60)).save(tmp_path / "a.safetensors")
     with pytest.raises(InputError, match=r"load it with VoltaClassifier\.load"):
         PostHocClassifier.load(tmp_path / "a.safetensors")
+    own, _ = fitted_on(40, random_state=None)
+    own.save(tmp_path / "b.safetensors")
+    for other in (VoltaClassifier, VoltaImageClassifier):
+        with pytest.raises(InputError, match=r"a network's outputs; load it with PostHocClassifier\.load"):
+            other.load(tmp_path / "b.safetensors")
+    assert PostHocClassifier.load(tmp_path / "b.safetensors").seed_ == own.seed_
+    logits = np.zeros((2, 3))
+    with pytest.raises(InputError, match="score is 'foo'; pass one of lac, aps, raps"):
+        own.predict_set(logits, score="foo")
+    with pytest.raises(InputError, match="alpha is a; expected a number strictly between 0 and 1"):
+        own.predict_set(logits, alpha="a")
+    with pytest.raises(InputError, match=r"fpr is 0\.1 and fdr 0\.2; pass one of them"):
+        own.is_ood(logits, fpr=0.1, fdr=0.2)
+
+
+def logits_of(n_rows, seed):
+    random = np.random.default_rng(seed)
+    labels = random.integers(3, size=n_rows)
+    return LabelledOutputs(Outputs(random.normal(size=(n_rows, 3)) + 2.0 * np.eye(3)[labels]), labels)
+
+
+def fitted_on(n_cal, method="energy", seed=2, **parameters):
+    """Return a classifier calibrated on so many rows, and other rows' logits."""
+    classifier = PostHocClassifier(method, **parameters).fit(val=logits_of(60, 1), cal=logits_of(n_cal, seed))
+    return classifier, logits_of(100, 3).outputs.logits
+
+
+def test_too_few_rows_for_flags_and_policies_are_said_to_be_too_few():
+    classifier, new = fitted_on(8)
+    with pytest.warns(TooFewRowsWarning, match=r"8 calibration rows are few for fdr = 0\.1: no row .* takes 9"):
+        assert not classifier.is_ood(new - 100.0, fdr=0.1).any()
+    with pytest.warns(TooFewRowsWarning, match="is flagged unless at least 38 are far out"):
+        classifier.is_ood(new, fdr=0.3)
+    with pytest.warns(TooFewRowsWarning, match=r"8 calibration rows are too few for coverage = 0\.9"):
+        classifier.decide(new, fpr=0.2, alpha=0.2)
+    with pytest.warns(TooFewRowsWarning, match="even without an error, 149 would have to be answered"):
+        assert not classifier.fit_policy(max_error=0.02).exists
+    with pytest.warns(TooFewRowsWarning, match="groups 0, 1, 2 have fewer"):
+        classifier.is_ood(new, conditional="class")
+    enough, new = fitted_on(120)
+    assert enough.is_ood(new, fdr=0.1).mean() < 0.2
+
+
+def test_warnings_name_the_classes_by_their_labels():
+    classifier, new = fitted_on(8)
+    classifier.classes_ = np.array(["ash", "birch", "oak"])
+    with pytest.warns(TooFewRowsWarning, match="classes ash, birch, oak have fewer"):
+        classifier.predict_set(new, conditional="class")
+    with pytest.warns(TooFewRowsWarning, match="groups ash, birch, oak have fewer"):
+        classifier.is_ood(new, conditional="class")
+
+
+@pytest.mark.parametrize("method", ["conformal", "aps"])
+def test_calibration_rows_are_for_nothing_else(method):
+    one, new = fitted_on(40, method, seed=2)
+    other, _ = fitted_on(40, method, seed=5)
+    assert np.array_equal(one.uncertainty(new), other.uncertainty(new))
+    rows, labels = draw(120)
+    fits = [
+        VoltaClassifier(method, max_epochs=2).fit(rows, labels, eval_set=draw(40, 1), cal_set=draw(40, seed))
+        for seed in (2, 3)
+    ]
+    assert np.array_equal(fits[0].uncertainty(rows), fits[1].uncertainty(rows))

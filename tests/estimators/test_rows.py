@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.estimators.rows import split_rows
+from volta.estimators.rows import shuffled_by_content, split_rows
 
 
 def parts(labels, **options):
@@ -48,3 +48,22 @@ def test_too_few_rows_are_refused():
         split_rows(np.zeros(1, dtype=int))
     with pytest.raises(InputError, match="y has a class with 1 row"):
         split_rows(np.append(np.zeros(20, dtype=int), 1))
+
+
+@pytest.mark.parametrize("kind", ["normal", "rounded", "single"])
+def test_rows_have_an_order_of_their_own_that_means_nothing(kind):
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(2000, 3))
+    rows = {"normal": rows, "rounded": np.round(rows, 1), "single": rows.astype(np.float32)}[kind]
+    labels = random.integers(2, size=2000)
+    order, draw = shuffled_by_content(rows, labels)
+    assert sorted(order) == list(range(2000))
+    other = random.permutation(2000)
+    moved, again = shuffled_by_content(rows[other], labels[other])
+    assert np.array_equal(rows[other][moved], rows[order])
+    assert np.array_equal(labels[other][moved], labels[order])
+    assert again == draw
+    place = np.argsort(order)
+    assert abs(np.corrcoef(place, rows[:, 0])[0, 1]) < 0.1
+    assert abs(np.corrcoef(place, labels)[0, 1]) < 0.1
+    assert shuffled_by_content(rows[:-1], labels[:-1])[1] != draw

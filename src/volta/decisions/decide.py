@@ -1,7 +1,10 @@
 """One decision a row: answer, abstain or OOD, with the reason in words."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +38,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The decisions of n rows; index it for a `Decision`, or take `to_array` for a table.
+    """The decisions of n rows; index it for a `Decision`, slice it for fewer, or take `to_array` for a table.
 
     ``action`` (n,) index into ``ACTIONS``; ``label`` (n,); ``probability``, ``uncertainty`` (n,); ``pvalue`` (n,) or
     None; ``sets`` (n, K) or None; ``class_names`` (K,); ``reasons``: the sentence of each action.
@@ -53,11 +56,27 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.action)
 
-    def __getitem__(self, row: int) -> Decision:
+    @overload
+    def __getitem__(self, row: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Decisions: ...
+
+    def __getitem__(self, row: int | slice) -> Decision | Decisions:
+        if isinstance(row, slice):
+            return replace(
+                self,
+                action=self.action[row],
+                label=self.label[row],
+                probability=self.probability[row],
+                uncertainty=self.uncertainty[row],
+                pvalue=None if self.pvalue is None else self.pvalue[row],
+                sets=None if self.sets is None else self.sets[row],
+            )
         action = int(self.action[row])
         return Decision(
             action=ACTIONS[action],
-            label=self.label[row],
+            label=label.item() if isinstance(label := self.label[row], np.generic) else label,
             probability=float(self.probability[row]),
             uncertainty=float(self.uncertainty[row]),
             pvalue=float(self.pvalue[row]) if self.pvalue is not None else None,
@@ -111,7 +130,7 @@ def decide(
     >>> from volta.decisions.policies import fit_coverage
     >>> policy = fit_coverage(np.linspace(0.0, 0.4, 99), coverage=0.9)
     >>> found = decide([[0.9, 0.1], [0.5, 0.5]], [0.1, 0.5], policy=policy, pvalues=[0.01, 0.6], classes=["cat", "dog"])
-    >>> found[0].action, found[1].action, str(found[0].label)
+    >>> found[0].action, found[1].action, found[0].label
     ('ood', 'abstain', 'cat')
     """
     rows = check_probs(probs)
@@ -147,9 +166,12 @@ def decide(
 
 def _reasons(policy: Policy, fpr: float) -> tuple[str, str, str]:
     limit = f"{policy.threshold:.4g}"
+    answer = f"uncertainty at most {limit}, the policy's threshold"
+    if policy.threshold == math.inf:
+        answer = policy.note or "every row is answered, by the policy"
     abstain = f"uncertainty above {limit}, the policy's threshold" if policy.exists else f"no policy: {policy.note}"
     return (
-        f"uncertainty at most {limit}, the policy's threshold",
+        answer,
         abstain,
         f"p-value at most {fpr:g}: unlike the calibration rows",
     )

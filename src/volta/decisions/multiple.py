@@ -6,6 +6,8 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.errors import InputError
 from volta.decisions.ranks import exact_level
 
+HARD_SHARE = 0.1
+
 
 def benjamini_hochberg(pvalues: ArrayLike, fdr: float = 0.1) -> NDArray[np.bool_]:
     """Flag rows of a batch so that the expected share of false flags among the flags is at most ``fdr``.
@@ -30,6 +32,23 @@ def benjamini_hochberg(pvalues: ArrayLike, fdr: float = 0.1) -> NDArray[np.bool_
     within = np.flatnonzero(ordered <= steps)
     cut = ordered[within[-1]] if len(within) else -1.0
     return np.asarray(values <= cut)
+
+
+def discovery_note(n_calibration: int, n_rows: int, fdr: float) -> str:
+    """Say in words where so few calibration rows make flags of a batch impossible or hard; empty where they do not.
+
+    No p-value is below 1 / (n + 1), so that any flag takes k = m / (fdr · (n + 1)) rows of the batch's m with such
+    p-values, rounded up; hard is where that is more than one row, and more than a tenth of the batch.
+
+    >>> discovery_note(9, 100, 0.2)
+    '9 calibration rows are few for fdr = 0.2: no row of this batch of 100 is flagged unless at least 50 are far out'
+    """
+    level = exact_level(fdr, "fdr")
+    needed = -(-n_rows * level.denominator // (level.numerator * (n_calibration + 1)))
+    few = f"{n_calibration} calibration rows are few for fdr = {fdr:g}: no row of this batch of {n_rows} is flagged"
+    if needed > n_rows:
+        return f"{few}, which takes {-(-level.denominator // level.numerator) - 1} calibration rows at least"
+    return f"{few} unless at least {needed} are far out" if needed > max(1, HARD_SHARE * n_rows) else ""
 
 
 def bonferroni(pvalues: ArrayLike) -> NDArray[np.float64]:

@@ -1,13 +1,15 @@
 """Conformal p-values: how unusual a score is among calibration rows, with an exact false-alarm rate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_count, check_labels, check_same_length, check_scores
 from volta.core.errors import InputError
-from volta.decisions.ranks import exact_level, smallest_n
+from volta.decisions.ranks import exact_level, first_names, smallest_n
 from volta.decisions.set_scores import Floats
 
 
@@ -55,8 +57,11 @@ class OodTest:
         sizes = [len(own) + 1 for own in self.scores]
         return np.array([level.numerator * size // level.denominator / size for size in sizes])
 
-    def note(self, fpr: float = 0.05) -> str:
-        """Say in words where ``fpr`` asks for more calibration rows than there are; empty where it does not."""
+    def note(self, fpr: float = 0.05, names: Sequence[Any] | None = None) -> str:
+        """Say in words where ``fpr`` asks for more calibration rows than there are; empty where it does not.
+
+        names: what to call the groups, their numbers unless set.
+        """
         needed = smallest_n(float(exact_level(fpr, "fpr")))
         few = [group for group, own in enumerate(self.scores) if len(own) < needed]
         if not few:
@@ -65,8 +70,8 @@ class OodTest:
             return (
                 f"{len(self.scores[0])} calibration rows are too few for fpr = {fpr:g}, which needs {needed}: no flag"
             )
-        names = ", ".join(map(str, few[:10])) + (f" and {len(few) - 10} more" if len(few) > 10 else "")
-        return f"groups {names} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
+        called = first_names(few if names is None else [names[group] for group in few])
+        return f"groups {called} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
 
     def _check_groups(self, groups: ArrayLike | None) -> None:
         if self.grouped and groups is None:

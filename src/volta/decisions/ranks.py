@@ -1,8 +1,10 @@
 """The conformal rank: which calibration score bounds a new one, and whether there are enough of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -89,6 +91,15 @@ def smallest_n(alpha: float) -> int:
     """
     level = exact_level(alpha, "alpha")
     return -(-level.denominator // level.numerator) - 1
+
+
+def first_names(names: Sequence[Any]) -> str:
+    """Return the first ten names, and how many more there are.
+
+    >>> first_names(["cat", 3])
+    'cat, 3'
+    """
+    return ", ".join(map(str, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 def conformal_rank(n: int, alpha: float) -> ConformalRank:

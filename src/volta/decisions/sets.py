@@ -1,7 +1,8 @@
 """Prediction sets that hold the true class with a promised probability, for all rows or for every class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +17,7 @@ from volta.core.checks import (
 )
 from volta.core.errors import InputError
 from volta.core.quantile import conformal_quantile
-from volta.decisions.ranks import conformal_rank, exact_level, smallest_n
+from volta.decisions.ranks import conformal_rank, exact_level, first_names, smallest_n
 from volta.decisions.set_scores import Floats, ScoreName, SetScore
 
 Conditional: TypeAlias = Literal["none", "class"]
@@ -43,15 +44,18 @@ class SetThresholds:
     @property
     def note(self) -> str:
         """Say in words which promises are kept only by including everything; empty where none is."""
+        return self.note_of(range(len(self.values)))
+
+    def note_of(self, names: Sequence[Any]) -> str:
+        """Return ``note`` with the classes called ``names``, one for each."""
         if not self.always_included:
             return ""
         if self.conditional == "none":
             return conformal_rank(int(self.counts[0]), self.alpha).note + ", and every set holds every class"
         few = self.always_included
-        names = ", ".join(map(str, few[:10])) + (f" and {len(few) - 10} more" if len(few) > 10 else "")
         return (
-            f"classes {names} have fewer than the {smallest_n(self.alpha)} calibration rows that "
-            f"alpha = {self.alpha:g} needs: they are in every set"
+            f"classes {first_names([names[k] for k in few])} have fewer than the {smallest_n(self.alpha)} "
+            f"calibration rows that alpha = {self.alpha:g} needs: they are in every set"
         )
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import check_fraction
 from volta.core.errors import InputError
+from volta.core.quantile import conformal_quantile
+from volta.core.scaling import Scaler, row_parts
 from volta.core.types import Array, Prediction
 from volta.decisions import (
     InputGuard,
@@ -25,7 +31,12 @@ from volta.decisions import (
 )
 from volta.decisions.set_scores import SCORE_NAMES, Floats, ScoreName, SetScore
 from volta.decisions.sets import Conditional
-from volta.estimators.scaling import Scaler, row_parts
+
+if TYPE_CHECKING:
+    from volta.networks.outputs import Outputs
+
+SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
+"""For these the mean size of sets on calibration rows is kept."""
 
 
 class TooFewRowsWarning(UserWarning):
@@ -50,6 +61,25 @@ class OodScore:
         return self.combination.score(prediction.ood_score, *guard_scores(self.guard, self.scaler, rows))
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureOodScore:
+    """The OOD score of a network's outputs: the method's and the guard's of penultimate vectors, if any, joined."""
+
+    guard: InputGuard | None
+    combination: ScoreCombination
+
+    def of(self, outputs: Outputs, prediction: Prediction) -> Floats:
+        """Return (n,) scores, higher = more OOD."""
+        return self.combination.score(*output_scores(self.guard, outputs, prediction))
+
+
+def output_scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
+    """Return the method's score and, where there is a guard, its two."""
+    if guard is None:
+        return (prediction.ood_score,)
+    return (prediction.ood_score, *guard.parts(outputs.need_features()))
+
+
 def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Prediction) -> OodScore:
     """Fit the guard on scaled training rows and the combination on validation rows in the user's units."""
     guard = fit_guard(train)
@@ -69,56 +99,90 @@ def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats
 class Calibration:
     """What is known of n calibration rows, each array (n,), and of validation rows where a policy needs other rows.
 
-    ``labels`` and ``predicted`` are class numbers; ``true_scores`` holds, for each score of prediction sets, how badly
-    a row's own class fits it; ``reference`` is the uncertainty of validation rows.
+    ``labels`` and ``predicted`` are class numbers, ``confidence`` the probability of the latter; ``true_scores`` holds,
+    for each score of prediction sets, how badly a row's own class fits it, and ``set_sizes`` the mean size of sets at
+    each of ``SET_ALPHAS``; ``reference`` is the uncertainty of validation rows.
     """
 
     n_classes: int
     labels: NDArray[np.int64]
     predicted: NDArray[np.int64]
+    confidence: Floats
     true_scores: dict[str, Floats]
+    set_sizes: dict[str, tuple[float, ...]]
     uncertainty: Floats
     ood: Floats
     reference: Floats
 
-    def sets(self, alpha: float, score: ScoreName, conditional: Conditional, allow_empty: bool) -> SetPredictor:
-        """Calibrate prediction sets; warn where there are too few rows for ``alpha``."""
-        chosen = SetScore(score)
-        thresholds = fit_thresholds(
-            self.true_scores[score], self.labels, self.n_classes, alpha=alpha, conditional=conditional
-        )
-        warn_if(thresholds.note)
-        return SetPredictor(chosen, thresholds, randomised=False, allow_empty=allow_empty)
+    def sets(
+        self,
+        alpha: float,
+        score: ScoreName,
+        conditional: Conditional,
+        allow_empty: bool,
+        names: Sequence[Any] | None = None,
+    ) -> SetPredictor:
+        """Calibrate prediction sets, once for the same request; warn where there are too few rows for ``alpha``.
+
+        names: what the warning calls the classes, their numbers unless set.
+        """
+        if score not in self.true_scores:
+            raise InputError(f"score is {score!r}; pass one of {', '.join(self.true_scores)}")
+        alpha = check_fraction(alpha, "alpha")
+        request = (alpha, score, conditional, allow_empty)
+        if request not in self._sets:
+            thresholds = fit_thresholds(
+                self.true_scores[score], self.labels, self.n_classes, alpha=alpha, conditional=conditional
+            )
+            self._sets[request] = SetPredictor(SetScore(score), thresholds, randomised=False, allow_empty=allow_empty)
+        warn_if(self._sets[request].thresholds.note_of(range(self.n_classes) if names is None else names))
+        return self._sets[request]
 
     def policy(self, max_error: float | None, coverage: float | None, confidence: float) -> Policy:
         """Find the policy with at most ``max_error`` among answered rows, or the one that answers ``coverage``."""
-        if (max_error is None) == (coverage is None):
-            raise InputError(
-                f"max_error is {max_error} and coverage {coverage}; pass one of them, e.g. fit_policy(max_error=0.02)"
+        if coverage is None and max_error is not None:
+            correct = self.predicted == self.labels
+            return fit_policy(
+                self.uncertainty, correct, max_error=max_error, confidence=confidence, reference=self.reference
             )
-        if coverage is not None:
+        if coverage is not None and max_error is None:
             return fit_coverage(self.uncertainty, coverage=coverage, confidence=confidence)
-        correct = self.predicted == self.labels
-        bound = 0.02 if max_error is None else max_error
-        return fit_policy(self.uncertainty, correct, max_error=bound, confidence=confidence, reference=self.reference)
+        raise InputError(
+            f"max_error is {max_error} and coverage {coverage}; pass one of them, e.g. fit_policy(max_error=0.02)"
+        )
 
     def ood_test(self, conditional: Conditional = "none") -> OodTest:
         """Calibrate OOD p-values, over all rows or within each predicted class."""
         if conditional == "none":
-            return fit_ood(self.ood)
+            return self._plain_test
         if conditional == "class":
             return fit_ood(self.ood, groups=self.predicted, n_groups=self.n_classes)
         raise InputError(f"conditional is {conditional!r}; pass none or class")
+
+    @cached_property
+    def _plain_test(self) -> OodTest:
+        return fit_ood(self.ood)
+
+    @cached_property
+    def _sets(self) -> dict[tuple[Any, ...], SetPredictor]:
+        return {}
 
 
 def calibrate(prediction: Prediction, labels: NDArray[np.int64], ood: Floats, reference: Floats) -> Calibration:
     """Keep what later calls need of the calibration rows' predictions."""
     rows = np.arange(len(labels))
+    scores = {name: SetScore(name).of(prediction.probs, None) for name in SCORE_NAMES}
+    own: dict[str, Floats] = {name: values[rows, labels] for name, values in scores.items()}
     return Calibration(
         n_classes=prediction.probs.shape[1],
         labels=labels,
         predicted=prediction.labels,
-        true_scores={name: SetScore(name).of(prediction.probs, None)[rows, labels] for name in SCORE_NAMES},
+        confidence=prediction.probs.max(axis=1).astype(np.float64),
+        true_scores=own,
+        set_sizes={
+            name: tuple(float((values <= conformal_quantile(own[name], alpha)).sum(1).mean()) for alpha in SET_ALPHAS)
+            for name, values in scores.items()
+        },
         uncertainty=prediction.uncertainty,
         ood=ood,
         reference=reference,
@@ -131,5 +195,5 @@ def warn_if(note: str) -> None:
         warnings.warn(note, TooFewRowsWarning, stacklevel=4)
 
 
-CALIBRATION_TYPES: tuple[type, ...] = (Calibration, OodScore, Scaler, InputGuard, ScoreCombination)
+CALIBRATION_TYPES: tuple[type, ...] = (Calibration, OodScore, FeatureOodScore, Scaler, InputGuard, ScoreCombination)
 """The dataclasses that a saved classifier may hold besides its method's."""

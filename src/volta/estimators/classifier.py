@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 
 from volta.core.checks import check_count, check_features
-from volta.core.errors import InputError
-from volta.core.files import canonical_json
+from volta.core.scaling import ScaleName, fit_scaler
 from volta.core.types import Array, FitData, Split
 from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import calibrate, fit_ood_score
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
+from volta.estimators.dividing import divide
 from volta.estimators.explanation import Explanation, explain_rows, fit_reference
-from volta.estimators.history import ProgressLines, warn_about
-from volta.estimators.inputs import UnfittedClassifierError, check_rows, check_targets, encode
+from volta.estimators.fit_record import record_fit
+from volta.estimators.inputs import UnfittedClassifierError, check_rows
 from volta.estimators.prediction import predict_rows
-from volta.estimators.rows import split_rows
-from volta.estimators.saving import load_classifier, plain_classes, save_classifier
-from volta.estimators.scaling import ScaleName, fit_scaler
-from volta.methods import Method, find_method
-from volta.methods.aps import Aps
-from volta.methods.exporting import InputScale, export_onnx
-from volta.networks.protocols import PROTOCOLS, ProtocolName
-from volta.networks.recipe import Budget
-from volta.networks.trainer import Trainer, pick_device
+from volta.estimators.rows import FEW_VAL_ROWS, N_FOLDS
+from volta.estimators.weighting import ClassWeight, averaging_one
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
+    from volta.networks.protocols import ProtocolName
 
 
 class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -51,6 +48,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     scale
         ``standard``: mean 0 and standard deviation 1 on training rows; ``none``; ``auto``: ``standard`` for the tabular
         encoder, and for features of a vision backbone only where their columns differ in scale.
+    class_weight
+        How much each class counts in training: None, all alike; ``balanced``: n / (K · its rows); or a dict of labels
+        and weights, where a class that is not named has 1. Calibration rows are never weighted.
     random_state
         Decides initial weights, batches and sampling; the split of rows does not depend on it.
     max_epochs
@@ -72,6 +72,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         The fitted method; it sees scaled rows.
     policy_
         Which rows are answered; see ``fit_policy``.
+    fit_record_
+        The rows it was fitted on: how many of each class train, steer and calibrate, their hashes, and whether few
+        rows did both by folds.
     history_
         How each network was trained: ``val_losses``, ``best_epoch``, ``epochs``, ``max_epochs``, ``seconds``.
 
@@ -98,6 +101,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         encoder: str = "tabular",
         protocol: ProtocolName = "fair",
         scale: ScaleName = "auto",
+        class_weight: ClassWeight = None,
         random_state: int | np.random.RandomState | None = 42,
         max_epochs: int | None = None,
         keep_rows: bool = False,
@@ -108,6 +112,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self.encoder = encoder
         self.protocol = protocol
         self.scale = scale
+        self.class_weight = class_weight
         self.random_state = random_state
         self.max_epochs = max_epochs
         self.keep_rows = keep_rows
@@ -118,6 +123,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self,
         X: ArrayLike,  # noqa: N803
         y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
         *,
         eval_set: tuple[ArrayLike, ArrayLike] | None = None,
         cal_set: tuple[ArrayLike, ArrayLike] | None = None,
@@ -125,33 +131,55 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         """Fit on (n, d) features and (n,) labels of any kind that can be sorted.
 
         ``eval_set=(X, y)`` are rows of your own to steer training and temperatures, ``cal_set=(X, y)`` rows of your own
-        to calibrate on; what is not passed is held out from X.
+        to calibrate on; what is not passed is held out from X. ``sample_weight`` (n,): a row of weight 0 does not
+        count, whole numbers count rows (3: as if the row came three times), other weights scale a row's losses.
+        The order of rows does not matter.
         """
-        method = self._new_method()
-        rows = check_rows(self, X, reset=True)
-        targets = check_targets(self, y, len(rows))
-        self.classes_, numbers = np.unique(targets, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y holds one class only ({self.classes_[0]!r}); a classifier needs at least two")
-        labels = numbers.astype(np.int64)
-        parts = split_rows(labels, hold_val=eval_set is None, hold_cal=cal_set is None)
-        whole = Split(rows, labels)
-        train = whole.take(parts.train)
-        val = whole.take(parts.val) if eval_set is None else self._own_rows(eval_set, "eval_set")
-        cal = whole.take(parts.cal) if cal_set is None else self._own_rows(cal_set, "cal_set")
+        from volta.estimators.training import Training, new_method, seed_of
 
-        self.scaler_ = fit_scaler(train.inputs, self.scale, self.encoder)  # type: ignore[arg-type]
+        method = new_method(self.method, self.encoder, self.protocol)
+        parts = divide(
+            self,
+            X,
+            y,
+            sample_weight=sample_weight,
+            class_weight=self.class_weight,
+            eval_set=eval_set,
+            cal_set=cal_set,
+        )
+        self.classes_ = parts.classes
+        few = eval_set is None and self.protocol == "fair" and len(parts.val) < FEW_VAL_ROWS
+        learned = parts.learned if few else parts.train
+        self.scaler_ = fit_scaler(learned.inputs, self.scale, self.encoder)  # type: ignore[arg-type]
         if self.scaler_.kind == "none":
-            check_features(train.inputs, "X")
-        scaled = {
-            name: Split(self.scaler_.apply(part.inputs), part.labels)
-            for name, part in (("train", train), ("val", val), ("cal", cal))
-        }
-        data = FitData(**scaled, n_classes=len(self.classes_), encoder=self.encoder)  # type: ignore[arg-type]
-        self._train(method, data)
-        self._calibrate(data.train.inputs, val, cal)
-        kept = (parts.train, train.inputs) if self.keep_rows else None
-        self.reference_ = fit_reference(self.method_, data.train.inputs, train.labels, data.n_classes, kept)
+            check_features(learned.inputs, "X")
+        train = replace(learned, inputs=self.scaler_.apply(learned.inputs), weights=averaging_one(learned.weights))
+        # The same rows once more, as an array of its own: outputs are kept by array.
+        val = replace(train, inputs=train.inputs[:]) if few else self._scaled(parts.val)
+        data = FitData(
+            train,
+            val,
+            # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
+            val,
+            n_classes=len(self.classes_),
+            encoder=self.encoder,  # type: ignore[arg-type]
+            n_folds=N_FOLDS if few else 0,
+        )
+        self.seed_ = seed_of(self.random_state)
+        training = Training(self.seed_, self.protocol, self.max_epochs, self.device, self.verbose)
+        judge = copy.deepcopy(method)
+        self.method_, self.history_ = training.fit(method, data)
+        if few:
+            # Rows that trained look less surprising than new ones do: another fit judges the validation rows.
+            held_out = self._scaled(parts.val)
+            data = replace(data, train=self._scaled(parts.train), val=held_out, cal=held_out, n_folds=0)
+            judge = training.fit_without(judge, data)
+        self._calibrate(judge if few else self.method_, data.train.inputs, parts.val, parts.cal)
+        recorded = {"train": learned, "val": parts.val, "cal": parts.cal}
+        self.fit_record_ = record_fit(recorded, self.classes_, N_FOLDS if few else 0)
+        index = np.concatenate([parts.train_index, parts.val_index]) if few else parts.train_index
+        kept = (index, learned.inputs) if self.keep_rows else None
+        self.reference_ = fit_reference(self.method_, train.inputs, train.labels, data.n_classes, kept)
         return self
 
     def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
@@ -175,90 +203,73 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier to one sealed safetensors file; nothing is pickled."""
+        from volta.estimators.saving import save_classifier
+
         self._fitted()
-        state = {name: getattr(self, name) for name in _STATE}
-        if hasattr(self, "feature_names_in_"):
-            state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer | None):
             parameters["random_state"] = self.seed_
-        save_classifier(Path(path), self.method_, parameters, state, self.classes_)
+        save_classifier(Path(path), self.method_, parameters, self._state(), self.classes_)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
-        method, parameters, state, classes = load_classifier(Path(path))
-        classifier = cls(**parameters)
-        classifier.method_ = method
-        classifier.classes_ = classes
+        from volta.estimators.saving import load_classifier
+
+        method, parameters, state, classes = load_classifier(Path(path), "VoltaClassifier")
+        return cls(**parameters)._restore(method, classes, state)
+
+    def _state(self) -> dict[str, Any]:
+        """Return what ``fit`` learned, but the method and the classes, as a saved file holds it."""
+        state = {name: getattr(self, name) for name in _STATE}
+        if hasattr(self, "feature_names_in_"):
+            state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
+        return state
+
+    def _restore(self, method: Method, classes: NDArray[Any], state: dict[str, Any]) -> Self:
+        """Take over what an equal classifier learned, from a saved file."""
+        self.method_, self.classes_ = method, classes
         for name, value in state.items():
-            setattr(classifier, name, value)
+            setattr(self, name, value)
         if "feature_names_in_" in state:
-            classifier.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
-        classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
-        return classifier
+            self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
+        self.policy_ = self.calibration_.policy(**state["policy_settings_"])
+        return self
 
-    def to_onnx(self, path: Path | str) -> None:
-        """Write an ONNX graph from float32 ``inputs`` (n, d) to ``probs`` (n, K) and ``uncertainty`` (n,).
+    def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
+        """Write an ONNX graph that scales, predicts and decides as :meth:`decide` does; only ONNX Runtime runs it.
 
-        Scaling is part of the graph. For methods that are one pass of one network: volta, softmax, temperature, energy
-        and linear. The model's metadata holds ``classes``, the labels in the order of the columns, and
-        ``abstain_above``, the uncertainty above which ``policy_`` abstains (null: never), both as JSON.
+        Its input is ``inputs``, (n, d) float64 rows in the units that ``fit`` saw, any number of them. Its outputs are
+        ``probs`` (n, K); ``label`` (n,) the likeliest class's number; ``uncertainty`` (n,); ``ood_score`` (n,),
+        the method's and the input guard's joined, and its conformal p-value ``ood_pvalue`` (n,); ``set`` (n, K), the
+        prediction set at ``alpha``; and ``decision`` (n,): 0 answer, 1 abstain by ``policy_``, 2 OOD at ``fpr``. The
+        model's metadata holds, as JSON, ``classes`` in the order of the columns, ``volta_version``, ``method``,
+        ``decisions``, ``feature_names`` and the thresholds.
+
+        For methods that are deterministic at test time and give their formula for it; others are refused by name.
         """
+        from volta.estimators.exporting import export_classifier, fix_rules
+
         self._fitted()
-        threshold = self.policy_.threshold if self.policy_.exists else -1.0
-        notes = {
-            "classes": canonical_json(plain_classes(self.classes_)),
-            "abstain_above": canonical_json(threshold if np.isfinite(threshold) else None),
-        }
-        scale = InputScale(self.scaler_.centre, self.scaler_.scale, self.scaler_.limit)
-        export_onnx(self.method_, Path(path), notes, scale)
+        rules = fix_rules(self, alpha, fpr)
+        export_classifier(self, self.method_, self.ood_score_, rules, Path(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")
 
-    def _new_method(self) -> Method:
-        if self.encoder not in ("tabular", "vision"):
-            raise InputError(f"encoder is {self.encoder!r}; pass tabular or vision")
-        if self.protocol not in PROTOCOLS:
-            raise InputError(f"protocol is {self.protocol!r}; pass one of {', '.join(PROTOCOLS)}")
-        if isinstance(self.method, Method):
-            return copy.deepcopy(self.method)
-        if not isinstance(self.method, str):
-            raise InputError(f"method is {self.method!r}; pass a name or a Method, e.g. 'volta' or Knn(k=10)")
-        return find_method(self.method).method
+    def _calibrate(self, judge: Method, scaled_train: Array, val: Split, cal: Split) -> None:
+        from volta.methods.aps import Aps
 
-    def _train(self, method: Method, data: FitData) -> None:
-        state = self.random_state
-        # A whole number is the seed itself, so that the estimator and the benchmark train alike.
-        drawn = not isinstance(state, int | np.integer)
-        self.seed_ = int(check_random_state(state).randint(2**31 - 1)) if drawn else int(state)  # type: ignore[arg-type]
-        trainer = Trainer(
-            seed=self.seed_,
-            protocol=self.protocol,
-            budget=Budget(max_epochs=self.max_epochs),
-            device=pick_device(self.device),
-            on_epoch=ProgressLines() if self.verbose else None,
-        )
-        self.method_ = method.fit(data, trainer)
-        self.history_ = tuple(trainer.trainings.values())
-        warn_about(self.history_)
-
-    def _calibrate(self, scaled_train: Array, val: Split, cal: Split) -> None:
-        judged_val = predict_rows(self.method_, self.scaler_, val.inputs)
+        judged_val = predict_rows(judge, self.scaler_, val.inputs)
         self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)
         judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs)
         ood = self.ood_score_.of(cal.inputs, judged_cal)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
-        self.fit_policy(coverage=DEFAULT_COVERAGE)
+        self._set_policy(coverage=DEFAULT_COVERAGE)
 
-    def _own_rows(self, given: tuple[ArrayLike, ArrayLike], name: str) -> Split:
-        if not isinstance(given, tuple | list) or len(given) != 2:
-            raise InputError(f"{name} is {type(given).__name__}; pass a pair (X, y)")
-        rows = check_rows(self, given[0], name=f"{name}[0]")
-        targets = check_targets(self, given[1], len(rows), f"{name}[1]")
-        return Split(rows, encode(targets, self.classes_, f"{name}[1]"))
+    def _scaled(self, part: Split) -> Split:
+        return Split(self.scaler_.apply(part.inputs), part.labels, averaging_one(part.weights))
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         self._fitted()
@@ -267,7 +278,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     def _judge(self, X: Any) -> Judged:  # noqa: N803
         rows = self._rows(X)
         prediction = predict_rows(self.method_, self.scaler_, rows)
-        return Judged(prediction, self.ood_score_.of(rows, prediction))
+        return Judged(prediction, lambda: self.ood_score_.of(rows, prediction))
 
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -284,4 +295,5 @@ _STATE = (
     "set_score_",
     "seed_",
     "policy_settings_",
+    "fit_record_",
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,26 @@ from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg, decide
+from volta.decisions.multiple import discovery_note
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
 from volta.estimators.calibration import Calibration, warn_if
 
 DEFAULT_COVERAGE = 0.9
+DEFAULT_FPR = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a model says of rows: the method's prediction and the calibrated OOD score of each row."""
+    """What a model says of rows: the method's prediction and, once it is asked for, the OOD score of each row."""
 
     prediction: Prediction
-    ood: Floats
+    score: Callable[[], Floats]
+
+    @cached_property
+    def ood(self) -> Floats:
+        """The score that is calibrated."""
+        return self.score()
 
 
 class DecidingMixin:
@@ -83,7 +92,9 @@ class DecidingMixin:
         class. A ``lac`` set is empty where no class fits; ``allow_empty=False`` puts the likeliest class there.
         """
         probs = self.predict_full(X).probs
-        return self.calibration_.sets(alpha, score or self.set_score_, conditional, allow_empty).predict(probs)
+        return self.calibration_.sets(
+            alpha, self.set_score_ if score is None else score, conditional, allow_empty, self.classes_.tolist()
+        ).predict(probs)
 
     def fit_policy(
         self, max_error: float | None = None, *, coverage: float | None = None, confidence: float = 0.95
@@ -96,8 +107,8 @@ class DecidingMixin:
         is called the policy has coverage 0.9.
         """
         self._fitted()
-        self.policy_ = self.calibration_.policy(max_error, coverage, confidence)
-        self.policy_settings_ = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
+        self._set_policy(max_error, coverage, confidence)
+        warn_if(self.policy_.note)
         return self.policy_
 
     def abstain(self, X: Any, *, coverage: float | None = None) -> NDArray[np.bool_]:  # noqa: N803
@@ -123,12 +134,12 @@ class DecidingMixin:
     def is_ood(
         self,
         X: Any,  # noqa: N803
-        fpr: float = 0.05,
+        fpr: float | None = None,
         *,
         fdr: float | None = None,
         conditional: Conditional = "none",
     ) -> NDArray[np.bool_]:
-        """Flag OOD rows: at most the share ``fpr`` of in-distribution rows is flagged, on average.
+        """Flag OOD rows: at most the share ``fpr``, 0.05 unless set, of in-distribution rows is flagged, on average.
 
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
         ``conditional="class"`` keeps ``fpr`` within every predicted class.
@@ -136,11 +147,16 @@ class DecidingMixin:
         if fdr is not None:
             if conditional != "none":
                 raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
-            return benjamini_hochberg(self.ood_pvalues(X), fdr)
+            if fpr is not None:
+                raise InputError(f"fpr is {fpr} and fdr {fdr}; pass one of them")
+            pvalues = self.ood_pvalues(X)
+            warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
+            return benjamini_hochberg(pvalues, fdr)
+        level = DEFAULT_FPR if fpr is None else fpr
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
-        warn_if(test.note(fpr))
-        return test.flags(judged.ood, fpr=fpr, groups=judged.prediction.labels if test.grouped else None)
+        warn_if(test.note(level, self.classes_.tolist()))
+        return test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -155,7 +171,7 @@ class DecidingMixin:
         return decide(
             judged.prediction.probs,
             judged.prediction.uncertainty,
-            policy=self.policy_,
+            policy=self._policy(None),
             pvalues=test.pvalues(judged.ood),
             fpr=fpr,
             sets=sets,
@@ -167,6 +183,12 @@ class DecidingMixin:
         self._fitted()
         seed = self.seed_ if random_state is None else random_state
         return ClassifierMonitor(self, Monitor(self.calibration_.ood, alpha=alpha, rng=rng(seed, "monitor")))
+
+    def _set_policy(
+        self, max_error: float | None = None, coverage: float | None = None, confidence: float = 0.95
+    ) -> None:
+        self.policy_ = self.calibration_.policy(max_error, coverage, confidence)
+        self.policy_settings_ = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
 
     def _policy(self, coverage: float | None) -> Policy:
         policy = self.policy_ if coverage is None else self.calibration_.policy(None, coverage, 0.95)

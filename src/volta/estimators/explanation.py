@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
 from volta.decisions import InputGuard, OutOfRange
-from volta.estimators.scaling import Scaler
-from volta.methods.base import Method
-from volta.networks.heads import PrototypeHead
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ def fit_reference(
     method: Method, scaled: Array, labels: NDArray[np.int64], n_classes: int, kept: tuple[Array, Array] | None
 ) -> Reference:
     """Learn the prototypes from training rows; ``kept`` is (row numbers, values) of those to keep, or None."""
+    from volta.networks.heads import PrototypeHead
+
     network = getattr(method, "network_", None)
     head = None if network is None else network.classifier.head
     own = _unit(head.prototypes.detach().cpu().numpy()) if isinstance(head, PrototypeHead) else None

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from volta.core.checks import refuse_mask
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array
 
@@ -20,8 +21,13 @@ class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: i
 
 def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
     """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
-    rows: Array = validate_data(
-        estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
+    refuse_mask(X, name)
+    rows: Array = (
+        X
+        if not reset and _is_plain(estimator, X)
+        else validate_data(
+            estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
+        )
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
@@ -34,12 +40,25 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
     return rows
 
 
+def _is_plain(estimator: Any, X: Any) -> bool:  # noqa: N803
+    """Whether X needs none of scikit-learn's checks, which take longer than a prediction of one row."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float64, np.float32)
+        and len(X) > 0
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+    )
+
+
 def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArray[Any]:
     """Return y as (n,) labels without missing values."""
     if y is None:
         raise InputError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target {name} is None"
         )
+    refuse_mask(y, name)
     targets: NDArray[Any] = column_or_1d(y, warn=True)
     if targets.shape != (n_rows,):
         raise InputError(f"{name} has shape {targets.shape}; pass one label for each of the {n_rows} rows of X")
@@ -57,7 +76,8 @@ def encode(targets: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[n
     unknown = classes[numbers] != targets
     if unknown.any():
         row = int(np.argmax(unknown))
-        raise InputError(f"{name} row {row} has the label {targets[row]!r}, which y lacks; pass rows of y's classes")
+        label = targets[row : row + 1].tolist()[0]
+        raise InputError(f"{name} row {row} has the label {label!r}, which y lacks; pass rows of y's classes")
     return np.asarray(numbers, dtype=np.int64)
 
 

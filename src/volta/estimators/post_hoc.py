@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,29 +12,17 @@ from sklearn.base import BaseEstimator
 
 from volta.core.errors import InputError
 from volta.core.seeding import rng
-from volta.core.types import Prediction
-from volta.decisions import InputGuard, ScoreCombination, fit_combination, fit_guard
-from volta.decisions.set_scores import Floats, ScoreName
-from volta.estimators.calibration import calibrate
+from volta.decisions import fit_combination, fit_guard
+from volta.decisions.set_scores import ScoreName
+from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
 from volta.estimators.saving import load_classifier, save_classifier
+from volta.estimators.training import seed_of
 from volta.methods import METHODS, Method, find_method
 from volta.methods.aps import Aps
 from volta.methods.post_hoc import PostHoc
 from volta.networks.outputs import LabelledOutputs, Outputs
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureOodScore:
-    """The method's OOD score joined to the guard of penultimate vectors, where training rows had any."""
-
-    guard: InputGuard | None
-    combination: ScoreCombination
-
-    def of(self, outputs: Outputs, prediction: Prediction) -> Floats:
-        """Return (n,) scores, higher = more OOD."""
-        return self.combination.score(*_scores(self.guard, outputs, prediction))
 
 
 class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
@@ -71,7 +58,9 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     ('action', 'label')
     """
 
-    def __init__(self, method: str | PostHoc = "temperature", *, random_state: int = 42) -> None:
+    def __init__(
+        self, method: str | PostHoc = "temperature", *, random_state: int | np.random.RandomState | None = 42
+    ) -> None:
         self.method = method
         self.random_state = random_state
 
@@ -91,41 +80,58 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         method = self._new_method()
         if cal is None:
             raise InputError("cal is missing; pass cal=LabelledOutputs(...) of rows the network did not train on")
-        self.seed_ = int(self.random_state)
+        for name, rows in (("train", train), ("val", val), ("cal", cal)):
+            if not isinstance(rows, LabelledOutputs | None):
+                raise InputError(f"{name} is {type(rows).__name__}; pass LabelledOutputs(Outputs(logits), labels)")
+        self.seed_ = seed_of(self.random_state)
         if val is None:
             val, cal = _halves(cal, self.seed_)
-        self.method_ = method.fit_from_outputs(train=train, val=val, cal=cal, random_state=self.seed_)
+        # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
+        self.method_ = method.fit_from_outputs(train=train, val=val, cal=val, random_state=self.seed_)
         self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
         guard = None if features is None or val.outputs.features is None else fit_guard(features)
         judged_val = self.method_.predict_outputs(val.outputs)
-        self.ood_score_ = FeatureOodScore(guard, fit_combination(*_scores(guard, val.outputs, judged_val)))
+        self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
         judged_cal = self.method_.predict_outputs(cal.outputs)
         ood = self.ood_score_.of(cal.outputs, judged_cal)
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
-        self.fit_policy(coverage=DEFAULT_COVERAGE)
+        self._set_policy(coverage=DEFAULT_COVERAGE)
         return self
 
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier, without the network, to one sealed safetensors file."""
         self._fitted()
         state = {name: getattr(self, name) for name in _STATE}
-        save_classifier(Path(path), self.method_, self.get_params(deep=False), state, self.classes_, _TYPES)
+        parameters = self.get_params(deep=False)
+        if not isinstance(self.random_state, int | np.integer | None):
+            parameters["random_state"] = self.seed_
+        save_classifier(Path(path), self.method_, parameters, state, self.classes_)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
-        method, parameters, state, classes = load_classifier(Path(path), _TYPES)
-        if not isinstance(state["ood_score_"], FeatureOodScore) or not isinstance(method, PostHoc):
-            raise InputError(f"{path} holds a classifier of features; load it with VoltaClassifier.load")
+        method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
         classifier = cls(**parameters)
-        classifier.method_ = method
+        classifier.method_ = cast(PostHoc, method)
         classifier.classes_ = classes
         for name, value in state.items():
             setattr(classifier, name, value)
         classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
         return classifier
+
+    def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
+        """Write an ONNX graph from the network's outputs to what :meth:`decide` says of them.
+
+        Its inputs are ``logits`` (n, K) float32 and, where ``fit`` had training features, ``features`` (n, w) float32;
+        put it behind the graph of the network itself. Outputs and metadata are those of
+        :meth:`VoltaClassifier.to_onnx`.
+        """
+        from volta.estimators.exporting import export_post_hoc, fix_rules
+
+        self._fitted()
+        export_post_hoc(self, self.method_, self.ood_score_, fix_rules(self, alpha, fpr), Path(path))
 
     def _new_method(self) -> PostHoc:
         method: Method = (
@@ -142,17 +148,11 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         prediction = self.method_.predict_outputs(outputs)
-        return Judged(prediction, self.ood_score_.of(outputs, prediction))
+        return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
 
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):
             raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
-
-
-def _scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
-    if guard is None:
-        return (prediction.ood_score,)
-    return (prediction.ood_score, *guard.parts(outputs.need_features()))
 
 
 def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
@@ -170,4 +170,3 @@ def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:
 
 
 _STATE = ("calibration_", "ood_score_", "set_score_", "seed_", "policy_settings_")
-_TYPES = (FeatureOodScore,)

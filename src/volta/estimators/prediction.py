@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
-from volta.estimators.scaling import Scaler
-from volta.methods.base import Method
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
 
 BLOCK_ROWS = 32
 

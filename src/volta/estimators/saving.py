@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
-from volta.estimators.calibration import CALIBRATION_TYPES
+from volta.estimators.calibration import CALIBRATION_TYPES, FeatureOodScore
 from volta.estimators.explanation import KeptRows, Reference
+from volta.estimators.fit_record import FitRecord
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import load_method, parameters_of, save_method
 from volta.networks.training_log import TrainingLog
 
-STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, TrainingLog)
+Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
+_HELD: dict[Holder, str] = {
+    "VoltaClassifier": "features",
+    "VoltaImageClassifier": "images",
+    "PostHocClassifier": "a network's outputs",
+}
+
+STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, FitRecord, TrainingLog)
 
 
 def save_classifier(
@@ -25,32 +34,29 @@ def save_classifier(
     parameters: dict[str, Any],
     state: dict[str, Any],
     classes: NDArray[Any],
-    further_types: tuple[type, ...] = (),
 ) -> None:
-    """Write a fitted method, the constructor's parameters, the learned state and the labels.
-
-    ``further_types``: dataclasses that the state may hold besides those that every classifier has.
-    """
-    named = {name: _named(value) if isinstance(value, Method) else value for name, value in parameters.items()}
+    """Write a fitted method, the constructor's parameters, the learned state and the labels."""
+    named = {name: _plain(value) for name, value in parameters.items()}
     labels = classes if classes.dtype.kind in "iufb" else plain_classes(classes)
     extra = {"parameters": named, "state": state, "classes": labels}
-    save_method(method, registered_name(method), path, extra, extra_types=(*STATE_TYPES, *further_types))
+    save_method(method, registered_name(method), path, extra, extra_types=STATE_TYPES)
 
 
-def load_classifier(
-    path: Path, further_types: tuple[type, ...] = ()
-) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
-    """Return what :func:`save_classifier` wrote, in its order."""
-    method, extra = load_method(path, METHODS, extra_types=(*STATE_TYPES, *further_types))
+def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
+    """Return what :func:`save_classifier` wrote, in its order; a file of another class is refused with its name."""
+    method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
-    parameters = {
-        name: METHODS[value["method"]](**value["parameters"])
-        if isinstance(value, dict) and "method" in value
-        else value
-        for name, value in extra["parameters"].items()
-    }
+    if (found := _holder(extra["state"])) != wanted:
+        raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load")
+    parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
     return method, parameters, extra["state"], np.asarray(extra["classes"])
+
+
+def _holder(state: Mapping[str, Any]) -> Holder:
+    if "backbone_name" in state:
+        return "VoltaImageClassifier"
+    return "PostHocClassifier" if isinstance(state["ood_score_"], FeatureOodScore) else "VoltaClassifier"
 
 
 def registered_name(method: Method) -> str:
@@ -70,5 +76,17 @@ def plain_classes(classes: NDArray[Any]) -> list[Any]:
     return [str(label) for label in classes]
 
 
-def _named(method: Method) -> dict[str, Any]:
-    return {"method": registered_name(method), "parameters": parameters_of(method)}
+def _plain(value: Any) -> Any:
+    """Return a parameter as what a file can hold: a method by its name, a dictionary of labels as its items."""
+    if isinstance(value, Method):
+        return {"method": registered_name(value), "parameters": parameters_of(value)}
+    return {"items": [list(item) for item in value.items()]} if isinstance(value, Mapping) else value
+
+
+def _parameter(value: Any) -> Any:
+    """Return what :func:`_plain` was given."""
+    if not isinstance(value, dict):
+        return value
+    if "items" in value:
+        return dict(value["items"])
+    return METHODS[value["method"]](**value["parameters"])

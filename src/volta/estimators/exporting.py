@@ -1,0 +1,150 @@
+"""Fitted classifiers as ONNX files that decide by themselves: only ONNX Runtime is needed to run them."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volta._version import __version__
+from volta.core.errors import InputError
+from volta.core.files import canonical_json
+from volta.decisions import OodTest, Policy, SetPredictor
+from volta.decisions.decide import ACTIONS
+from volta.decisions.ranks import exact_level
+from volta.estimators.calibration import FeatureOodScore, OodScore, warn_if
+from volta.estimators.deciding import DecidingMixin
+from volta.estimators.saving import plain_classes
+from volta.methods.base import Method
+
+if TYPE_CHECKING:
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.onnx_graph import FeatureGraph
+    from volta.features import Backbone
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """What is fixed when a classifier is exported: the OOD test at ``fpr``, sets at ``alpha``, the policy."""
+
+    test: OodTest
+    sets: SetPredictor
+    policy: Policy
+    alpha: float
+    fpr: float
+
+
+def fix_rules(classifier: DecidingMixin, alpha: float, fpr: float) -> Rules:
+    """Return what ``decide(X, fpr=fpr, alpha=alpha)`` goes by now, warning as it does."""
+    calibration = classifier.calibration_
+    test = calibration.ood_test()
+    exact_level(fpr, "fpr")
+    warn_if(test.note(fpr))
+    sets = calibration.sets(alpha, classifier.set_score_, "none", True)
+    warn_if(classifier.policy_.note)
+    return Rules(test, sets, classifier.policy_, float(alpha), float(fpr))
+
+
+def feature_graph(method: Method, ood: OodScore, rules: Rules) -> FeatureGraph:
+    """Return a classifier of feature rows as a module; see :class:`~volta.estimators.onnx_graph.GraphOutputs`."""
+    from volta.estimators.onnx_graph import Decider, FeatureGraph
+    from volta.methods.exporting import row_graph
+
+    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr)
+    return FeatureGraph(row_graph(method), ood.scaler, ood.guard, ood.combination, decider)
+
+
+def export_classifier(classifier: DecidingMixin, method: Method, ood: OodScore, rules: Rules, path: Path) -> None:
+    """Write a classifier of feature rows."""
+    import torch
+
+    from volta.estimators.onnx_graph import GraphOutputs
+    from volta.methods.exporting import write_onnx
+
+    # In float64: a column's values may need more digits than float32 has, as dates in seconds do.
+    rows = torch.zeros((2, len(ood.guard.low)), dtype=torch.float64)
+    notes = notes_of(classifier, method, rules)
+    write_onnx(feature_graph(method, ood, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
+
+
+def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:
+    """Write a classifier of a backbone's features with the backbone before it, from uint8 pixels of any size."""
+    import torch
+
+    from volta.estimators.onnx_graph import GraphOutputs, ImageGraph
+    from volta.features import OnnxBackbone
+    from volta.features.graphs import split_batched_products
+    from volta.features.preprocessing import AnySizePipeline
+    from volta.methods.exporting import write_onnx
+
+    if isinstance(backbone, OnnxBackbone):
+        raise InputError(
+            f"backbone {backbone.name} is an ONNX graph already and cannot be put into another; "
+            "export the classifier of its features, classifier_.to_onnx, and run one after the other"
+        )
+    network = copy.deepcopy(backbone.network if backbone.fast is None else backbone.fast()).cpu()
+    module = ImageGraph(
+        AnySizePipeline(network, backbone.preprocessing),
+        feature_graph(classifier.method_, classifier.ood_score_, rules),
+    )
+    notes = notes_of(classifier, classifier.method_, rules)
+    notes |= {"backbone": canonical_json(backbone.name), "backbone_weights": canonical_json(backbone.weights)}
+    pixels = torch.zeros((2, 3, 32, 40), dtype=torch.uint8)
+    write_onnx(
+        module,
+        {"pixels": pixels},
+        GraphOutputs._fields,
+        path,
+        notes,
+        free={"pixels": ("", "height", "width")},
+        rewrite=split_batched_products,
+    )
+
+
+def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodScore, rules: Rules, path: Path) -> None:
+    """Write a classifier of a network's outputs; ``features`` is an input where the fit had them."""
+    import torch
+
+    from volta.estimators.onnx_graph import Decider, GraphOutputs, OutputsGraph
+    from volta.methods.exporting import no_graph, write_onnx
+    from volta.methods.graphs import HasTensorFormula
+
+    if not isinstance(method, HasTensorFormula):
+        raise no_graph(method)
+    examples = {"logits": torch.zeros((2, len(classifier.classes_)))}
+    if ood.guard is not None:
+        examples["features"] = torch.zeros((2, len(ood.guard.low)))
+    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr)
+    module = OutputsGraph(method, ood.guard, ood.combination, decider)
+    write_onnx(module, examples, GraphOutputs._fields, path, notes_of(classifier, method, rules))
+
+
+def notes_of(classifier: DecidingMixin, method: Method, rules: Rules) -> dict[str, str]:
+    """Return the metadata of a classifier's graph, JSON values by name.
+
+    ``abstain_above`` is a number, null where the policy always answers, and ``"always"`` where it never does;
+    ``set_threshold`` is null where every set holds every class.
+    """
+    policy = rules.policy
+    never = not policy.exists or policy.threshold == -math.inf
+    names = getattr(classifier, "feature_names_in_", None)
+    values: dict[str, Any] = {
+        "volta_version": __version__,
+        "method": method.title,
+        "classes": plain_classes(classifier.classes_),
+        "decisions": list(ACTIONS),
+        "abstain_above": "always" if never else _finite(policy.threshold),
+        "fpr": rules.fpr,
+        "alpha": rules.alpha,
+        "set_score": rules.sets.score.name,
+        "set_threshold": _finite(float(rules.sets.thresholds.values[0])),
+        "n_calibration": len(rules.test.scores[0]),
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+    return {name: canonical_json(value) for name, value in values.items()}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,174 @@
+"""A classifier's graph decides as the classifier does: scaling, guard, p-values, sets and policy are inside it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, __version__
+from volta.core.errors import InputError, NotFittedError
+from volta.decisions import fit_guard
+from volta.estimators import onnx_graph
+from volta.estimators.calibration import TooFewRowsWarning
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+
+
+def opened(path):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def run(session, **inputs):
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def rows_of(n_rows, seed):
+    """Three classes in six columns on scales from 1e-3 to 1e4."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(3, size=n_rows)
+    rows = random.normal(size=(n_rows, 6)) + 1.5 * np.eye(3, 6)[labels]
+    return (rows * np.logspace(-3, 4, 6) + np.arange(6)).astype(np.float32), labels
+
+
+def far_rows():
+    rows, _ = rows_of(4, seed=3)
+    huge = np.full((2, 6), 1e30, dtype=np.float32)
+    return np.concatenate([rows * 1000, rows + 1e5, huge, -3e38 * np.ones((1, 6), dtype=np.float32)])
+
+
+def assert_decides_alike(session, classifier, rows, **settings):
+    got, expected = run(session, inputs=rows.astype(np.float64)), classifier.decide(rows, **settings)
+    prediction = classifier.predict_full(rows)
+    np.testing.assert_allclose(got["probs"], prediction.probs, atol=1e-5)
+    np.testing.assert_allclose(got["uncertainty"], prediction.uncertainty, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got["ood_score"], classifier._judge(rows).ood, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(got["ood_pvalue"], expected.pvalue)
+    np.testing.assert_array_equal(got["set"], expected.sets)
+    np.testing.assert_array_equal(got["decision"], expected.action)
+    np.testing.assert_array_equal(classifier.classes_[got["label"]], expected.label)
+
+
+@pytest.fixture(scope="module")
+def volta_graph(tmp_path_factory):
+    rows, labels = rows_of(500, seed=0)
+    classifier = VoltaClassifier(max_epochs=3).fit(rows, np.array(["a", "b", "c"])[labels])
+    path = tmp_path_factory.mktemp("graph") / "volta.onnx"
+    classifier.to_onnx(path, alpha=0.2, fpr=0.1)
+    return classifier, opened(path)
+
+
+def test_new_rows_far_rows_and_single_rows_are_decided_alike(volta_graph):
+    classifier, session = volta_graph
+    rows, _ = rows_of(300, seed=1)
+    for given in (rows, far_rows(), rows[:1]):
+        assert_decides_alike(session, classifier, given, alpha=0.2, fpr=0.1)
+    assert set(run(session, inputs=rows.astype(np.float64))["decision"]) == {0, 1, 2}
+    assert (run(session, inputs=far_rows().astype(np.float64))["decision"] == 2).all()
+
+
+def test_metadata_hold_classes_version_and_thresholds(volta_graph):
+    classifier, session = volta_graph
+    notes = {name: json.loads(value) for name, value in session.get_modelmeta().custom_metadata_map.items()}
+    assert notes["classes"] == ["a", "b", "c"]
+    assert notes["volta_version"] == __version__
+    assert notes["decisions"] == ["answer", "abstain", "ood"]
+    assert (notes["alpha"], notes["fpr"], notes["n_calibration"]) == (0.2, 0.1, 50)
+    assert notes["abstain_above"] == pytest.approx(classifier.policy_.threshold)
+    sets = classifier.calibration_.sets(0.2, "lac", "none", True)
+    assert notes["set_threshold"] == pytest.approx(sets.thresholds.values[0])
+
+
+def test_a_row_with_nan_is_ood(volta_graph):
+    classifier, session = volta_graph
+    rows = rows_of(3, seed=1)[0].astype(np.float64)
+    rows[1, 2] = np.nan
+    got = run(session, inputs=rows)
+    n = len(classifier.calibration_.labels)
+    assert (got["decision"][1], got["ood_pvalue"][1], got["ood_score"][1]) == (2, 1 / (n + 1), np.inf)
+    kept = classifier.decide(rows[[0, 2]], alpha=0.2, fpr=0.1)
+    np.testing.assert_array_equal(got["decision"][[0, 2]], kept.action)
+
+
+def test_columns_far_from_0_for_their_spread_are_decided_alike(tmp_path):
+    rows, labels = rows_of(600, seed=0)
+    rows = rows.astype(np.float64)
+    rows[:, 0] = 1.6e9 + 1e4 * rows[:, 0]  # dates in seconds, of which float32 tells only every second minute apart
+    classifier = VoltaClassifier("linear").fit(rows[:400], labels[:400])
+    classifier.to_onnx(tmp_path / "dates.onnx")
+    assert_decides_alike(opened(tmp_path / "dates.onnx"), classifier, rows[400:])
+
+
+@pytest.mark.filterwarnings("ignore:no threshold shows an error:volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:50 calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+def test_long_calibration_adaptive_sets_wide_rows_and_no_policy(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_graph, "SEARCH_WIDTH", 8)  # ranks by blocks, as with more than a thousand rows
+    monkeypatch.setattr(onnx_graph, "MAX_ONE_PRODUCT", 1)  # the guard as for many columns
+    rows, labels = rows_of(500, seed=0)
+    classifier = VoltaClassifier("aps", scale="none", max_epochs=1).fit(rows, labels)
+    assert not classifier.fit_policy(max_error=0.001).exists
+    classifier.to_onnx(tmp_path / "aps.onnx")
+    session = opened(tmp_path / "aps.onnx")
+    assert_decides_alike(session, classifier, np.concatenate([rows_of(200, seed=1)[0], far_rows()]))
+    assert json.loads(session.get_modelmeta().custom_metadata_map["abstain_above"]) == "always"
+    assert 0 not in run(session, inputs=rows.astype(np.float64))["decision"]
+
+
+@pytest.mark.parametrize("n_features", [0, 4])
+def test_outputs_of_ones_own_network_are_decided_alike(tmp_path, n_features):
+    random = np.random.default_rng(0)
+
+    def draw(n_rows):
+        labels = random.integers(3, size=n_rows)
+        logits = (random.normal(size=(n_rows, 3)) + 2.0 * np.eye(3)[labels]).astype(np.float32)
+        features = random.normal(size=(n_rows, 4)).astype(np.float32) if n_features else None
+        return LabelledOutputs(Outputs(logits, features), labels)
+
+    classifier = PostHocClassifier("mahalanobis" if n_features else "energy")
+    classifier.fit(train=draw(300) if n_features else None, val=draw(80), cal=draw(80))
+    classifier.to_onnx(tmp_path / "own.onnx")
+    new = draw(100).outputs
+    inputs = {"logits": new.logits.astype(np.float32)} | ({"features": new.features} if n_features else {})
+    got, expected = run(opened(tmp_path / "own.onnx"), **inputs), classifier.decide(new)
+    np.testing.assert_array_equal(got["ood_pvalue"], expected.pvalue)
+    np.testing.assert_array_equal(got["decision"], expected.action)
+    np.testing.assert_array_equal(got["set"], expected.sets)
+    np.testing.assert_allclose(got["uncertainty"], expected.uncertainty, rtol=1e-5)
+
+
+def test_ranks_are_those_of_numpy_for_every_length():
+    random = np.random.default_rng(0)
+    for length in (1, 7, 1024, 1025, 5000):
+        ordered = np.sort(random.integers(0, 200, (2, length)).astype(float), axis=1)
+        scores = np.concatenate([random.integers(-5, 210, (50, 2)), ordered[:, -1][None] + [[0.0], [1.0]]])
+        expected = np.stack([np.searchsorted(ordered[j], scores[:, j], side="left") for j in range(2)], axis=1)
+        got = onnx_graph.Rank(ordered)(torch.tensor(scores).unsqueeze(2))
+        np.testing.assert_array_equal(got.numpy(), expected)
+
+
+@pytest.mark.parametrize("one_product", [True, False])
+def test_guard_scores_are_the_guards(monkeypatch, one_product):
+    monkeypatch.setattr(onnx_graph, "MAX_ONE_PRODUCT", 64 if one_product else 1)
+    rows, _ = rows_of(200, seed=0)
+    guard = fit_guard(rows)
+    wide = np.concatenate([rows, far_rows()]).astype(np.float64)
+    furthest, distance = onnx_graph.GuardScores(guard)(torch.tensor(wide))
+    expected = guard.parts(wide)
+    np.testing.assert_allclose(np.maximum(furthest.numpy()[:, 0], 0.0), expected[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(distance.numpy()[:, 0], expected[1], rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*too few for coverage:volta.estimators.calibration.TooFewRowsWarning")
+def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
+    path = tmp_path / "model.onnx"
+    with pytest.raises(NotFittedError, match="is not fitted"):
+        VoltaClassifier().to_onnx(path)
+    rows, labels = rows_of(60, seed=0)
+    classifier = VoltaClassifier("mc_dropout", max_epochs=1).fit(rows, labels)
+    with pytest.warns(TooFewRowsWarning, match="too few for fpr"), pytest.raises(InputError, match="MC Dropout cannot"):
+        classifier.to_onnx(path, alpha=0.5)
+    with pytest.raises(InputError, match="fpr"):
+        classifier.to_onnx(path, fpr=2.0)
+    assert not path.exists()
