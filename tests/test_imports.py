@@ -14,8 +14,12 @@ def loaded_after(statement):
 
 def test_importing_volta_loads_nothing_heavy():
     assert loaded_after("import volta") == set()
-    assert loaded_after("import volta.cli") == set()
+    assert loaded_after("import volta.cli.main") == set()
     assert loaded_after("import volta.metrics") == set()
+
+
+def test_importing_the_classifier_loads_no_torch():
+    assert "torch" not in loaded_after("from volta import VoltaClassifier; VoltaClassifier()")
 
 
 def test_reading_and_reporting_runs_needs_no_torch():

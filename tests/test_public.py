@@ -56,9 +56,19 @@ def test_the_classifiers_example_runs():
     run_examples(volta.VoltaClassifier, least=4)
 
 
+@pytest.mark.parametrize(("value", "least"), [(volta.Run, 3), (volta.Table, 2), (volta.Task.from_arrays, 3)])
+def test_the_examples_of_the_benchmarks_values_run(value, least):
+    run_examples(value, least)
+
+
+def test_the_image_classifiers_example_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path))
+    run_examples(volta.VoltaImageClassifier, least=4)
+
+
 def run_examples(value, least):
     home = inspect.getmodule(value)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     tests = doctest.DocTestFinder(recurse=False).find(value, value.__name__, globs=dict(vars(home)))
     assert sum(len(test.examples) for test in tests) >= least, f"{value.__name__} has no example"
     said = []

@@ -11,12 +11,18 @@ from volta._version import __version__
 
 if TYPE_CHECKING:
     from volta import decisions, metrics
+    from volta.benchmarking.benchmark import benchmark, open_run
+    from volta.benchmarking.run import Run
+    from volta.benchmarking.table import Table
     from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError
     from volta.core.types import FitData, OodSet, Prediction, Split, Task
     from volta.data import TASKS, find_task
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.images import VoltaImageClassifier
     from volta.estimators.own_network import outputs_of
     from volta.estimators.post_hoc import PostHocClassifier
+    from volta.evaluation.comparison import EvaluationComparison, compare
+    from volta.evaluation.evaluation import Evaluation, evaluate
     from volta.methods import METHODS, Method, find_method
     from volta.metrics import METRICS
     from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
@@ -26,6 +32,8 @@ __all__ = [
     "METHODS",
     "METRICS",
     "TASKS",
+    "Evaluation",
+    "EvaluationComparison",
     "FitData",
     "InputError",
     "LabelledOutputs",
@@ -37,27 +45,40 @@ __all__ = [
     "Outputs",
     "PostHocClassifier",
     "Prediction",
+    "Run",
     "Split",
     "StoreError",
+    "Table",
     "Task",
     "Trainer",
     "VoltaClassifier",
     "VoltaError",
+    "VoltaImageClassifier",
     "__version__",
+    "benchmark",
+    "compare",
     "decisions",
+    "evaluate",
     "find_method",
     "find_task",
     "metrics",
+    "open_run",
     "outputs_of",
 ]
 
 _HOMES = {
+    "volta.benchmarking.benchmark": ("benchmark", "open_run"),
+    "volta.benchmarking.run": ("Run",),
+    "volta.benchmarking.table": ("Table",),
     "volta.core.errors": ("InputError", "MissingDataError", "NotFittedError", "StoreError", "VoltaError"),
     "volta.core.types": ("FitData", "OodSet", "Prediction", "Split", "Task"),
     "volta.data": ("TASKS", "find_task"),
     "volta.estimators.classifier": ("VoltaClassifier",),
+    "volta.estimators.images": ("VoltaImageClassifier",),
     "volta.estimators.own_network": ("outputs_of",),
     "volta.estimators.post_hoc": ("PostHocClassifier",),
+    "volta.evaluation.comparison": ("EvaluationComparison", "compare"),
+    "volta.evaluation.evaluation": ("Evaluation", "evaluate"),
     "volta.methods": ("METHODS", "Method", "find_method"),
     "volta.metrics": ("METRICS",),
     "volta.networks.outputs": ("LabelledOutputs", "LastLayer", "Outputs"),

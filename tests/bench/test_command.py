@@ -246,7 +246,9 @@ def test_another_budget_does_not_mix_in(finished):
 )
 def test_bad_arguments_get_one_line_and_exit_code_2(tmp_path, arguments, message):
     out = tmp_path / "run"
-    refused = volta("bench", *arguments, "--out", out)
+    # Without the workers that a run starts early, a refusal takes half the time.
+    local = () if {"--executor", "--workers"} & set(arguments) else ("--executor", "local")
+    refused = volta("bench", *arguments, *local, "--out", out)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"error: {message}")
     assert "Traceback" not in refused.stderr
@@ -313,3 +315,33 @@ def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
     options = ("--threads", "1", "--executor", executor, "--out", tmp_path / "run")
     done = volta("bench", "own", "--no-report", "--methods", "probe", *QUICK, *folder, *options, script=script)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_end_is_the_result_then_the_path(finished):
+    lines = [line.strip() for line in finished[1].stdout.strip().splitlines()]
+    assert lines[-1] == f"report: {finished[0] / 'report.html'}"
+    head = next(line for line in lines if line.startswith("place"))
+    for column in ("method", "accuracy ↑", "NLL+T ↓", "ECE+T ↓", "AURC ↓", "AUROC near ↑", "AUROC far ↑", "best group"):
+        assert column in head
+    rows = lines[lines.index(head) + 2 :][:4]
+    assert sorted(row.split()[1] for row in rows) == ["Softmax", "Split", "Temperature", "VOLTA"]
+    assert [float(row.split()[0]) for row in rows] == sorted(float(row.split()[0]) for row in rows)
+
+
+def test_a_dry_run_takes_a_few_lines_and_rates_of_runs_beside(finished):
+    dry = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", finished[0].parent / "new", "--dry-run")
+    lines = dry.stdout.strip().splitlines()
+    assert lines[:2] == [
+        "digits · fair: 4 methods × 2 seeds",
+        "to run: volta (2), softmax (2), temperature (2), conformal (2)",
+    ]
+    assert lines[2].startswith("0 done, 8 missing; cost on one worker: about")
+    assert lines[2].endswith("(from 8 cells measured)")
+    assert len(lines) == 3
+
+
+def test_near_misses_are_suggested(tmp_path):
+    said = volta("bench", "digist", "--out", tmp_path / "x").stderr
+    assert said.startswith("error: there is no task 'digist'; did you mean digits? The tasks are: digits")
+    said = volta("bench", "digits", "--methods", "temprature", "--out", tmp_path / "x").stderr
+    assert "did you mean temperature" in said

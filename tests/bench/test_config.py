@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.bench.running import volta
-from volta.bench.config import RunConfig, TaskLoader, limit_rows, parse_seeds, plan_cells
+from volta.bench.config import RunConfig, TaskLoader, parse_methods, parse_seeds, plan_cells
+from volta.bench.row_limits import limit_rows
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
@@ -112,3 +113,11 @@ def test_a_run_on_fewer_rows_is_named_reduced(tmp_path):
     assert {size for name, size in record.rows.items() if name not in ("train", "val", "cal")} == {50}
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "reduced: at most 50 rows of each evaluated set, 100 training rows, at most 2 epochs" in page
+
+
+def test_groups_of_methods_stand_for_their_names():
+    papers = parse_methods("paper", "fair")
+    assert len(papers) == 11
+    assert "volta" in papers
+    assert "knn" not in papers
+    assert set(papers) < set(parse_methods("standard", "fair")) < set(parse_methods("all", "fair"))

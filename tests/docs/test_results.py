@@ -44,4 +44,4 @@ def test_the_files_are_small_and_whole(run: str) -> None:
         rows = list(csv.DictReader(file))
     accuracy = {row["method"]: int(row["n"]) for row in rows if (row["set"], row["metric"]) == ("test", "accuracy")}
     assert "volta" in accuracy
-    assert set(accuracy.values()) == {3}
+    assert min(accuracy.values()) == max(accuracy.values()) >= 5

@@ -28,7 +28,7 @@ from volta.decisions import (
 )
 from volta.decisions.running_ranks import RunningRanks, online_pvalues
 
-pytestmark = pytest.mark.validity
+pytestmark = [pytest.mark.validity, pytest.mark.slow]
 
 N_CAL = (10, 50, 200, 1000)
 PRIORS = {

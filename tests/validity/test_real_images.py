@@ -13,7 +13,7 @@ import pytest
 from volta.core.types import FitData, Split
 from volta.features import PixelArray, extract
 
-pytestmark = pytest.mark.validity
+pytestmark = [pytest.mark.validity, pytest.mark.slow]
 
 WEIGHTS = "resnet18-recon.safetensors"
 IMAGES = "cifar10-images.zip"

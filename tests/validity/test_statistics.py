@@ -13,7 +13,7 @@ from volta.paper import CLAIMS, evidence_of
 from volta.stats import LOOKS, Results, alpha_at, compare_with_reference, p_best, paired_estimate, sample_of
 from volta.stats.bootstrap import N_RESAMPLES, draw_counts, shared_row_variance
 
-pytestmark = pytest.mark.validity
+pytestmark = [pytest.mark.validity, pytest.mark.slow]
 
 RUNS = 2_000
 SIZE = 0.05 + 2 * np.sqrt(0.05 * 0.95 / RUNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
@@ -12,6 +13,9 @@ from volta.metrics import METRICS
 from volta.networks.recipe import Budget
 
 SCHEMA = 1
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_UNSAFE_IN_TASK = re.compile(r"[^A-Za-z0-9_.-]+")
+_METHOD_LETTERS = 80
 TIMING_METRICS = frozenset(name for name, metric in METRICS.items() if metric.timing)
 COST_METRICS = frozenset(name for name, metric in METRICS.items() if metric.measured)
 
@@ -28,8 +32,10 @@ class Cell:
 
     @property
     def folder(self) -> str:
-        """Name of the cell's folder in the store."""
-        return f"{self.task}--{self.protocol}--{self.method}--{self.seed}--{self.key[:12]}"
+        """Name of the cell's folder in the store; the key tells apart methods that differ in punctuation only."""
+        method = _UNSAFE.sub("-", self.method).strip("-")[:_METHOD_LETTERS]
+        task = _UNSAFE_IN_TASK.sub("-", self.task)[:_METHOD_LETTERS]
+        return f"{task}--{self.protocol}--{method}--{self.seed}--{self.key[:12]}"
 
     @property
     def block(self) -> tuple[str, str, int]:
@@ -69,8 +75,12 @@ def make_cell(
     budget: Budget,
     threads: int,
     device: str,
+    package: str = "",
 ) -> Cell:
-    """Return the cell with its key made from all that decides its predictions; metrics follow from those."""
+    """Return the cell with its key made from all that decides its predictions; metrics follow from those.
+
+    ``package``: the package and version that a method from outside volta was installed by.
+    """
     decisive = {
         "schema": SCHEMA,
         "task": task,
@@ -84,7 +94,7 @@ def make_cell(
         "seed": seed,
         "threads": threads,
         "device": device,
-    }
+    } | ({"package": package} if package else {})
     return Cell(task, protocol, method, seed, hash_text(canonical_json(decisive)))
 
 

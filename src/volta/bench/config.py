@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from volta.bench.cells import Cell, in_order, make_cell
 from volta.bench.manifest import RunSettings
+from volta.bench.row_limits import limit_rows
 from volta.bench.stamps import stamps_of
+from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
 from volta.core.machine import n_cores
-from volta.core.seeding import PAPER_SEEDS, SPLIT_SEED, first_seeds, rng
-from volta.core.types import InputKind, OodSet, Split, Task
-from volta.data import LoadOptions, TaskDefinition, find_task
-from volta.data.prepare import resplit
-from volta.data.splits import stratified_take
+from volta.core.plugins import package_version
+from volta.core.seeding import PAPER_SEEDS, first_seeds
+from volta.core.types import InputKind, Task
+from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
+from volta.data.prepare import SCALED, resplit, scale_task
+from volta.data.whole_task import WholeTask, given_task
 from volta.features.extract import MapShards
 from volta.features.tasks import Extraction, OnSet, load_task
-from volta.methods import find_method
+from volta.methods import METHODS, find_method
+from volta.methods.naming import split_names
+from volta.methods.registry import standard_methods
 from volta.methods.saving import parameters_of
 from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
@@ -32,7 +35,8 @@ class RunConfig:
     """Tasks × protocols × methods × seeds, with one budget, device and thread count for all.
 
     ``resplit`` says whether train, val and cal are drawn anew for every seed; None does so for tasks whose test rows
-    rotate with the seed (``digits``), and leaves all others on their fixed split.
+    rotate with the seed (``digits``), and leaves all others on their fixed split. ``given`` are tasks in memory, which
+    ``tasks`` names like others.
     """
 
     tasks: tuple[str, ...]
@@ -45,6 +49,7 @@ class RunConfig:
     options: LoadOptions = field(default_factory=LoadOptions)
     extraction: Extraction = field(default_factory=Extraction)
     resplit: bool | None = None
+    given: tuple[Task, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods", "protocols", "seeds"):
@@ -53,17 +58,39 @@ class RunConfig:
                 raise InputError(f"{name} is empty; name at least one")
             if len(set(values)) < len(values):
                 raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
-        for task in self.tasks:
-            find_task(task, self.options.root)
-        for method in self.methods:
-            find_method(method)
+        for task in self.given:
+            if task.name in TASKS:
+                raise InputError(f"a task is called {task.name!r} as one of the package's own; give it another name")
+        for name in self.tasks:
+            self.source(name)
+        for name in self.methods:
+            if find_method(name).name != name:
+                raise InputError(f"methods holds {name!r}; write it {find_method(name).name!r}")
         for protocol in self.protocols:
-            if protocol not in PROTOCOLS:
-                raise InputError(f"there is no protocol {protocol!r}; the protocols are: {', '.join(PROTOCOLS)}")
+            self._check_protocol(protocol)
         if self.threads < 1:
             raise InputError(f"threads is {self.threads}; pass a whole number of at least 1")
         if min(self.seeds) < 0:
             raise InputError(f"seeds holds {min(self.seeds)}; seeds are whole numbers of at least 0")
+
+    def _check_protocol(self, protocol: str) -> None:
+        if protocol not in PROTOCOLS:
+            raise _unknown_protocol(protocol)
+        for name in self.methods:
+            if protocol not in (able := find_method(name).method.protocols):
+                raise InputError(
+                    f"{name} does not run under the protocol {protocol!r}, whose networks lack what it needs "
+                    f"(docs/methods.md); leave it out, or pass {' or '.join(able)}"
+                )
+
+    def source(self, name: str) -> TaskDefinition:
+        """Return the task called ``name``: one that was given, or one that goes by its name anywhere."""
+        given = next((task for task in self.given if task.name == name), None)
+        return find_task(name, self.options.root) if given is None else given_task(given)
+
+    def draws_by_seed(self, name: str) -> bool:
+        """Whether a task's rows are drawn anew for every seed."""
+        return self.source(name).rotates if self.resplit is None else self.resplit
 
     @property
     def settings(self) -> RunSettings:
@@ -81,17 +108,27 @@ class RunConfig:
             severities=self.options.severities,
             shifts=self.options.shifts,
             resplit=self.resplit,
+            scale=self.options.scale,
         )
 
 
 class TaskLoader:
-    """Tasks loaded once per kind of input, within the budget's numbers of rows.
+    """Tasks loaded once per kind of input, within the budget's numbers of rows, own data with its columns scaled.
 
-    Where rows depend on the seed, those of the seed that was asked for last are kept: cells come seed by seed.
+    Where rows depend on the seed, those of the seed that was asked for last are kept: cells come seed by seed. ``say``
+    hears, once a task, that its columns were scaled.
     """
 
-    def __init__(self, config: RunConfig, on_set: OnSet | None = None, map_shards: MapShards | None = map) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        on_set: OnSet | None = None,
+        map_shards: MapShards | None = map,
+        say: Callable[[str], object] | None = None,
+    ) -> None:
         self._config = config
+        self._say = say
+        self._told: set[str] = set()
         self._on_set = on_set
         self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
@@ -99,26 +136,39 @@ class TaskLoader:
 
     def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
         """Return the task with the rows of ``seed`` and the inputs that ``method`` works on under ``protocol``."""
-        source = find_task(task, self._config.options.root)
+        source = self._config.source(task)
         kind = input_kind(source, protocol, method)
-        by_seed = source.rotates if self._config.resplit is None else self._config.resplit
-        drawn_by = seed if by_seed else None
+        drawn_by = seed if self._config.draws_by_seed(task) else None
         if (task, kind) not in self._given or self._given[task, kind][0] != drawn_by:
             whole = self._rows_of(source, kind, drawn_by)
-            self._given[task, kind] = drawn_by, limit_rows(whole, self._config.budget)
+            self._given[task, kind] = drawn_by, self._scaled(source, limit_rows(whole, self._config.budget))
         return self._given[task, kind][1]
+
+    def _scaled(self, source: TaskDefinition, task: Task) -> Task:
+        asked = self._config.options.scale
+        way = "none" if asked == "auto" and source.scaled else asked
+        scaled = scale_task(task, way, ArrayCache(cache_folder() / "scaled"))
+        if scaled is not task and self._say is not None and task.name not in self._told:
+            self._told.add(task.name)
+            self._say(
+                f"{task.name}: own data may have any scale, so its {SCALED}, alike for every method "
+                "(--scale none leaves them as they are)"
+            )
+        return scaled
 
     def _rows_of(self, source: TaskDefinition, kind: InputKind, seed: int | None) -> Task:
         if seed is not None and source.rotates:
-            return self._load(source.name, kind, replace(self._config.options, seed=seed))
+            return self._load(source, kind, replace(self._config.options, seed=seed))
         if (source.name, kind) not in self._loaded:
-            self._loaded[source.name, kind] = self._load(source.name, kind, self._config.options)
+            self._loaded[source.name, kind] = self._load(source, kind, self._config.options)
         whole = self._loaded[source.name, kind]
         return whole if seed is None else resplit(whole, seed)
 
-    def _load(self, task: str, kind: InputKind, options: LoadOptions) -> Task:
+    def _load(self, source: TaskDefinition, kind: InputKind, options: LoadOptions) -> Task:
+        if isinstance(source, WholeTask):
+            return source.load(kind, options)
         extraction = self._config.extraction
-        return load_task(task, kind, options, extraction, on_set=self._on_set, map_shards=self._map_shards)
+        return load_task(source.name, kind, options, extraction, on_set=self._on_set, map_shards=self._map_shards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,36 +197,6 @@ def default_threads(source: TaskDefinition, protocol: str, methods: Sequence[str
     return n_cores()
 
 
-def limit_rows(task: Task, budget: Budget) -> Task:
-    """Return the task with at most as many rows as the budget allows, labelled ones drawn with the classes' shares."""
-    if budget.limit_train is None and budget.limit_test is None:
-        return task
-    return replace(
-        task,
-        fit=replace(task.fit, train=_limited(task.fit.train, budget.limit_train, task.name, "limit_train")),
-        test=_limited(task.test, budget.limit_test, task.name, "limit_test"),
-        ood={name: _limited_ood(ood_set, budget.limit_test, task.name, name) for name, ood_set in task.ood.items()},
-        shifts={
-            name: _limited(shifted, budget.limit_test, task.name, "limit_test") for name, shifted in task.shifts.items()
-        },
-    )
-
-
-def _limited(split: Split, n_rows: int | None, *purpose: str) -> Split:
-    """Return at most ``n_rows`` rows; of sets with equal labels, as shifted tests have, the same ones."""
-    if n_rows is None or n_rows >= len(split):
-        return split
-    rows, _ = stratified_take(split.labels, n_rows, rng(SPLIT_SEED, *purpose))
-    return split.take(rows)
-
-
-def _limited_ood(ood_set: OodSet, n_rows: int | None, *purpose: str) -> OodSet:
-    if n_rows is None or n_rows >= len(ood_set.inputs):
-        return ood_set
-    rows = np.sort(rng(SPLIT_SEED, "limit_test", *purpose).permutation(len(ood_set.inputs))[:n_rows])
-    return replace(ood_set, inputs=ood_set.inputs[rows])
-
-
 def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
     cells = [
@@ -191,6 +211,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             budget=config.budget,
             device=config.device,
             threads=config.threads,
+            package=package_version(type(find_method(method).method).__module__),
         )
         for task in config.tasks
         for protocol in config.protocols
@@ -226,6 +247,25 @@ def parse_numbers(text: str, option: str) -> tuple[int, ...]:
         raise InputError(f"{option} is {text!r}; pass whole numbers with commas between them, as in 1,2,3") from None
 
 
-def parse_names(text: str, everything: Sequence[str]) -> tuple[str, ...]:
-    """Return the names in a comma-separated list; ``all`` stands for everything there is."""
-    return tuple(everything) if text == "all" else tuple(part.strip() for part in text.split(",") if part.strip())
+def parse_methods(text: str, protocol: str) -> tuple[str, ...]:
+    """Return the methods in a comma-separated list, by their own names.
+
+    In it ``paper`` (VOLTA and its ten baselines), ``standard`` and ``all`` stand for those of the package's methods
+    that ``protocol`` can run. A name that stands there twice stays twice, for the configuration to refuse.
+
+    >>> parse_methods("energy, knn(k=10), knn(k=50)", "fair")
+    ('energy', 'knn(k=10)', 'knn')
+    """
+    if protocol not in PROTOCOLS:
+        raise _unknown_protocol(protocol)
+    papers = tuple(name for name, method in METHODS.items() if method.origin != "extra")
+    groups = {"paper": papers, "standard": standard_methods(), "all": tuple(METHODS)}
+    able = {group: [name for name in names if protocol in METHODS[name].protocols] for group, names in groups.items()}
+    parts = split_names(text)
+    named = [find_method(part).name for part in parts if part not in able]
+    grouped = dict.fromkeys(name for part in parts if part in able for name in able[part])
+    return (*(name for name in grouped if name not in named), *named)
+
+
+def _unknown_protocol(name: str) -> InputError:
+    return InputError(f"there is no protocol {name!r}; the protocols are: {', '.join(PROTOCOLS)}")

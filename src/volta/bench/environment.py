@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -93,6 +93,12 @@ class Environment:
 @cache
 def environment() -> Environment:
     """Return versions, hardware and commit of this process, for manifests and records."""
+    return replace(scoring_environment(), cpu_capability=_cpu_capability(), blas=_blas())
+
+
+@cache
+def scoring_environment() -> Environment:
+    """Return the same without what networks compute with, for predictions that were made elsewhere. Needs no torch."""
     return Environment(
         volta=__version__,
         commit=_commit(),
@@ -103,8 +109,6 @@ def environment() -> Environment:
         cpu=_cpu(),
         cores=os.cpu_count(),
         memory_gb=_memory_gb(),
-        cpu_capability=_cpu_capability(),
-        blas=_blas(),
     )
 
 

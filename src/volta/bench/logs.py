@@ -90,6 +90,11 @@ class Both(Listener):
         """Let the first listener hear."""
         return self._listeners[0].extracting(name)
 
+    def phase(self, text: str) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.phase(text)
+
     def message(self, text: str) -> None:
         """Pass on."""
         for listener in self._listeners:

@@ -24,6 +24,7 @@ class RunSettings:
 
     ``weights`` is the name of the backbone's file. ``shifts`` is None in folders of a version that had no choice.
     ``resplit`` is None where each task's own way is followed: rows rotate with the seed, or one split serves all seeds.
+    ``scale`` says how columns are scaled.
     """
 
     tasks: tuple[str, ...]
@@ -38,6 +39,7 @@ class RunSettings:
     severities: tuple[int, ...]
     shifts: str | None
     resplit: bool | None = None
+    scale: str = "auto"
 
     @property
     def fixed(self) -> JsonObject:
@@ -74,6 +76,7 @@ class RunSettings:
             severities=stored.integers("severities"),
             shifts=stored.optional_text("shifts"),
             resplit=stored.optional_flag("resplit"),
+            scale=stored.text("scale") if "scale" in stored.values else "auto",
         )
 
 

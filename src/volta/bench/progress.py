@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.status import Status
 
 from volta.bench.cells import Cell
 from volta.bench.records import CellRecord
@@ -37,6 +38,9 @@ class Listener:
 
     def message(self, text: str) -> None:
         """Hear something else a person should know."""
+
+    def phase(self, text: str) -> None:
+        """Hear what is being done before the first cell or after the last."""
 
     def extracting(self, name: str) -> Callable[[ExtractionProgress], None] | None:
         """Hear that features of an image set are being extracted; return what hears how far that is."""
@@ -74,6 +78,10 @@ class Lines(Listener):
         """Say which set is extracted and, every half minute, how far it is."""
         return ExtractionLines(name, self.message)
 
+    def phase(self, text: str) -> None:
+        """Say it."""
+        self.message(text)
+
     def message(self, text: str) -> None:
         """Print a line."""
         _print(self._console, text)
@@ -94,11 +102,13 @@ class Bar(Listener):
             console=console,
         )
         self._bar: TaskID | None = None
+        self._status: Status | None = None
         self._pace = _Pace(0)
         self._running: dict[Cell, str] = {}
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
         """Show the bar if there is anything to do."""
+        self._end_phase()
         self.message(plan_sentence(cells, missing))
         self._pace = _Pace(len(missing))
         if missing:
@@ -132,9 +142,21 @@ class Bar(Listener):
         """Print a line above the bar."""
         _print(self._console, text)
 
+    def phase(self, text: str) -> None:
+        """Show a spinner with the text until something else is to be shown."""
+        self.finish()
+        self._status = self._console.status(text)
+        self._status.start()
+
     def finish(self) -> None:
         """Leave the finished bar on the screen."""
+        self._end_phase()
         self._progress.stop()
+
+    def _end_phase(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
 
     def _advance(self, cell: Cell) -> None:
         self._pace.advance()

@@ -17,9 +17,20 @@ from volta.core.types import SplitDraw
 from volta.networks.recipe import Budget
 from volta.networks.training_log import TrainingLog
 
-__all__ = ["TEST", "CellRecord", "EvalSet", "Metrics", "budget_from_json", "instruction_sets", "stopped_in_climb"]
+__all__ = [
+    "OWN",
+    "TEST",
+    "CellRecord",
+    "EvalSet",
+    "Metrics",
+    "budget_from_json",
+    "instruction_sets",
+    "stopped_in_climb",
+]
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
+OWN = "own"
+"""Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
 _REMEDY = "run volta bench again to compute it anew"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,9 @@ from datetime import UTC, datetime
 from volta.bench.cells import Cell
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
 from volta.bench.environment import environment
+from volta.bench.estimate import Estimate, estimate_seconds
 from volta.bench.executors import Executor
+from volta.bench.joining import check_joining, kept_cells
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
 from volta.bench.records import EvalSet, stopped_in_climb
@@ -36,11 +37,11 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells asked for, those of them that are missing, and what the missing ones may cost in seconds."""
+    """The cells asked for, those of them that are missing, and what the missing ones may cost."""
 
     cells: list[Cell]
     missing: list[Cell]
-    estimated_s: float | None
+    estimate: Estimate | None
 
 
 def make_plan(config: RunConfig, store: RunStore) -> Plan:
@@ -50,7 +51,7 @@ def make_plan(config: RunConfig, store: RunStore) -> Plan:
     """
     cells = _cells(config, store, TaskLoader(config, map_shards=None))
     missing = [cell for cell in cells if not store.is_done(cell)]
-    return Plan(cells, missing, _estimate(store, cells, missing))
+    return Plan(cells, missing, estimate_seconds(store, cells, missing))
 
 
 def run(
@@ -69,7 +70,8 @@ def run(
     ``make_executor`` is given the loaded tasks and the number of cells to run. ``map_shards`` spreads the extraction of
     features, where images have to be turned into them first. ``should_stop`` is asked after every cell.
     """
-    tasks = TaskLoader(config, listener.extracting, map_shards)
+    listener.phase("reading " + ", ".join(config.tasks))
+    tasks = TaskLoader(config, listener.extracting, map_shards, listener.message)
     cells = _cells(config, store, tasks)
     store.create()
     with store.manifest_lock():
@@ -108,7 +110,10 @@ def _cells(config: RunConfig, store: RunStore, tasks: TaskLoader) -> list[Cell]:
     known = _known(store)
     if known is not None:
         _check_same(known, config)
-    return plan_cells(config, tasks)
+    cells = plan_cells(config, tasks)
+    if known is not None:
+        check_joining(store, known, config, tasks, cells)
+    return cells
 
 
 def _keep_sheets(cells: list[Cell], config: RunConfig, store: RunStore, tasks: TaskLoader, listener: Listener) -> None:
@@ -174,33 +179,17 @@ def _words(name: str, value: object) -> str:
     return f"{name} {value}" + (" (--corruptions)" if (name, value) == ("shifts", "generated") else "")
 
 
-def _estimate(store: RunStore, cells: list[Cell], missing: list[Cell]) -> float | None:
-    """Return the seconds the missing cells took elsewhere in this run: the same method's median, or else any's."""
-    sound = [cell for cell in cells if store.is_done(cell) and store.is_intact(cell)]
-    seconds = {cell: store.read_record(cell).wall_s for cell in sound}
-    if not seconds:
-        return None
-    everything = statistics.median(seconds.values())
-    total = 0.0
-    for cell in missing:
-        alike = [value for done, value in seconds.items() if done.method == cell.method and done.task == cell.task]
-        total += statistics.median(alike) if alike else everything
-    return total
-
-
 def _merge(known: Manifest | None, config: RunConfig, cells: list[Cell], command: str) -> Manifest:
     """Return the manifest for the union of what the folder was for and what is asked now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     if known is None:
         return Manifest(now, now, config.settings, tuple(cells), (command,), environment())
     _check_same(known, config)
-    asked = {(cell.block, cell.method) for cell in cells}
-    kept = [cell for cell in known.cells if (cell.block, cell.method) not in asked]
     return Manifest(
         created=known.created,
         updated=now,
         config=known.config.extended(config.settings),
-        cells=(*kept, *cells),
+        cells=(*kept_cells(known, cells), *cells),
         commands=tuple(dict.fromkeys([*known.commands, command])),
         environment=environment(),
     )

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.scoring import metrics_of
+from volta.core.files import hash_text
+from volta.core.plugins import package_version
 from volta.core.source_stamp import file_of, source_stamp
+from volta.metrics.brought import plugin_metrics
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
@@ -55,5 +58,8 @@ def stamps_of(method: Method) -> Stamps:
 
 
 def scoring_stamp() -> str:
-    """Return the stamp of the code that turns stored predictions into metrics."""
-    return source_stamp([file_of(metrics_of)])
+    """Return the stamp of the code that turns stored predictions into metrics, that of plug-ins too."""
+    brought = [metric.function for metric in plugin_metrics().values() if metric.function is not None]
+    stamp = source_stamp([file_of(metrics_of), *map(file_of, brought)])
+    packages = sorted({package_version(function.__module__) for function in brought})
+    return hash_text("\n".join([stamp, *packages])) if packages else stamp

@@ -27,6 +27,7 @@ from volta.bench.manifest import Manifest, RunSettings
 from volta.bench.records import CellRecord
 from volta.core.errors import StoreError
 from volta.core.files import canonical_json, hash_file, hash_text, sync_folder, write_json, write_text
+from volta.core.leftovers import part_folder, sweep
 from volta.core.types import Array
 
 MANIFEST = "manifest.json"
@@ -81,12 +82,13 @@ class RunStore:
             )
 
     def create(self) -> None:
-        """Make the folder, or say why it cannot be made or written."""
+        """Make the folder and sweep what killed processes left in it, or say why it cannot be made or written."""
         try:
             for folder in (self.root, self.locks_folder, self.cells_folder):
                 folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
+            sweep(self.root, deep=True)
         except OSError as error:
             reason = error.strerror or error
             raise StoreError(f"--out {self.root} cannot be written: {reason}; name another folder") from error
@@ -155,8 +157,7 @@ class RunStore:
         cell = record.cell
         for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
             shutil.rmtree(leftover, ignore_errors=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".part-{cell.folder}-", dir=self.cells_folder))
-        try:
+        with part_folder(self.cells_folder, f"{cell.folder}-") as temporary:
             with (temporary / PREDICTIONS).open("wb") as file:
                 file.write(pack_arrays(arrays))
                 file.flush()
@@ -166,9 +167,6 @@ class RunStore:
             temporary.chmod(0o755)
             temporary.rename(self.cells_folder / cell.folder)
             sync_folder(self.cells_folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
         (self.failures_folder / f"{cell.folder}.txt").unlink(missing_ok=True)
         return record
 

@@ -12,9 +12,12 @@ import typer
 from volta.cli.stopping import stoppable
 from volta.cli.text_table import print_table
 from volta.core.errors import InputError
+from volta.core.limits import parse_limits
+from volta.core.types import EncoderKind
 
 EXIT_PROBLEMS = 1
 MEGA = 1e6
+SHOWN = 20
 
 app = typer.Typer(help="Get, list, verify and import data sets.", no_args_is_help=True)
 
@@ -69,17 +72,34 @@ def verify(
 
 @app.command("import")
 def import_(
-    source: Annotated[str, typer.Argument(help="Image folder, zip or tar of one, or .npz, .npy, .parquet features.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="Image folder, zip or tar of one; .csv, .npz, .npy or .parquet rows; a saved Hugging Face data set."
+        ),
+    ],
     name: Annotated[str, typer.Option("--name", help="What to call the task.")],
     ood: Annotated[list[str] | None, typer.Option("--ood", help="OOD set as NAME=SRC; may be repeated.")] = None,
     shift: Annotated[
         list[str] | None, typer.Option("--shift", help="Shifted test set as NAME-SEVERITY=SRC; may be repeated.")
     ] = None,
-    near: Annotated[list[str] | None, typer.Option("--near", help="An OOD set that is near; repeatable.")] = None,
+    near: Annotated[
+        list[str] | None, typer.Option("--near", help="An OOD set that is near, all others are far; repeatable.")
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option("--encoder", help="tabular, or vision for features of images; by what the source holds else."),
+    ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
     image_size: Annotated[str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a task of that name.")] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", help="Limit on the sources as NAME=VALUE; see docs/data.md.")
+    ] = None,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Decode images in a process with limits on time and memory.")
+    ] = False,
     data: DataFolder = None,
 ) -> None:
     """Make a task of your own images or features, usable like a built-in one."""
@@ -95,15 +115,25 @@ def import_(
             near=near or (),
             label=label,
             image_size=_size(image_size),
+            encoder=_encoder(encoder),
             skip_bad=skip_bad,
             replace=force,
             progress=progress,
+            limits=parse_limits([*(limit or ()), *(["isolate_images=1"] if isolate else ())]),
         )
     rows = ", ".join(f"{key} {count}" for key, count in report.rows.items())
     typer.echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")
+    typer.echo(f"classes: {_listed([f'{name} {count}' for name, count in report.class_rows.items()])}")
+    ranges = [f"{key} {low:g} to {high:g}" for key, (low, high) in report.ranges.items()]
+    typer.echo(f"values: {_listed(ranges)}")
     for note in report.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"next: volta bench {report.name}")
+
+
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more
 
 
 def _pairs(texts: list[str] | None, option: str) -> dict[str, Path | str]:
@@ -116,6 +146,12 @@ def _pairs(texts: list[str] | None, option: str) -> dict[str, Path | str]:
             raise InputError(f"{option} names {key!r} twice; give each set a name of its own")
         pairs[key] = value
     return pairs
+
+
+def _encoder(text: str | None) -> EncoderKind | None:
+    if text not in (None, "tabular", "vision"):
+        raise InputError(f"--encoder is {text!r}; pass tabular or vision")
+    return cast(EncoderKind | None, text)
 
 
 def _size(text: str | None) -> tuple[int, int] | None:

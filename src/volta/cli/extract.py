@@ -10,6 +10,7 @@ import typer
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
+from volta.core.limits import parse_limits
 
 
 def extract(
@@ -28,6 +29,9 @@ def extract(
         bool,
         typer.Option("--save", help="Also write features/SRC.npz into the data folder."),
     ] = False,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
+    ] = None,
 ) -> None:
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
     from volta.bench.config import parse_numbers
@@ -42,7 +46,7 @@ def extract(
         features = extract_task(
             task,
             options,
-            Extraction(backbone, weights),
+            Extraction(backbone, weights, parse_limits(limit or ())),
             on_set=lambda name: ExtractionLines(name, lambda text: typer.echo(text, err=True)),
         )
     for name, found in features.items():

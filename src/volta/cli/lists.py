@@ -23,13 +23,20 @@ def tasks(
 
 
 def methods() -> None:
-    """List the methods and the ablation's rows."""
-    from volta.methods import ABLATION, METHODS
+    """List the methods, those of plug-ins and the ablation's rows."""
+    from volta.core.plugins import plugins
+    from volta.methods import ABLATION, METHODS, find_method
 
     origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
+    asked = "extra, run where asked for (--methods all)"
     print_table(
         ("method", "name", "where it comes from"),
-        [(name, method.title, origins[method.origin]) for name, method in METHODS.items()]
+        [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
+        + [
+            (name, find_method(name).title, f"plug-in {found.package}")
+            for name, found in plugins("volta.methods").items()
+            if name not in METHODS
+        ]
         + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
     )
 

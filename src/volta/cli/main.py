@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from volta._version import __version__
-from volta.cli import bench, data, extract, lists, runs
+from volta.cli import (
+    bench,
+    calibrate,
+    card,
+    data,
+    decide_rows,
+    evaluate,
+    explain,
+    export,
+    extract,
+    fit,
+    lists,
+    predict,
+    runs,
+)
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
@@ -17,14 +31,24 @@ app = typer.Typer(
     name="volta",
     help="Uncertainty-aware classification: know when not to trust a classifier, and compare methods that tell.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+_OWN_PANEL = "A model of your own"
+
+app.command(rich_help_panel=_OWN_PANEL)(fit.fit)
+app.command(rich_help_panel=_OWN_PANEL)(predict.predict)
+app.command(rich_help_panel=_OWN_PANEL)(decide_rows.decide)
+app.command(rich_help_panel=_OWN_PANEL)(explain.explain)
+app.command(rich_help_panel=_OWN_PANEL)(export.export)
+app.command(rich_help_panel=_OWN_PANEL)(card.card)
 app.command()(bench.bench)
+app.command()(evaluate.evaluate)
+app.command()(calibrate.calibrate)
 app.command()(extract.extract)
 app.command()(runs.report)
 app.command()(runs.status)
 app.command()(runs.compare)
+app.command()(runs.leaderboard)
 app.command()(lists.tasks)
 app.command()(lists.methods)
 app.command()(lists.metrics)

@@ -1,4 +1,4 @@
-"""``volta report``, ``volta status`` and ``volta compare``: what run folders hold."""
+"""``volta report``, ``status``, ``compare`` and ``leaderboard``: what run folders hold."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from volta.cli.completion import complete_metrics
 from volta.core.errors import InputError
 
+EXIT_DISAGREE = 1
 COMPARE_FORMATS = ("text", "markdown", "csv")
 
 
@@ -48,7 +50,10 @@ def compare(
     run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run in question.")],
     metric: Annotated[
         str | None,
-        typer.Option(help="Metrics with commas between them; see: volta metrics. On a set: ece@test+T, auroc@near:."),
+        typer.Option(
+            help="Metrics with commas between them; see: volta metrics. On a set: ece@test+T, auroc@near:.",
+            autocompletion=complete_metrics,
+        ),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="text, markdown or csv.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
@@ -71,6 +76,25 @@ def compare(
     else:
         write_text(out, text)
         typer.echo(f"comparison: {out}")
+
+
+def leaderboard(
+    run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.csv.")] = Path("leaderboard"),
+) -> None:
+    """Make one sortable page and a CSV over many runs, every value computed again from stored predictions."""
+    from volta.report.joint_leaderboard import joint_leaderboard
+    from volta.report.joint_page import write_joint_leaderboard
+
+    found = joint_leaderboard(run_folders, say=typer.echo)
+    if not found.groups:
+        raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")
+    for problem in found.problems:
+        typer.echo(f"does not agree: {problem}", err=True)
+    for path in write_joint_leaderboard(found, out):
+        typer.echo(f"leaderboard: {path}")
+    if found.problems:
+        raise typer.Exit(EXIT_DISAGREE)
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:

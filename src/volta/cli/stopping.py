@@ -12,9 +12,13 @@ import typer
 EXIT_INTERRUPTED = 130
 
 
+GOES_ON = "what is finished is kept, run the same command again to go on"
+ALL_OR_NOTHING = "nothing was written"
+
+
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C into a sentence; whatever is finished is on disk already.
+def stoppable(kept: str = GOES_ON) -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C into a sentence that says what is ``kept``; whatever is finished is on disk already.
 
     Gives a function that tells whether Ctrl-C was pressed: Python swallows an interrupt that arrives inside a
     destructor or a callback, so long loops ask.
@@ -30,7 +34,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: asked
     except KeyboardInterrupt:
-        typer.echo("stopped; what is finished is kept, run the same command again to go on", err=True)
+        typer.echo(f"stopped; {kept}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -13,7 +13,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Context:
-    """What a figure must say beneath itself: which task and protocol, how many rows and seeds, which budget."""
+    """What a figure must say beneath itself: which task and protocol, how many rows and seeds, which budget.
+
+    ``budget`` is empty where nothing was trained; ``protocol`` then says what the numbers are of instead.
+    """
 
     task: str
     protocol: str
@@ -25,7 +28,10 @@ class Context:
     def line(self) -> str:
         """The context as one line of text."""
         seeds = "1 seed" if self.n_seeds == 1 else f"{self.n_seeds} seeds"
-        return f"{self.task} · {self.protocol} protocol · n = {self.n_rows:,} test rows · {seeds} · {self.budget}"
+        rows = f"n = {self.n_rows:,} test rows"
+        if not self.budget:
+            return f"{self.task} · {self.protocol} · {rows} · {seeds}"
+        return f"{self.task} · {self.protocol} protocol · {rows} · {seeds} · {self.budget}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class MethodCurve:
 class MethodBins:
     """A method's reliability bins, rows of all seeds pooled; bin b is (b/B, (b+1)/B]; empty bins have count 0.
 
-    `count`, `confidence`, `accuracy`: (n_bins,); `ece`: mean over seeds.
+    `count`, `confidence`, `accuracy`: (n_bins,); `ece` and its `floor`, `ece_floor`: means over seeds.
     """
 
     name: str
@@ -83,6 +89,7 @@ class MethodBins:
     accuracy: Floats
     ece: float
     ours: bool = False
+    floor: float | None = None
 
 
 @dataclass(frozen=True)

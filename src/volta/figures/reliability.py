@@ -26,7 +26,7 @@ BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle":
 def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Figure:
     """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
 
-    Rows of all seeds are pooled into the 15 bins of ECE; the ECE printed is the mean over seeds.
+    Rows of all seeds are pooled into the 15 bins of ECE; the ECE printed and its floor are means over seeds.
     """
     columns = min(COLUMNS, max(1, len(methods)))
     rows = max(1, math.ceil(len(methods) / columns))
@@ -34,7 +34,7 @@ def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Fig
     figure = new_figure("Reliability", context, (1.2 + 1.62 * columns, 1.0 + 1.75 * rows), note)
     all_axes = add_axes(figure, rows, columns, sharex=True, sharey=True)
     for axes, method in zip(all_axes, methods, strict=False):
-        _draw(axes, method)
+        draw_reliability(axes, method)
     for axes in all_axes[len(methods) :]:
         axes.set_visible(False)
     for index, axes in enumerate(all_axes[: len(methods)]):
@@ -46,7 +46,8 @@ def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Fig
     return figure
 
 
-def _draw(axes: Axes, method: MethodBins) -> None:
+def draw_reliability(axes: Axes, method: MethodBins) -> None:
+    """Draw one diagram: accuracy of each bin, its gap to the mean confidence, and below them the share of rows."""
     n_bins = len(method.count)
     filled = method.count > 0
     width = 1 / n_bins
@@ -77,15 +78,25 @@ def _draw(axes: Axes, method: MethodBins) -> None:
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
-    axes.text(0.05, 0.9, f"ECE {method.ece:.3f}", fontsize=7, va="center", bbox=BACKING)
+    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING)
     axes.set_aspect(0.84)
+
+
+def _ece_words(method: MethodBins) -> str:
+    return f"ECE {method.ece:.3f}" if method.floor is None else f"ECE {method.ece:.3f}\nfloor {method.floor:.3f}"
 
 
 def _data(numbers: GroupNumbers) -> Json:
     return {
         "sets": {
             name: {
-                method: {"n": bins.count, "confidence": bins.confidence, "accuracy": bins.accuracy, "ece": bins.ece}
+                method: {
+                    "n": bins.count,
+                    "confidence": bins.confidence,
+                    "accuracy": bins.accuracy,
+                    "ece": bins.ece,
+                    "floor": bins.floor,
+                }
                 for method, bins in by_method.items()
             }
             for name, by_method in numbers.bins.items()
@@ -103,7 +114,7 @@ RELIABILITY = Chart(
     name="reliability",
     title="Reliability",
     caption="Bars: accuracy of each confidence bin, seeds pooled; dark line: mean confidence; shaded: the gap; "
-    "below: share of rows. ECE: mean over seeds.",
+    "below: share of rows. ECE: mean over seeds; floor: what a perfectly calibrated predictor would show.",
     kind="reliability",
     available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
     data=_data,

@@ -22,7 +22,14 @@ PALETTE: tuple[tuple[str, str], ...] = (
     ("#5f6672", "#b4bcc8"),
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p", "d")
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (5, 1.5, 1, 1.5), (1.2, 1.4))
+DASHES: tuple[tuple[float, ...], ...] = (
+    (),
+    (5, 2),
+    (5, 1.5, 1, 1.5),
+    (1.2, 1.4),
+    (8, 2, 1, 2, 1, 2),
+    (3, 1.2),
+)
 
 # Append only: a method's place here is its look in every report ever made.
 _KNOWN = (
@@ -62,6 +69,22 @@ _KNOWN = (
     "volta-plus-diversity",
     "volta-plus-contrastive",
     "volta-plus",
+    "gen",
+    "maxlogit-pnorm",
+    "fdbd",
+    "nci",
+    "neco",
+    "nnguide",
+    "react",
+    "scale",
+    "weiper",
+    "mds-plus",
+    "rmds-plus",
+    "sirc",
+    "structured-vector-scaling",
+    "structured-matrix-scaling",
+    "ensemble-temperature",
+    "isotonic",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1

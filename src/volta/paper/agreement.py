@@ -38,7 +38,13 @@ class PaperComparison:
 
 def compare_with_paper(tables: Iterable[Results]) -> list[PaperComparison]:
     """Return every value the paper prints for the tasks in ``tables``, and ours where we have one."""
-    return [_compare(table, value) for table in tables for value in paper_values() if value.task == table.task]
+    return [
+        _compare(table, value)
+        for table in tables
+        if not table.is_own
+        for value in paper_values()
+        if value.task == table.task
+    ]
 
 
 def _compare(table: Results, value: PaperValue) -> PaperComparison:

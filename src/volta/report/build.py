@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from volta.bench.results_csv import write_results
@@ -35,13 +36,32 @@ OPTIONAL_TABLES = (
 )
 
 
+@dataclass(frozen=True)
+class BuiltReport:
+    """A report's page, and what it was made from."""
+
+    path: Path
+    run: Run
+    statistics: Statistics
+
+
 def build_report(
     store: RunStore,
     n_resamples: int = N_RESAMPLES,
     say: Callable[[str], object] | None = None,
     reference: str | None = None,
 ) -> Path:
-    """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page's path.
+    """Write what :func:`make_report` writes; return the page's path."""
+    return make_report(store, n_resamples, say, reference).path
+
+
+def make_report(
+    store: RunStore,
+    n_resamples: int = N_RESAMPLES,
+    say: Callable[[str], object] | None = None,
+    reference: str | None = None,
+) -> BuiltReport:
+    """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page and what it rests on.
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
@@ -56,7 +76,7 @@ def build_report(
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True, looks=looks))
-    return path
+    return BuiltReport(path, run, stats)
 
 
 def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
+from volta.core.suggest import unknown_name
 from volta.figures.names import split_key
 from volta.metrics import METRICS
 from volta.report.compare_words import comparison_markdown, comparison_text
@@ -20,6 +21,7 @@ from volta.report.joined_runs import (
     without_shared_seeds,
 )
 from volta.report.run import Group, load_run
+from volta.report.table_model import FLOOR_METRICS
 from volta.stats import (
     ALPHA,
     Bootstrap,
@@ -45,7 +47,8 @@ class ChangeRow:
     paired over seeds; ``boot_low``, ``boot_high`` the hierarchical bootstrap's over seeds and test rows. ``p`` is
     two-sided, ``p_holm`` corrected over all rows that are not identical; ``p_equivalence``: two one-sided tests with
     ``margin``, corrected likewise. ``verdict`` is about B. ``seeds_identical`` seeds gave the same predictions to the
-    last bit.
+    last bit. ``floor``, ``floor_low``, ``floor_high``, beside ECE alone: what a perfectly calibrated predictor with B's
+    confidences would show, mean and 95 %.
     """
 
     task: str
@@ -68,6 +71,9 @@ class ChangeRow:
     verdict: PairVerdict
     seeds_identical: int
     note: str
+    floor: float | None
+    floor_low: float | None
+    floor_high: float | None
 
     @property
     def identical(self) -> bool:
@@ -120,7 +126,7 @@ def compare_runs(
     for key in metrics:
         metric = split_key(key)[0]
         if metric not in METRICS:
-            raise InputError(f"there is no metric {metric!r}; the metrics are: {', '.join(METRICS)}")
+            raise unknown_name("metric", metric, METRICS)
         higher_is_better(metric)
     run_a, run_b = load_run(store_a, say), load_run(store_b, say)
     groups_b = {(group.task, group.protocol): group for group in run_b.groups}
@@ -167,8 +173,14 @@ def _row(
     return ChangeRow(
         table.task, table.protocol, method, where, metric, test.n, mean_a.mean, mean_b.mean, test.difference, low, high,
         test.boot_low, test.boot_high, test.p, test.p, margin_of(metric), test.p_equivalent,
-        "cannot tell", identical, test.note,
+        "cannot tell", identical, test.note, *_floor(table, B + method, metric, where),
     )  # fmt: skip
+
+
+def _floor(table: Results, method: str, metric: str, where: str) -> tuple[float | None, float | None, float | None]:
+    found = [table.sample(method, where, name) for name in FLOOR_METRICS] if metric == "ece" else [None] * 3
+    mean, low, high = (None if sample is None else sample.mean for sample in found)
+    return mean, low, high
 
 
 def _interval(test: PairTest) -> tuple[float | None, float | None]:

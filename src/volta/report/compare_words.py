@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from volta.figures.names import full_name, metric_key
 from volta.report.markdown import markdown_table
-from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
+from volta.report.table_model import Column, Row, Table, TableCell, show_floor, show_number, show_p
 
 if TYPE_CHECKING:
     from volta.report.compare import ChangeRow, RunComparison
@@ -75,9 +75,15 @@ def signed(value: float) -> str:
 def _fields(row: ChangeRow) -> tuple[str, ...]:
     return (
         row.task, row.protocol, row.method, full_name(metric_key(row.metric, row.set)), str(row.n),
-        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}", signed(row.difference), show_p(row.p), show_p(row.p_holm),
-        verdict_words(row),
+        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{_floor(row)}", signed(row.difference),
+        show_p(row.p), show_p(row.p_holm), verdict_words(row),
     )  # fmt: skip
+
+
+def _floor(row: ChangeRow) -> str:
+    if row.floor is None or row.floor_low is None or row.floor_high is None:
+        return ""
+    return f" ({show_floor(row.floor, row.floor_low, row.floor_high)})"
 
 
 def _notes(comparison: RunComparison, titles: tuple[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from volta.bench.cells import Cell
+from volta.bench.records import OWN
 from volta.core.errors import StoreError
 from volta.report.run import Group, Run, budget_words
 from volta.stats import Bootstrap, Results, RowScores, paired_bootstrap
@@ -32,7 +33,8 @@ def joined_table(a: Group, b: Group) -> Results | None:
                 }
                 cells |= {(side + method, seed): table.cells[method, seed] for seed in shared}
     near = tuple(name for name in a.near_first if name in b.near_first)
-    origins = dict.fromkeys(values, "extra")
+    own = {method for method in a.methods if a.origin(method) == b.origin(method) == OWN}
+    origins = {name: OWN if name[len(A) :] in own else "extra" for name in values}
     return Results(a.task, a.protocol, values, {name: name[len(A) :] for name in values}, origins, near, cells)
 
 

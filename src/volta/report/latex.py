@@ -67,4 +67,5 @@ def _cell(entry: TableCell) -> str:
     words = entry.text.translate(_SPECIAL)
     words = f"\\textbf{{{words}}}" if entry.best else words
     spread = f" $\\pm$ {entry.std_text}" if entry.std_text else ""
-    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}"
+    floor = f" ({entry.floor.translate(_SPECIAL)})" if entry.floor else ""
+    return f"{words}{spread}{entry.mark.translate(_SPECIAL)}{floor}"

@@ -54,10 +54,12 @@ def _legend(rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -
     words = f"Place by the mean of the ranks over {', '.join(map(full_name, keys))}; "
     if all(row.in_best_group is None for row in rows):
         return words + "one seed, so nothing can be said of which methods may be the best."
+    about = "paired over seeds, about new seeds and new test rows"
+    if max(row.n for row in rows) == 1:
+        about = "about new test rows, for these models as they are"
     return words + (
-        f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set, paired over seeds, about new "
-        "seeds and new test rows); the others are shown to be worse than some method. Methods with equal values in "
-        "every seed count once."
+        f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set, {about}); the "
+        "others are shown to be worse than some method. Methods with equal values in every seed count once."
     )
 
 

@@ -46,7 +46,7 @@ def render_page(run: Run, groups: Sequence[GroupView], data: Json, across: Acros
     present = {part.key for group in groups for part in group.parts}
     tasks = dict.fromkeys(group.task for group in groups)
     return (
-        _environment()
+        template_environment()
         .get_template("page.html")
         .render(
             title=f"VOLTA benchmark: {', '.join(tasks)}",
@@ -58,8 +58,8 @@ def render_page(run: Run, groups: Sequence[GroupView], data: Json, across: Acros
             version=__version__,
             palette=PALETTE,
             # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
-            style_sheet=Markup(_asset("report.css")),
-            early_script=Markup(_asset("early.js")),
+            style_sheet=Markup(asset("report.css")),
+            early_script=Markup(asset("early.js")),
             scripts=Markup(scripts()),
             # In a script element entities are not read; script_json escapes what could end it.
             data=Markup(script_json(data)),
@@ -71,7 +71,7 @@ def scripts() -> str:
     """Return the page's scripts as one text: what charts share, every ``charts-*.js``, and what starts them."""
     names = sorted(item.name for item in (files("volta.report") / "assets").iterdir())
     charts = [name for name in names if name.startswith("charts-") and name.endswith(".js")]
-    return "\n".join(_asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
+    return "\n".join(asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
 
 
 def reproduce_view(run: Run) -> Reproduce:
@@ -93,7 +93,8 @@ def reproduce_view(run: Run) -> Reproduce:
     return Reproduce(tuple(manifest.commands), facts)
 
 
-def _environment() -> Environment:
+def template_environment() -> Environment:
+    """Return what renders the templates: autoescaped, and strict about names."""
     environment = Environment(
         loader=PackageLoader("volta.report"),
         autoescape=True,
@@ -106,5 +107,6 @@ def _environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file of ``report/assets`` as text."""
     return (files("volta.report") / "assets" / name).read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volta.bench.records import instruction_sets
+from volta.bench.records import OWN, instruction_sets
 from volta.report.run import Group, budget_limits
 from volta.report.training import climb_sentence
 
@@ -47,7 +47,11 @@ def group_warnings(group: Group) -> list[str]:
             "every mean is over the seeds that are. They are named below."
         )
     if len({seed for _, seed in group.records}) == 1:
-        lines.append("One seed: no standard deviations and no tests.")
+        lines.append(
+            "One seed: no standard deviations; tests are about new test rows, for own models as they are."
+            if any(group.origin(method) == OWN for method in group.methods)
+            else "One seed: no standard deviations and no tests."
+        )
     return lines
 
 
@@ -87,7 +91,7 @@ def _absent(group: Group) -> list[str]:
         words.append("The task has no OOD sets: no AUROC, FPR95 or score histograms.")
     if not group.sets("shift"):
         words.append("The task has no shifted test sets: no robustness table.")
-    if not any(group.is_ours(method) for method in group.methods):
+    if not group.is_own and not any(group.is_ours(method) for method in group.methods):
         words.append("VOLTA itself is not in this run: no tests against baselines, no claims.")
     return words
 

@@ -12,7 +12,19 @@ from volta.metrics import METRICS
 from volta.paper import PaperComparison
 from volta.report.numbers import method_values
 from volta.report.run import Group
-from volta.report.table_model import MISSING, Column, Row, Table, TableCell, decimals_for, mark_best, show, show_p
+from volta.report.table_model import (
+    FLOOR_METRICS,
+    MISSING,
+    Column,
+    Row,
+    Table,
+    TableCell,
+    decimals_for,
+    mark_best,
+    show,
+    show_floor,
+    show_p,
+)
 from volta.stats import ALPHA, AblationRow, TestRow, sample_of
 
 FAMILY_NAMES = {
@@ -24,8 +36,18 @@ FAMILY_NAMES = {
     "conformal": "Conformal",
     "efficiency": "Cost",
 }
+FLOOR_LEGEND = (
+    " Beside ECE its floor: what a perfectly calibrated predictor with the same confidences would show, mean and 95 %; "
+    "within it, differences are chance."
+)
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
-ORIGINS = {"volta": "VOLTA", "paper": "paper’s baseline", "extra": "extra", "ablation": "ablation"}
+ORIGINS = {
+    "volta": "VOLTA",
+    "paper": "paper’s baseline",
+    "extra": "extra",
+    "ablation": "ablation",
+    "own": "own predictions",
+}
 
 
 def results_table(
@@ -79,6 +101,7 @@ def results_table(
         f"Mean ± standard deviation over seeds; bold: best mean. † differs from {_reference(group, tests)} "
         f"(paired over seeds, p < {alpha:.3g}); ‡ still does after Holm’s correction."
     )
+    legend += FLOOR_LEGEND if any(entry.floor for column in grid for entry in column) else ""
     if any(entry.paper for column in grid for entry in column):
         legend += " Small figures below: the value printed in the paper."
     return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families)
@@ -168,7 +191,16 @@ def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Table
     by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
     entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
-    return replace(entry, tip=seeds or "no value")
+    return replace(entry, tip=seeds or "no value", floor=_floor(group, method, metric, where, decimals))
+
+
+def _floor(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
+    """Return what chance alone gives, as the mean over seeds, beside an ECE; nothing beside other metrics."""
+    values = [group.values(method, metric_key(name, where)) for name in FLOOR_METRICS]
+    if metric != "ece" or not all(values):
+        return ""
+    mean, low, high = (sample_of(part).mean for part in values)
+    return show_floor(mean, low, high, decimals)
 
 
 def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:

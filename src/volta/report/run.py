@@ -51,6 +51,11 @@ class Group:
         return self.table.methods if self.table else ()
 
     @property
+    def is_own(self) -> bool:
+        """Whether all predictions were brought along."""
+        return self.table is not None and self.table.is_own
+
+    @property
     def compared(self) -> tuple[str, ...]:
         """VOLTA and what it is compared with: all but the ablation rows, or all where there is nothing else."""
         return tuple(name for name in self.methods if self.origin(name) != "ablation") or self.methods
@@ -65,7 +70,8 @@ class Group:
         """What every figure says beneath itself."""
         seeds = {seed for _, seed in self.records}
         n_rows = self.first_record.rows.get("test", 0) if self.first_record else 0
-        return Context(self.task, self.protocol, n_rows, len(seeds), budget_words(self.budget))
+        budget = "" if self.is_own else budget_words(self.budget)
+        return Context(self.task, "own predictions" if self.is_own else self.protocol, n_rows, len(seeds), budget)
 
     @property
     def budget(self) -> Budget:

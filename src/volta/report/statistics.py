@@ -32,6 +32,7 @@ from volta.stats import (
     summarise_corruptions,
 )
 from volta.stats.bootstrap import N_RESAMPLES
+from volta.stats.comparisons import BEST
 
 ALL_PAIRS = "all"
 Row = TypeVar(
@@ -97,6 +98,9 @@ def compute_statistics(
     ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name, "best", or
     "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
     """
+    if reference is None and tables and all(table.is_own for table in tables):
+        # None of them is ours, so that there is nothing to compare with but the best.
+        reference = BEST
     compared = None if reference == ALL_PAIRS else reference
     if compared is not None:
         check_reference(tables, compared)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from volta.metrics import METRICS
 
 LONG_TEXT = 40
+FLOOR_METRICS = ("ece_floor", "ece_floor_low", "ece_floor_high")
+"""Mean, lower and upper end of what stands beside an ECE."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Column:
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text."""
+    """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text.
+
+    ``floor`` is what chance alone would give, where the metric has such a floor.
+    """
 
     text: str
     value: float | str | None = None
@@ -48,6 +53,7 @@ class TableCell:
     best: bool = False
     mark: str = ""
     paper: str = ""
+    floor: str = ""
     tone: str = ""
 
     @property
@@ -105,6 +111,12 @@ def show(metric: str, value: float, decimals: int = 4) -> str:
     if known is not None and known.family == "efficiency":
         return show_number(value)
     return f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.4g}"
+
+
+def show_floor(floor: float, low: float, high: float, decimals: int = 4) -> str:
+    """Return the ECE of a perfectly calibrated predictor as printed beside an ECE: its mean and 95 % range."""
+    mean, least, most = (show("ece_floor", value, decimals) for value in (floor, low, high))
+    return f"floor {mean}, {least}–{most}"
 
 
 def decimals_for(means: Sequence[float]) -> int:

@@ -196,8 +196,9 @@ def detectable_sentence(own: Statistics) -> str:
             parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
         return "With one seed a test can see nothing; run more seeds."
+    seeds = "one seed" if n == 1 else f"{n} seeds"
     return (
-        f"With {n} seeds such a test finds, in 80 % of cases, a true difference of about {', '.join(parts)} "
+        f"With {seeds} such a test finds, in 80 % of cases, a true difference of about {', '.join(parts)} "
         "(median over baselines); smaller differences may exist and stay unseen. «Not significant» is not «equal»."
     )
 

@@ -42,6 +42,7 @@ register("reliability", (group, chart, width) => {
     });
     panel.append(svg("line", { class: "rule", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
     panel.append(text(box.left + 5, box.top + 11, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}`, { class: "small", style: "paint-order:stroke;stroke:var(--card);stroke-width:3;pointer-events:none" }));
+    if (own.floor !== null) panel.append(text(box.left + 5, box.top + 22, `floor ${own.floor.toFixed(4)}`, { class: "quiet small", style: "paint-order:stroke;stroke:var(--card);stroke-width:3;pointer-events:none" }));
   });
 });
 

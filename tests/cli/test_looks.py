@@ -12,7 +12,7 @@ from tests.report.synthetic import Plan, write_run
 from volta.bench.config import RunConfig
 from volta.bench.runner import RunSummary
 from volta.bench.store import RunStore
-from volta.cli.decide import looks_up_to, run_until_decided
+from volta.cli.looks import looks_up_to, run_until_decided
 from volta.cli.main import app
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
@@ -145,7 +145,7 @@ def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
 
 
 def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("volta.cli.decide.looks_up_to", lambda cap: looks_up_to(cap, (2, 3)))
+    monkeypatch.setattr("volta.cli.looks.looks_up_to", lambda cap: looks_up_to(cap, (2, 3)))
     folder = tmp_path / "run"
     options = ["bench", "digits", "--decide", "--cap", "3", "--methods", "volta,temperature", "--max-epochs", "2"]
     command = [*options, "--executor", "local", "--out", str(folder)]

@@ -1,0 +1,63 @@
+"""One model in one npz: arrays whose names say of which set and of what kind they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from volta.bench.eval_set import TEST, VAL
+from volta.bench.own.predictions import KINDS, OwnModel, RowSet
+from volta.core.errors import InputError
+from volta.core.types import Array
+from volta.data.formats.table import ReadAs, Table, as_labels, read_columns
+
+_ALIASES = {"label": "labels", "id": "ids", "ood_scores": "ood_score"}
+_READ_AS: dict[str, ReadAs] = {"uncertainty": "score", "ood_score": "score", "ids": "any"}
+_PREFIXES = ("test", VAL, "ood", "shift")
+
+
+def array_place(name: str) -> tuple[str, str] | None:
+    """Return (set, kind) of an array's name, or None where the name says neither.
+
+    >>> array_place("probs"), array_place("val_logits"), array_place("ood:svhn/ood_score"), array_place("ood:svhn")
+    (('test', 'probs'), ('val', 'logits'), ('ood:svhn', 'ood_score'), ('ood:svhn', 'ood_score'))
+    """
+    set_name, slash, kind = name.rpartition("/")
+    if not slash:
+        short = next((first for first in (str(TEST), VAL) if name.startswith(f"{first}_")), None)
+        if name.startswith("ood:"):
+            set_name, kind = name, "ood_score"
+        elif short is not None:
+            set_name, kind = short, name.removeprefix(f"{short}_")
+        else:
+            set_name, kind = str(TEST), name
+    kind = _ALIASES.get(kind, kind)
+    known = set_name.partition(":")[0] in _PREFIXES and kind in KINDS
+    return (set_name, kind) if known else None
+
+
+def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnModel, tuple[str, ...]]:
+    """Return the model that an npz holds, and the arrays that were left alone; ``logits``: probs are logits."""
+    places = {name: place for name in table.names if (place := array_place(name)) is not None}
+    by_set: dict[str, dict[str, Array]] = {}
+    for name, (set_name, called) in places.items():
+        kind = "logits" if called == "probs" and logits else called
+        if kind in by_set.setdefault(set_name, {}):
+            raise InputError(f"{table.path} has two arrays for {kind} of {set_name}; keep one")
+        values = read_columns(table, {name: _READ_AS.get(kind, "any" if kind in ("sets", "labels") else "number")})[
+            name
+        ]
+        by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
+    if not by_set:
+        raise InputError(
+            f"{table.path} has no array called probs or logits (it has {', '.join(table.names[:20]) or 'none'}); name "
+            "arrays probs, labels, uncertainty, ood_score, sets, id, and val/probs, ood:NAME for other sets"
+        )
+    sets = {name: _row_set(table.path, name, arrays) for name, arrays in by_set.items()}
+    unused = tuple(name for name in table.names if name not in places)
+    return OwnModel(method, seed, str(table.path), sets), unused
+
+
+def _row_set(path: Path, name: str, arrays: Mapping[str, Array]) -> RowSet:
+    where = str(path) if name == str(TEST) else f"{path}, {name}"
+    return RowSet(where, **arrays)

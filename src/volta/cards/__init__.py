@@ -1,0 +1,1 @@
+"""Model cards: what a fitted classifier is, what it promises, and what it does not."""

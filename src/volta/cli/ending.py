@@ -1,0 +1,99 @@
+"""What ``volta bench`` says at its two ends: what would run, and the result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from volta.bench.config import RunConfig
+    from volta.bench.progress import Listener
+    from volta.bench.runner import RunSummary
+    from volta.bench.store import RunStore
+    from volta.stats import LeaderboardRow, Results
+
+EXIT_FAILED_CELLS = 1
+PIPE_COLUMNS = 200
+
+
+def conclude(
+    summary: RunSummary, store: RunStore, listener: Listener, *, no_report: bool, reference: str | None, quiet: bool
+) -> None:
+    """Say how the run ended: its result, and where it is; build its report unless told otherwise."""
+    if no_report:
+        from volta.stats import load_tables, make_leaderboard
+
+        tables = load_tables(store)
+        found, place = (tables, [] if quiet else make_leaderboard(tables)), f"run: {store.root}"
+    else:
+        from volta.report import make_report
+
+        listener.phase("statistics, figures and report")
+        built = make_report(store, reference=reference)
+        found, place = (built.run.tables, built.statistics.leaderboard), f"report: {built.path}"
+    listener.finish()
+    if not quiet:
+        _print_standings(*found)
+    if summary.n_failed:
+        failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
+        typer.echo(failed, err=True)
+    typer.echo(place)
+    if summary.n_failed:
+        raise typer.Exit(EXIT_FAILED_CELLS)
+
+
+def _print_standings(tables: list[Results], rows: list[LeaderboardRow]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from volta.report.standings import standings
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PIPE_COLUMNS)
+    for table in tables:
+        found = standings(table, rows)
+        shown = Table(title=found.title, title_justify="left", caption=found.legend, caption_justify="left")
+        shown.box = box.SIMPLE_HEAD
+        for place, column in enumerate(found.columns):
+            shown.add_column(column, justify="left" if place == 1 else "right")
+        for row in found.rows:
+            shown.add_row(*row)
+        console.print(shown, markup=False, highlight=False)
+
+
+def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
+    """Say in a few lines what would run and how long that may take."""
+    from volta.bench.progress import format_seconds
+    from volta.bench.runner import make_plan
+    from volta.features.extract import NotExtractedError
+
+    try:
+        plan = make_plan(config, store)
+    except NotExtractedError:
+        n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
+        backbone = f" --backbone {config.extraction.backbone}" if config.extraction.backbone else ""
+        typer.echo(
+            f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "
+            f"the run extracts them first, or: volta extract {config.tasks[0]}{backbone}"
+        )
+        return
+    typer.echo(
+        f"{', '.join(config.tasks)} · {', '.join(config.protocols)}: {len(config.methods)} methods × "
+        f"{len(config.seeds)} seeds" + (f" × {len(config.tasks)} tasks" if len(config.tasks) > 1 else "")
+    )
+    waiting = Counter(cell.method for cell in plan.missing)
+    if plan.missing:
+        typer.echo(f"to run: {', '.join(f'{method} ({count})' for method, count in waiting.items())}")
+    if n_failed := sum(store.failure(cell) is not None for cell in plan.missing):
+        typer.echo(f"{n_failed} of them failed before and are tried again; see: volta status {store.root}")
+    cost = "unknown until one has run"
+    if plan.estimate is not None:
+        seconds, n_used = plan.estimate.seconds, max(1, min(n_workers, len(plan.missing)))
+        spread = f", {format_seconds(seconds / n_used)} on {n_used}" if n_used > 1 else ""
+        cost = f"about {format_seconds(seconds)}{spread} (from {plan.estimate.n_measured} cells measured)"
+    n_missing = len(plan.missing)
+    typer.echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")

@@ -1,0 +1,99 @@
+"""What the commands about a model of one's own share: the model from its file, its rows from tables, its warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from volta.core.errors import InputError, MissingDataError
+from volta.data.formats.feature_tables import FeatureTable, Roles, open_features
+
+if TYPE_CHECKING:
+    from volta.estimators.classifier import VoltaClassifier
+
+INPUT_PANEL = "What is read"
+OUTPUT_PANEL = "What is written"
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that volta fit wrote.")]
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv (also .gz), .npz (x) or .parquet.")
+]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id", help="A column that is no feature and goes along; may be repeated.", rich_help_panel=INPUT_PANEL
+    ),
+]
+LabelOption = Annotated[
+    str | None, typer.Option(help="The column with the true classes, if there is one.", rich_help_panel=INPUT_PANEL)
+]
+OutOption = Annotated[
+    Path, typer.Option(help="A new file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace what stands under the name.", rich_help_panel=OUTPUT_PANEL)
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)]
+
+
+def load_model(path: Path) -> VoltaClassifier:
+    """Return the classifier of a file, or say what is wrong with it."""
+    from volta.estimators.classifier import VoltaClassifier
+
+    if not path.is_file():
+        raise MissingDataError(
+            f"MODEL is {path}, which does not exist; make one: volta fit DATA --label COLUMN --out {path}"
+        )
+    return VoltaClassifier.load(path)
+
+
+def model_rows(
+    classifier: VoltaClassifier, data: Path, label: str | None, ids: list[str] | None, *, labelled: bool = False
+) -> FeatureTable:
+    """Open the rows of a table as the model wants them."""
+    known = classifier.fit_record_.label
+    roles = Roles(label, tuple(ids or ()), (known,) if known else ())
+    names = getattr(classifier, "feature_names_in_", None)
+    return open_features(
+        data,
+        roles,
+        names=None if names is None else [str(name) for name in names],
+        n_features=classifier.n_features_in_,
+        labelled=labelled,
+    )
+
+
+def check_new_file(path: Path, force: bool) -> None:
+    """Refuse to replace a file unless told to, before any work is done."""
+    if path.exists() and not force:
+        raise InputError(f"--out is {path}, which exists; name another file, or pass --force to replace it")
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show every warning once, as a line on standard error."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if (text := str(message)) not in said:
+            said.add(text)
+            typer.echo(f"warning: {text}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        # Tables are matched to the model by name before their rows become arrays.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = show
+        yield
+
+
+def check_carried(given: Mapping[str, object], made: Mapping[str, object]) -> None:
+    """Refuse columns that go along under a name that the result needs."""
+    taken = sorted(set(given) & set(made))
+    if taken:
+        raise InputError(f"--id is {taken[0]!r}, which is a column of the result; give the column another name")

@@ -1,0 +1,3 @@
+startTheme();
+startTables();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,117 @@
+"""Own predictions in run folders: folds by seed, names that stay inside, and nothing written before all is checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import volta
+from tests.bench.own.made import cells, labels_of, probs_of, write_csv
+from volta.bench.cells import Cell
+from volta.bench.own.calibrating import calibrate_file
+from volta.bench.own.files import read_unchecked
+from volta.bench.own.predictions import OwnModel, RowSet
+from volta.bench.own.rows import Reference, match_rows
+from volta.bench.own.run import find_place
+from volta.bench.store import RunStore
+from volta.cli.main import app
+from volta.core.errors import InputError
+
+LABELS = labels_of()
+PROBS = probs_of(LABELS, 2.0)
+
+
+def test_seeds_that_are_folds_come_one_after_the_other(tmp_path: Path) -> None:
+    other = labels_of(40)[::-1]
+    volta.evaluate(PROBS, LABELS).save(tmp_path / "run", "a", seed=0)
+    volta.evaluate(probs_of(other, 2.0), other).save(tmp_path / "run", "a", seed=1)
+    volta.evaluate(probs_of(other, 1.0), other).save(tmp_path / "run", "b", seed=1)
+    with pytest.raises(InputError, match=r"has 40 rows but a in .* has 60"):
+        volta.evaluate(probs_of(other, 1.0), other).save(tmp_path / "run", "b", seed=0)
+
+
+def test_rows_of_another_seed_with_the_same_ids_come_in_the_same_order(tmp_path: Path) -> None:
+    order = np.random.default_rng(0).permutation(60)
+    for seed, rows in enumerate((np.arange(60), order)):
+        found = volta.evaluate(PROBS[rows], LABELS[rows])
+        model = replace(found.model, sets={"test": replace(found.model.sets["test"], ids=rows)})
+        replace(found, model=model).save(tmp_path / "run", "a", seed=seed)
+    first, second = (RunStore(tmp_path / "run").read_arrays(cell) for cell in RunStore(tmp_path / "run").cells())
+    assert np.array_equal(first["test/labels"], second["test/labels"])
+
+
+def test_ood_rows_may_be_others_for_every_seed() -> None:
+    test = RowSet("here", probs=PROBS, labels=LABELS)
+    sets = {seed: {"test": test, "ood:x": RowSet("here", ood_score=np.zeros(n))} for seed, n in ((1, 10), (2, 20))}
+    known = {(seed, "ood:x"): Reference("run", n, numbered=True) for seed, n in ((1, 10), (2, 20))}
+    models = [OwnModel("a", seed, "here", rows) for seed, rows in sets.items()]
+    assert [len(model.sets["ood:x"]) for model in match_rows(models, known)] == [10, 20]
+    with pytest.raises(InputError, match="has 10 rows but run has 20"):
+        match_rows([OwnModel("a", 2, "here", sets[1])], known)
+
+
+@pytest.mark.parametrize(
+    ("method", "seed", "said"),
+    [
+        ("../x", 0, "cannot be a folder's name"),
+        ("a", "x", "seed is 'x'"),
+        ("a", -1, "seed is -1"),
+        (3, 0, "method is 3"),
+    ],
+)
+def test_names_are_checked_before_anything_is_stored(tmp_path: Path, method: str, seed: int, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        volta.evaluate(PROBS, LABELS).save(tmp_path / "run", method, seed=seed)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_task_is_a_plain_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"--task is '\.\./x'"):
+        find_place(RunStore(tmp_path / "run"), "../x", None)
+    assert Cell("../x y", "own", "a", 0, "0" * 20).folder == "..-x-y--own--a--0--000000000000"
+
+
+def test_a_reference_that_is_not_there_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine-1.npz", probs=PROBS, labels=LABELS)
+    arguments = ["evaluate", str(tmp_path / "mine-1.npz"), "--out", str(tmp_path / "run"), "--reference", "yours"]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, InputError)
+    assert "--reference is 'yours'; pass best, all, or one of the methods: mine" in str(result.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def calibrated(tmp_path: Path, **arrays: np.ndarray) -> tuple[str, dict[str, np.ndarray]]:
+    np.savez(tmp_path / "fit.npz", probs=PROBS, labels=LABELS)
+    np.savez(tmp_path / "new.npz", **arrays)
+    words = calibrate_file(tmp_path / "new.npz", tmp_path / "fit.npz", tmp_path / "out.npz", "temperature")
+    with np.load(tmp_path / "out.npz") as found:
+        return words, dict(found)
+
+
+def test_rows_to_calibrate_need_no_labels_and_keep_no_scores_of_the_model_before(tmp_path: Path) -> None:
+    words, found = calibrated(tmp_path, probs=PROBS, uncertainty=1 - PROBS.max(axis=1))
+    assert set(found) == {"test/probs"}
+    assert "uncertainty left out: of the model before" in words
+
+
+def test_scores_stay_where_a_set_has_them_alone(tmp_path: Path) -> None:
+    words, found = calibrated(tmp_path, probs=PROBS, ood_score=np.zeros(60), **{"ood:x": np.ones(5)})
+    assert set(found) == {"test/probs", "test/ood_score", "ood:x/ood_score"}
+    assert "ood_score kept as given" in words
+
+
+def test_a_calibrator_that_is_not_there_is_nearly_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="did you mean temperature"):
+        calibrate_file(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "c.npz", "temprature")
+
+
+def test_a_table_to_calibrate_needs_no_label_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "fit.npz", probs=PROBS, labels=LABELS)
+    new = write_csv(tmp_path / "new.csv", "p_0,p_1,p_2", [cells(row) for row in PROBS])
+    calibrate_file(new, tmp_path / "fit.npz", tmp_path / "out.csv", "temperature")
+    (model,) = read_unchecked([tmp_path / "out.csv"])
+    assert (model.sets["test"].labels == -1).all()

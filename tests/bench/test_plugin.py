@@ -1,0 +1,149 @@
+"""The example plug-in, installed as a user would, benched on every executor; its code and version are in the keys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.running import ENVIRONMENT, results
+from volta.bench.store import RunStore
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+METHODS = "margin,margin(temperature=2),softmax"
+QUICK = ("--max-epochs", "3", "--seeds", "1,2", "--no-report")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Return a folder that the package is installed in; the interpreter's own packages stay as they are."""
+    pytest.importorskip("setuptools", reason="setuptools, which builds the example, is not installed")
+    folder = tmp_path_factory.mktemp("plugin")
+    source = shutil.copytree(EXAMPLE, folder / "source")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run(
+        [*install, "--target", folder / "site", source], capture_output=True, text=True, check=False, timeout=300
+    )
+    if "No module named pip" in done.stderr:
+        pytest.skip("pip, which installs the example, is not installed")
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+def volta(site, *arguments, cwd=None):
+    path = os.pathsep.join([str(site), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "volta", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=300,
+        check=False,
+        cwd=cwd,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(site, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rings") / "run"
+    done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def test_everything_it_brings_is_there(site, finished):
+    folder, said = finished
+    records = RunStore(folder).records()
+    assert {record.cell.method for record in records} == {"margin", "margin(temperature=2.0)", "softmax"}
+    assert {record.title for record in records} == {"Margin", "Margin (temperature = 2.0)", "Softmax (MSP)"}
+    assert all(0.5 < record.test["top2_accuracy"] <= 1.0 for record in records)
+    assert all("plug-in volta-example 0.1" in record.source for record in records)
+    assert "Margin (temperature = 2.0)" in said
+    assert "rings" in volta(site, "tasks").stdout
+    assert "volta-example 0.1" in volta(site, "methods").stdout
+    assert "top2_accuracy ↑" in volta(site, "metrics").stdout
+
+
+def test_processes_give_the_same(site, finished, tmp_path):
+    options = ("--executor", "processes", "--workers", 2, "--out", tmp_path)
+    done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results(tmp_path)
+    assert found == results(finished[0])
+    assert {row[5] for row in found} >= {"top2_accuracy", "accuracy"}
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_ray_gives_the_same(site, finished, tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'volta-uq[ray]'")
+    done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, "--executor", "ray", "--out", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert results(tmp_path) == results(finished[0])
+
+
+@pytest.mark.slow
+def test_its_code_and_its_version_decide_what_runs_again(site, finished, tmp_path):
+    run = shutil.copytree(finished[0], tmp_path / "run")
+    own = shutil.copytree(site, tmp_path / "site")
+
+    def bench(*options):
+        done = volta(own, "bench", "rings", "--methods", METHODS, *QUICK, "--executor", "local", "--out", run, *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    # A module that the method only imports: the two margins have to run again, softmax does not.
+    scores = own / "volta_example" / "scores.py"
+    text = scores.read_text(encoding="utf-8")
+    scores.write_text(text + "\n# changed\n", encoding="utf-8")
+    assert "2 done, 4 missing" in bench("--dry-run")
+    scores.write_text(text, encoding="utf-8")
+    # A metric: nothing runs again, values are computed again from predictions.
+    metric = own / "volta_example" / "top2.py"
+    metric.write_text(metric.read_text(encoding="utf-8").replace("[:, :2]", "[:, :1]"), encoding="utf-8")
+    said = bench()
+    assert "computing those of 6 cells again from their stored predictions" in said
+    assert "all 6 cells are done already" in said
+    assert all(record.test["top2_accuracy"] == record.test["accuracy"] for record in RunStore(run).records())
+    # A new version: its methods have to run again.
+    (info,) = own.glob("volta_example-0.1.dist-info")
+    meta = (info / "METADATA").read_text(encoding="utf-8").replace("Version: 0.1", "Version: 0.2")
+    (info / "METADATA").write_text(meta, encoding="utf-8")
+    assert "2 done, 4 missing" in bench("--dry-run")
+
+
+@pytest.mark.slow
+def test_a_module_of_the_working_folder_needs_no_package(site, tmp_path):
+    (tmp_path / "my_scores.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from volta.methods.softmax import Softmax\n\n"
+        "@dataclass\nclass Mine(Softmax):\n    title = 'Mine'\n    weight: float = 1.0\n",
+        encoding="utf-8",
+    )
+    methods = "my_scores:Mine,my_scores:Mine(weight=2)"
+    options = ("--executor", "processes", "--workers", 2, "--out", "run")
+    done = volta(site, "bench", "digits", "--methods", methods, *QUICK, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    titles = {record.title for record in RunStore(tmp_path / "run").records()}
+    assert titles == {"Mine", "Mine (weight = 2.0)"}
+
+
+def test_a_backbone_of_the_plugin_makes_features(site):
+    code = (
+        "from volta.features.backbones.load import load_backbone\n"
+        "found = load_backbone('colour_means')\n"
+        "print(found.name, found.network is not None)\n"
+    )
+    path = os.pathsep.join([str(site), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": path},
+        check=False,
+    )
+    assert done.stdout == "colour_means True\n", done.stderr

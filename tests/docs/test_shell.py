@@ -1,0 +1,71 @@
+"""The commands and the first example that users read are run as they are printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from volta.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "shell.md").read_text(encoding="utf-8")
+
+
+def block(text: str, heading: str, kind: str) -> str:
+    """Return the first code block below a heading."""
+    part = text[text.index(heading) :]
+    return re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL).group(1)
+
+
+def run_line(line: str) -> None:
+    """Run a printed command in the current folder: ours in this process, others in a shell."""
+    if line.startswith("volta "):
+        done = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+        assert done.exit_code == 0, (line, done.output, done.exception)
+    else:
+        words = line.replace("python ", f"{shlex.quote(sys.executable)} ", 1)
+        subprocess.run(words, shell=True, check=True)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_the_pages_commands_work_as_printed(folder):
+    pytest.importorskip("onnx")
+    for line in block(PAGE, "# A model", "console").splitlines():
+        run_line(line)
+    made = {"predicted.csv", "decided.parquet", "model.onnx", "model-card.html", "model-card.md"}
+    assert made <= {path.name for path in folder.iterdir()}
+
+
+def test_the_readmes_commands_work_as_printed(folder):
+    pytest.importorskip("onnx")
+    (make,) = (line for line in block(PAGE, "# A model", "console").splitlines() if line.startswith("python "))
+    lines = block(README, "## The same from the shell", "console").splitlines()
+    assert 6 <= len(lines) <= 10
+    for line in (make, *lines):
+        run_line(line)
+    assert (folder / "predicted.csv").read_text().startswith("class,uncertainty,p_0,p_1\n")
+
+
+def test_the_readmes_first_example_runs_as_printed(folder):
+    pytest.importorskip("onnx")
+    code = block(README, "## On your own features", "python")
+    assert len(code.splitlines()) < 15
+    (folder / "example.py").write_text(code, encoding="utf-8")
+    done = subprocess.run([sys.executable, "example.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Decision\(action='(answer|abstain|ood)'", done.stdout)
+    assert done.stdout.strip().endswith("[False  True]")
+    assert {"model.safetensors", "model.onnx"} <= {path.name for path in folder.iterdir()}

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.categories import CATEGORIES
+from tests.fuzz.harness import CORPUS, Category, corpus, judge, run_category
+from volta.core.errors import InputError
+
+CASES = 120
+
+# Libraries warn of files that they then refuse.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("name", CATEGORIES)
+def test_damaged_files_are_refused_or_read_as_they_were(name: str) -> None:
+    found = run_category(name, CATEGORIES[name], CASES)
+    assert not found.failures, found.counts
+    assert found.counts["refused"] > 0
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for name in CATEGORIES for path in corpus(name)]
+)
+def test_past_failures_are_refused(path: Path, tmp_path: Path) -> None:
+    assert judge(CATEGORIES[path.parent.name], path.read_bytes(), tmp_path) == ("refused", False)
+
+
+def test_the_corpus_has_no_stray_folder() -> None:
+    assert {path.name for path in CORPUS.iterdir()} <= set(CATEGORIES)
+
+
+def test_equal_runs_give_equal_cases() -> None:
+    assert run_category("npy", CATEGORIES["npy"], 30).counts == run_category("npy", CATEGORIES["npy"], 30).counts
+
+
+def test_what_must_not_happen_is_found() -> None:
+    def read(path: Path) -> bytes:
+        data = path.read_bytes()
+        if len(data) < 50:
+            raise KeyError("short")
+        if data[0] != 1:
+            raise InputError("wrong")
+        return data
+
+    found = run_category("x", Category("x", lambda: [b"\1" * 100], read, sealed=True), 200)
+    assert set(found.counts) == {"raised KeyError", "read though altered", "refused"}
+    assert len(found.failures) == 200 - found.counts["refused"]

@@ -1,0 +1,94 @@
+"""One leaderboard over runs: values follow from predictions, and those that do not are named."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import volta
+from volta.bench.records import TEST
+from volta.bench.store import PREDICTIONS, RunStore
+from volta.cli.main import app
+from volta.core.errors import StoreError
+from volta.report.joint_leaderboard import joint_leaderboard
+from volta.report.joint_page import write_joint_leaderboard
+
+RANDOM = np.random.default_rng(0)
+LABELS = np.arange(240) % 3
+ROWS = RANDOM.normal(size=(240, 4)) + 2.0 * LABELS[:, None]
+QUICK = {"seeds": (1, 2), "max_epochs": 3, "executor": "local", "progress": False}
+
+
+def bench(folder, methods, shift=0.0, name="mine"):
+    rows = ROWS + shift * RANDOM.normal(size=ROWS.shape)
+    task = volta.Task.from_arrays(train=(rows, LABELS), ood={"away": ROWS + 50.0}, name=name)
+    return volta.benchmark(task, methods, out=folder, **QUICK).path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return [
+        bench(root / "first", "softmax,energy"),
+        bench(root / "second", "energy,knn(k=10)"),
+        bench(root / "other", "softmax", shift=1.0),
+    ]
+
+
+def test_runs_on_the_same_rows_stand_in_one_table(runs):
+    found = joint_leaderboard(runs, n_resamples=100)
+    assert (found.n_checked, found.problems) == (10, ())
+    first, second = (set(joint.group.methods) for joint in found.groups)
+    assert first == {"softmax", "energy [first]", "energy [second]", "knn(k=10)"}
+    assert second == {"softmax"}
+    equal = {(row.metric, row.set): row.mean for row in found.groups[0].rows if row.method == "energy [first]"}
+    for row in found.groups[0].rows:
+        if row.method == "energy [second]" and row.metric != "(overall)":
+            assert row.mean == equal[row.metric, row.set]
+            assert "energy [first]" in row.same_as
+
+
+def test_values_are_those_of_the_predictions_and_the_runs_stay_as_they_are(runs, tmp_path):
+    run = shutil.copytree(runs[0], tmp_path / "claimed")
+    store = RunStore(run)
+    cell = next(store.cells())
+    record = store.read_record(cell)
+    store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, "accuracy": 1.0}}))
+    before = (run / "cells" / cell.folder / "record.json").read_bytes()
+    found = joint_leaderboard([run], n_resamples=0)
+    (problem,) = found.problems
+    assert problem.startswith(f"claimed: {cell.label}: accuracy on test is stored as 1, its predictions give 0.")
+    (row,) = [row for row in found.groups[0].rows if (row.method, row.metric) == (cell.method, "accuracy")]
+    assert row.mean < 1.0
+    assert (run / "cells" / cell.folder / "record.json").read_bytes() == before
+    damaged = run / "cells" / cell.folder / PREDICTIONS
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    (problem,) = joint_leaderboard([run], n_resamples=0).problems
+    assert problem == f"claimed: {cell.label} does not match its checksum and is left out"
+
+
+def test_page_and_csv(runs, tmp_path):
+    page, table = write_joint_leaderboard(joint_leaderboard(runs, n_resamples=0), tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert "kNN (k = 10)" in text
+    assert "All agree with what is stored." in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert text.count("<table") == 2
+    with table.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["method"] for row in rows if row["metric"] == "accuracy"} >= {"softmax", "knn(k=10)"}
+
+
+def test_the_command(runs, tmp_path):
+    done = CliRunner().invoke(app, ["leaderboard", *map(str, runs[:2]), "--out", str(tmp_path / "board")])
+    assert done.exit_code == 0, done.output
+    assert "first: metrics of 4 cells computed again from their predictions, 0 do not agree" in done.output
+    assert done.output.strip().endswith("leaderboard.csv")
+    assert (tmp_path / "board" / "leaderboard.html").is_file()
+    with pytest.raises(StoreError, match="is named twice"):
+        joint_leaderboard([runs[0], runs[0]])
