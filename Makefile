@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FUZZ_CASES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test lint benchmarks clean
+.PHONY: help setup bench test testall lint fuzz benchmarks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,14 +22,20 @@ $(READY): pyproject.toml constraints.txt
 bench: $(READY)  ## run the benchmark on the embedded task; ends with the path of the report
 	$(BIN)/volta bench digits --ablation --seeds 5
 
-test: lint  ## run all checks: lint, types, layers, tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: lint  ## run lint, types, layers and the tests, but for the slowest
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not slow"
+
+testall: lint  ## run lint, types, layers and every test
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 lint: $(READY)  ## run the static checks alone
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+fuzz: $(READY)  ## read FUZZ_CASES damaged files; prints what came of them
+	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
 
 benchmarks: $(READY)  ## measure speed; prints ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

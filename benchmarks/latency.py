@@ -1,6 +1,6 @@
-"""Latency of one row: VOLTA through ONNX Runtime and PyTorch beside scikit-learn's logistic regression.
+"""Latency of one row: VOLTA's decisions through ONNX Runtime, its prediction in PyTorch, and logistic regression.
 
-Run with: python benchmarks/latency.py [--features N] [--classes N] [--repeats N]
+Run with: python benchmarks/latency.py [--features N] [--classes N] [--repeats N] [--encoder tabular|vision]
 Prints the median and 95th percentile over the repeats, one thread each, after a warm-up of 100 rows.
 """
 
@@ -41,7 +41,7 @@ def session_of(classifier: VoltaClassifier, folder: Path) -> Callable[[np.ndarra
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda row: session.run(None, {"inputs": row})
+    return lambda row: session.run(None, {"inputs": row.astype(np.float64)})
 
 
 def main() -> None:
@@ -49,13 +49,14 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=2000)
+    parser.add_argument("--encoder", choices=("tabular", "vision"), default="vision")
     options = parser.parse_args()
     random = np.random.default_rng(0)
     rows = random.normal(size=(2000, options.features)).astype(np.float32)
     labels = random.integers(options.classes, size=len(rows))
     torch.set_num_threads(1)
     with threadpool_limits(1), tempfile.TemporaryDirectory() as place:
-        classifier = VoltaClassifier(encoder="vision", max_epochs=1).fit(rows, labels)
+        classifier = VoltaClassifier(encoder=options.encoder, max_epochs=1).fit(rows, labels)
         peer = LogisticRegression(max_iter=5, tol=1.0).fit(rows, labels)
         calls = {
             "ONNX Runtime": session_of(classifier, Path(place)),

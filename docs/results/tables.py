@@ -1,9 +1,9 @@
 """Fill the tables of docs/results.md from the CSV files beside this script.
 
 Run with: python docs/results/tables.py [RUN_FOLDER ...]
-A table stands between «<!-- KIND RUN -->» and «<!-- end -->»; RUN is a folder here that holds a run's own summary.csv,
-tests.csv, ablation.csv, claims.csv and paper.csv, as ``volta bench`` wrote them, and the environment of its manifest.
-Folders given are taken in first: their tables, their environment and the figures that the page shows.
+A table stands between «<!-- KIND RUN -->» and «<!-- end -->»; RUN is a folder here with rows of a run's own tables,
+as ``volta bench`` wrote them, and the environment of its manifest. Folders given are taken in first: the rows of the
+metrics below, the environment, and the figures that the page shows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,27 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean, stdev
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "results.md"
-HEADLINE = ("accuracy", "ece", "nll", "brier", "aurc")
-DECIMALS = {"ece": 4, "aurc": 4}
+QUALITY = (
+    ("accuracy", "test"),
+    ("nll", "test"),
+    ("ece", "test"),
+    ("nll", "test+T"),
+    ("ece", "test+T"),
+    ("aurc", "test"),
+    ("aurc", "test+msp"),
+)
+COSTS = ("train_s", "latency_ms", "latency_p95_ms", "size_mb", "peak_mb")
+METRICS = ("accuracy", "nll", "ece", "ece_floor", "brier", "aurc", "auroc", "fpr95", "coverage", "set_size", *COSTS)
 NAMES = {"accuracy": "accuracy ↑", "ece": "ECE ↓", "nll": "NLL ↓", "brier": "Brier ↓", "aurc": "AURC ↓"}
-FILES = ("summary", "tests", "ablation", "claims", "paper")
-ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near"))
+SETS = {"test": "", "test+T": " +T", "test+msp": " by 1 − max p"}
+DECIMALS = {"accuracy": 4, "ece": 4, "aurc": 4}
+FILES = ("results", "summary", "tests", "ablation", "claims", "paper", "leaderboard")
+ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near:"))
+MARKS = {"worse": " ▲", "better": " ▼", "equivalent": " ="}
 LETTERS = {"volta-full": (" f", " F"), "volta": (" v", " V")}
 BLOCK = re.compile(r"(<!-- (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -48,48 +61,61 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def near_set(run: str) -> str:
-    """The foreign set that the tests are about: the near one."""
-    return next((row["set"] for row in read(run, "tests") if row["metric"] == "auroc"), "")
-
-
-def foreign_sets(rows: Rows, near: str) -> list[str]:
-    """Return the foreign sets, the near one first."""
-    names = dict.fromkeys(row["set"] for row in rows if row["set"].startswith("ood:"))
-    return sorted(names, key=lambda name: (name != near, name))
-
-
-def results(run: str) -> str:
-    """Every method: mean ± sample standard deviation over seeds; † and ‡ as in the report."""
+def methods_table(run: str, keys: list[tuple[str, str]], heads: list[str]) -> str:
+    """Return every method's means ± sample standard deviations, with the verdicts of the tests against VOLTA."""
     rows = [row for row in read(run, "summary") if not row["method"].startswith("volta-")]
-    near = near_set(run)
-    keys = [(metric, "test") for metric in HEADLINE] + [("auroc", name) for name in foreign_sets(rows, near)]
     values = {(row["method"], row["metric"], row["set"]): row for row in rows}
-    marks = {(row["baseline"], row["metric"], row["set"]): mark(row) for row in read(run, "tests")}
-    head = ["method"] + [NAMES.get(metric) or f"AUROC {name.removeprefix('ood:')} ↑" for metric, name in keys]
+    marks = {
+        (row["method"], row["metric"], row["set"]): MARKS.get(row["verdict"], "")
+        for row in read(run, "tests")
+        if row["reference"] == "volta"
+    }
     lines = []
     for method in dict.fromkeys(row["method"] for row in rows):
         line = [f"**{method}**" if method == "volta" else method]
         for metric, name in keys:
             found = values.get((method, metric, name))
-            line.append(
-                show(metric, found["mean"], found["std"]) + marks.get((method, metric, name), "") if found else "–"
-            )
+            mark = marks.get((method, metric, name), "")
+            line.append(show(metric, found["mean"], found["std"]) + mark if found else "–")
         lines.append(line)
-    return table(head, lines)
+    return table(["method", *heads], lines)
 
 
-def mark(test: dict[str, str]) -> str:
-    """Return ‡ where a test holds after Holm's correction, † where it holds without."""
-    return " ‡" if test["significant_holm"] == "true" else " †" if test["significant"] == "true" else ""
+def results(run: str) -> str:
+    """Accuracy, calibration and selective prediction of every method."""
+    return methods_table(run, list(QUALITY), [f"{NAMES[metric]}{SETS[name]}" for metric, name in QUALITY])
+
+
+def ood(run: str) -> str:
+    """AUROC of every method on near and far OOD sets."""
+    sets = dict.fromkeys(row["set"] for row in read(run, "summary") if row["metric"] == "auroc")
+    names = sorted((name for name in sets if name.startswith("ood:")), key=lambda name: name)
+    keys = [*(name for name in ("near:", "far:") if name in sets), *names]
+    heads = {"near:": "near, mean ↑", "far:": "far, mean ↑"}
+    shown = [heads.get(name, f"{name.removeprefix('ood:')} ↑") for name in keys]
+    return methods_table(run, [("auroc", name) for name in keys], shown)
+
+
+def leaderboard(run: str) -> str:
+    """Places by mean rank, and in which metrics a method is in the group that may be the best."""
+    rows = read(run, "leaderboard")
+    overall = [row for row in rows if row["metric"] == "(overall)"]
+    best: dict[str, list[str]] = {}
+    for row in rows:
+        if row["in_best_group"] == "true":
+            label = "AUROC " + row["set"].rstrip(":") if row["metric"] == "auroc" else row["metric"]
+            best.setdefault(row["method"], []).append(label)
+    lines = []
+    for row in sorted(overall, key=lambda row: float(row["rank"])):
+        place, mean = row["rank"].removesuffix(".0"), f"{float(row['mean']):.2f}"
+        lines.append([place, row["method"], mean, ", ".join(best.get(row["method"], ["–"]))])
+    return table(["place", "method", "mean rank", "not shown to be worse than the best in"], lines)
 
 
 def ablation(run: str) -> str:
     """Every row of the ablation with its mean, and whether it differs from full VOLTA and from VOLTA."""
     rows = read(run, "ablation")
     summary = {(row["method"], row["metric"], row["set"]): row for row in read(run, "summary")}
-    near = near_set(run)
-    keys = [(metric, near if name == "near" else name) for metric, name in ABLATION_KEYS]
     letters = {
         (row["row"], row["metric"], row["set"], row["reference"]): LETTERS[row["reference"]][
             row["significant_holm"] == "true"
@@ -97,12 +123,12 @@ def ablation(run: str) -> str:
         for row in rows
         if row["significant"] == "true" and row["reference"] in LETTERS
     }
-    head = ["row"] + [NAMES.get(metric) or "AUROC near ↑" for metric, _ in keys]
+    head = ["row"] + [NAMES.get(metric) or "AUROC near ↑" for metric, _ in ABLATION_KEYS]
     names = dict.fromkeys(["volta-full", *(row["row"] for row in rows), "volta"])
     lines = []
     for name in names:
         line = [name]
-        for metric, where in keys:
+        for metric, where in ABLATION_KEYS:
             found = summary[name, metric, where]
             differs = "".join(letters.get((name, metric, where, reference), "") for reference in LETTERS)
             line.append(show(metric, found["mean"], found["std"]) + differs)
@@ -123,17 +149,17 @@ def claims(run: str) -> str:
 
 def costs(run: str) -> str:
     """Training seconds, latency and size of every method."""
-    wanted = ("train_s", "latency_ms", "latency_p95_ms", "size_mb", "peak_mb")
-    rows = [row for row in read(run, "summary") if row["metric"] in wanted and not row["method"].startswith("volta-")]
+    rows = [row for row in read(run, "summary") if row["metric"] in COSTS and not row["method"].startswith("volta-")]
     values = {(row["method"], row["metric"]): f"{float(row['mean']):.3g}" for row in rows}
     methods = dict.fromkeys(row["method"] for row in rows)
-    return table(["method", *wanted], [[name, *(values.get((name, key), "–") for key in wanted)] for name in methods])
+    return table(["method", *COSTS], [[name, *(values.get((name, key), "–") for key in COSTS)] for name in methods])
 
 
 def paper(run: str) -> str:
     """The paper's printed means beside ours, for what both have."""
-    rows = {(row["method"], row["metric"], row["set"]): row for row in read(run, "paper")}
-    keys = [("accuracy", "test"), ("ece", "test"), ("auroc", near_set(run))]
+    rows = {(row["method"], row["metric"], row["set"]): row for row in read(run, "paper") if row["mean"]}
+    near = next(name for _, metric, name in rows if metric == "auroc")
+    keys = [("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", near)]
     lines = []
     for method in dict.fromkeys(name for name, _, _ in rows):
         line = [method]
@@ -141,15 +167,50 @@ def paper(run: str) -> str:
             found = rows.get((method, metric, name))
             line += [show(metric, found["paper_mean"]), show(metric, found["mean"])] if found else ["–", "–"]
         lines.append(line)
-    head = [f"{word} {who}" for word in ("accuracy", "ECE", "near AUROC") for who in ("paper", "here")]
+    head = [f"{word} {who}" for word in ("accuracy", "ECE", "NLL", f"AUROC {near}") for who in ("paper", "here")]
     return table(["method", *head], lines)
+
+
+def recipe(run: str) -> str:
+    """Validation NLL after temperature by number of epochs: the mean over seeds, and deviation and n where several."""
+    rows = read(run, "recipe")
+    lines = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        mine = [row for row in rows if row["task"] == task]
+        for n_epochs in sorted({int(row["epochs"]) for row in mine}):
+            line = [f"{task} ({mine[0]['encoder']})", str(n_epochs)]
+            for network in dict.fromkeys(row["network"] for row in rows):
+                values = [
+                    float(row["val_nll"]) for row in mine if (row["epochs"], row["network"]) == (str(n_epochs), network)
+                ]
+                spread = f" ± {stdev(values):.4f} ({len(values)})" if len(values) > 1 else ""
+                line.append(f"{mean(values):.4f}{spread}" if values else "–")
+            lines.append(line)
+    return table(["task (encoder)", "N", *dict.fromkeys(row["network"] for row in rows)], lines)
 
 
 def made(run: str) -> str:
     """What a run was made with."""
     about = json.loads((FOLDER / run / "environment.json").read_text(encoding="utf-8"))
     packages = ", ".join(f"{name} {version}" for name, version in about["packages"].items())
-    return f"Made with commit {about['commit'][:7]}, Python {about['python']}, {packages}; {about['cores']} cores.\n"
+    machine = f"{about['cores']} cores ({about['cpu_capability']})"
+    return f"Made with commit {about['commit'][:7]}, Python {about['python']}, {packages}; {machine}.\n"
+
+
+def wanted(row: dict[str, str]) -> bool:
+    """Whether a row of results.csv or summary.csv is about a metric of the page, shifted sets aside."""
+    return row["metric"] in METRICS and not row["set"].startswith("shift:")
+
+
+def copy_rows(source: Path, target: Path) -> None:
+    """Copy a table; of the long ones only the rows that are wanted."""
+    with source.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        rows = [row for row in reader if source.stem not in ("results", "summary") or wanted(row)]
+        with target.open("w", encoding="utf-8", newline="") as copy:
+            writer = csv.DictWriter(copy, reader.fieldnames or [], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 def take(folder: Path) -> None:
@@ -158,7 +219,7 @@ def take(folder: Path) -> None:
     target.mkdir(exist_ok=True)
     for name in FILES:
         if (folder / f"{name}.csv").is_file():
-            shutil.copyfile(folder / f"{name}.csv", target / f"{name}.csv")
+            copy_rows(folder / f"{name}.csv", target / f"{name}.csv")
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     text = json.dumps(manifest["environment"], indent=2, sort_keys=True)
     (target / "environment.json").write_text(text + "\n", encoding="utf-8")
@@ -168,10 +229,13 @@ def take(folder: Path) -> None:
 
 KINDS: dict[str, Callable[[str], str]] = {
     "results": results,
+    "ood": ood,
+    "leaderboard": leaderboard,
     "ablation": ablation,
     "claims": claims,
     "costs": costs,
     "paper": paper,
+    "recipe": recipe,
     "made": made,
 }
 

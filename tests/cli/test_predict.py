@@ -149,7 +149,7 @@ def test_the_graph_gives_the_same_probabilities(shell, classifier, tmp_path):
     assert f"graph: {out}" in done.stdout
     session = runtime.InferenceSession(out)
     (name,) = (given.name for given in session.get_inputs())
-    rows = shell.new_rows[:5].astype(np.float32)
+    rows = shell.new_rows[:5]
     found = dict(zip([o.name for o in session.get_outputs()], session.run(None, {name: rows}), strict=True))
     assert np.allclose(found["probs"], classifier.predict_proba(rows), atol=1e-5)
 

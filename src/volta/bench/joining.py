@@ -11,7 +11,7 @@ from volta.bench.config import RunConfig, TaskLoader, input_kind
 from volta.bench.manifest import Manifest
 from volta.bench.records import OWN, CellRecord
 from volta.bench.store import RunStore
-from volta.core.errors import InputError
+from volta.core.errors import InputError, StoreError
 from volta.core.files import hash_array
 from volta.core.types import Task
 from volta.methods import METHODS
@@ -35,10 +35,11 @@ def check_joining(store: RunStore, known: Manifest, config: RunConfig, tasks: Ta
         # Where rows or their scaling are drawn by the seed, those of another seed say nothing.
         others = [] if config.draws_by_seed(cell.task) else alike[:1]
         partner = next(iter([one for one in alike if one.seed == cell.seed] or others), None)
-        if partner is None or not store.is_done(cell):
+        record = _sound_record(store, cell)
+        if partner is None or record is None:
             continue
         task = tasks.task_for(partner.task, partner.protocol, partner.method, partner.seed)
-        if not _same_data(store.read_record(cell), task):
+        if not _same_data(record, task):
             raise InputError(
                 f"{store.root} holds {cell.label}, of other data than the task {cell.task!r} now has; results on both "
                 "would be compared as if their rows were the same: name another --out (in Python out=…), or the task "
@@ -49,12 +50,22 @@ def check_joining(store: RunStore, known: Manifest, config: RunConfig, tasks: Ta
 def _check_names(store: RunStore, known: Manifest, cells: Sequence[Cell]) -> None:
     asked = {(cell.task, cell.protocol, cell.method) for cell in cells}
     for cell in known.cells:
-        taken = (cell.task, cell.protocol, cell.method) in asked and store.is_done(cell)
-        if taken and store.read_record(cell).origin == OWN:
+        if (cell.task, cell.protocol, cell.method) not in asked:
+            continue
+        record = _sound_record(store, cell)
+        if record is not None and record.origin == OWN:
             raise InputError(
                 f"{store.root} has own predictions called {cell.method!r} on {cell.task}; leave that method out, or "
                 "name another --out (in Python out=…)"
             )
+
+
+def _sound_record(store: RunStore, cell: Cell) -> CellRecord | None:
+    """Return a finished cell's record, None of a damaged one: the run sets that aside and computes it anew."""
+    try:
+        return store.read_record(cell) if store.is_done(cell) else None
+    except StoreError:
+        return None
 
 
 def _same_inputs(config: RunConfig, asked: Cell, kept: Cell) -> bool:

@@ -1,0 +1,114 @@
+"""The classifier's speed beside scikit-learn's, in one run: import, an epoch of training, a decision of one row.
+
+Run with: python benchmarks/estimator.py [--rows N] [--columns N] [--repeats N]
+One thread each. Seconds of import are processor time in a new process; an epoch is the time of a fit less that of a fit
+half as long, divided by the epochs between; latencies are medians over calls, after a warm-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
+
+from volta import VoltaClassifier
+
+WIDTHS = (256, 128, 64, 128)
+"""Hidden widths of the tabular encoder: what MLPClassifier gets too."""
+
+BATCH = 1024
+EPOCHS = 4
+WARM_UP = 100
+
+
+def import_seconds(statement: str) -> float:
+    """Return the least processor time of three new processes that run ``statement``."""
+    code = f"import time; started = time.process_time(); {statement}; print(time.process_time() - started)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    return min(float(run.stdout) for run in runs)
+
+
+def epoch_seconds(fit: Callable[[int], object]) -> float:
+    """Return processor seconds per epoch: ``fit(n)`` trains for n epochs."""
+    spent = []
+    for n_epochs in (EPOCHS // 2, EPOCHS):
+        started = time.process_time()
+        fit(n_epochs)
+        spent.append(time.process_time() - started)
+    return (spent[1] - spent[0]) / (EPOCHS - EPOCHS // 2)
+
+
+def median_ms(call: Callable[[np.ndarray], object], rows: np.ndarray, repeats: int) -> float:
+    times = []
+    for index in range(WARM_UP + repeats):
+        row = rows[index % len(rows)][None]
+        started = time.perf_counter()
+        call(row)
+        times.append(1e3 * (time.perf_counter() - started))
+    return float(np.median(times[WARM_UP:]))
+
+
+def graph_of(classifier: VoltaClassifier, folder: Path) -> Callable[[np.ndarray], object]:
+    path = folder / "volta.onnx"
+    classifier.to_onnx(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda row: session.run(None, {"inputs": row.astype(np.float64)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--columns", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=2000)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+
+    for statement in ("import sklearn.base", "from volta import VoltaClassifier", "import torch"):
+        print(f"{statement}: {import_seconds(statement):.2f} s of processor time", flush=True)
+
+    random = np.random.default_rng(0)
+    labels = random.integers(10, size=options.rows)
+    rows = random.normal(size=(options.rows, options.columns)) + random.normal(size=(10, options.columns))[labels]
+
+    def fit_volta(n_epochs: int) -> VoltaClassifier:
+        return VoltaClassifier(max_epochs=n_epochs).fit(rows, labels)
+
+    def fit_mlp(n_epochs: int) -> MLPClassifier:
+        return MLPClassifier(WIDTHS, batch_size=BATCH, max_iter=n_epochs, tol=0.0, random_state=0).fit(rows, labels)
+
+    with threadpool_limits(1), tempfile.TemporaryDirectory() as place:
+        ours, theirs = epoch_seconds(fit_volta), epoch_seconds(fit_mlp)
+        shape = f"{options.rows:,} × {options.columns}, hidden {WIDTHS}, batches of {BATCH}"
+        print(f"an epoch, {shape}: VoltaClassifier {ours:.2f} s, MLPClassifier {theirs:.2f} s, {ours / theirs:.2f}×")
+        few = slice(0, 5000)
+        classifier = VoltaClassifier(max_epochs=2).fit(rows[few], labels[few])
+        network = MLPClassifier(WIDTHS, batch_size=BATCH, max_iter=2).fit(rows[few], labels[few])
+        regression = LogisticRegression(max_iter=20).fit(rows[few], labels[few])
+        calls: dict[str, Callable[[np.ndarray], object]] = {
+            "VoltaClassifier.decide": classifier.decide,
+            "VoltaClassifier.predict_proba": classifier.predict_proba,
+            "the ONNX graph in ONNX Runtime": graph_of(classifier, Path(place)),
+            "MLPClassifier.predict_proba": network.predict_proba,
+            "LogisticRegression.predict_proba": regression.predict_proba,
+        }
+        for name, call in calls.items():
+            print(f"one row, {name}: median {median_ms(call, rows, options.repeats):.3f} ms of {options.repeats} calls")
+
+
+if __name__ == "__main__":
+    main()
