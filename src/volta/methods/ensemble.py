@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, mean_softmax
 from volta.networks.trainer import Trainer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass
@@ -38,9 +34,4 @@ class Ensemble(Method):
 
     def graph(self) -> graphs.MethodGraph:
         """Return the networks and the formula on their logits, for ONNX graphs."""
-
-        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
-            probs = graphs.mean_softmax([found.logits for found in outputs])
-            return graphs.prediction(probs, graphs.entropy(probs))
-
-        return graphs.MethodGraph(self.networks_, formula)
+        return graphs.entropy_graph(self.networks_)

@@ -87,6 +87,16 @@ def mean_softmax(many_logits: list[Tensor]) -> Tensor:
     return total / len(many_logits)
 
 
+def entropy_graph(networks: list[Any]) -> MethodGraph:
+    """Return the graph of a method that gives the mean softmax of its networks and the entropy of that."""
+
+    def formula(inputs: Tensor, outputs: list[TensorOutputs]) -> TensorPrediction:
+        probs = mean_softmax([found.logits for found in outputs])
+        return prediction(probs, entropy(probs))
+
+    return MethodGraph(networks, formula)
+
+
 def energy(logits: Tensor) -> Tensor:
     """Return the free energy −log Σ_k exp(l_k) of each row."""
     return -logits.logsumexp(dim=1)

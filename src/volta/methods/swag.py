@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,9 +19,6 @@ from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
 from volta.networks.rows import InputRows
 from volta.networks.trainer import Trainer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Weights = NDArray[np.float32]
 BATCH_NORM_ROWS = 512
@@ -66,12 +62,7 @@ class Swag(Method):
 
     def graph(self) -> graphs.MethodGraph:
         """Return the networks and the formula on their logits, for ONNX graphs."""
-
-        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
-            probs = graphs.mean_softmax([found.logits for found in outputs])
-            return graphs.prediction(probs, graphs.entropy(probs))
-
-        return graphs.MethodGraph(self.networks_, formula)
+        return graphs.entropy_graph(self.networks_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
@@ -14,9 +13,6 @@ from volta.networks.objectives import VariancePenalty
 from volta.networks.protocols import baseline_setup
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass
@@ -39,9 +35,4 @@ class TaylorSensus(Method):
 
     def graph(self) -> graphs.MethodGraph:
         """Return the network and the formula on its logits, for ONNX graphs."""
-
-        def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
-            probs = outputs[0].logits.softmax(dim=1)
-            return graphs.prediction(probs, graphs.entropy(probs))
-
-        return graphs.MethodGraph([self.network_], formula)
+        return graphs.entropy_graph([self.network_])

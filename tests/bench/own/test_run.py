@@ -13,7 +13,7 @@ import volta
 from tests.bench.own.made import cells, labels_of, probs_of, write_csv
 from volta.bench.cells import Cell
 from volta.bench.own.calibrating import calibrate_file
-from volta.bench.own.files import read_unchecked
+from volta.bench.own.files import read_models
 from volta.bench.own.predictions import OwnModel, RowSet
 from volta.bench.own.rows import Reference, match_rows
 from volta.bench.own.run import find_place
@@ -113,5 +113,5 @@ def test_a_table_to_calibrate_needs_no_label_column(tmp_path: Path) -> None:
     np.savez(tmp_path / "fit.npz", probs=PROBS, labels=LABELS)
     new = write_csv(tmp_path / "new.csv", "p_0,p_1,p_2", [cells(row) for row in PROBS])
     calibrate_file(new, tmp_path / "fit.npz", tmp_path / "out.csv", "temperature")
-    (model,) = read_unchecked([tmp_path / "out.csv"])
+    (model,) = read_models([tmp_path / "out.csv"], check=lambda given: given)
     assert (model.sets["test"].labels == -1).all()

@@ -10,7 +10,7 @@ import numpy as np
 
 from volta.bench.eval_set import TEST, VAL
 from volta.bench.own.checking import check_sets
-from volta.bench.own.files import read_unchecked
+from volta.bench.own.files import read_models
 from volta.bench.own.long_table import NO_LABEL
 from volta.bench.own.predictions import OwnModel, RowSet
 from volta.bench.store import pack_arrays
@@ -56,7 +56,7 @@ def calibrate_file(
 
 
 def _read(path: Path, logits: bool) -> list[OwnModel]:
-    return [check_sets(_unlabelled(model), labelled=False) for model in read_unchecked([path], logits=logits)]
+    return read_models([path], logits=logits, check=lambda model: check_sets(_unlabelled(model), labelled=False))
 
 
 def _unlabelled(model: OwnModel) -> OwnModel:

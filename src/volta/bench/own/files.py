@@ -20,20 +20,9 @@ def read_models(
     method: str | None = None,
     seed: int | None = None,
     say: Callable[[str], object] | None = None,
+    check: Callable[[OwnModel], OwnModel] = check_model,
 ) -> list[OwnModel]:
-    """Return the models of all files, each checked; nothing is written. See :func:`read_unchecked`."""
-    return [check_model(model) for model in read_unchecked(paths, logits=logits, method=method, seed=seed, say=say)]
-
-
-def read_unchecked(
-    paths: Iterable[Path],
-    *,
-    logits: bool = False,
-    method: str | None = None,
-    seed: int | None = None,
-    say: Callable[[str], object] | None = None,
-) -> list[OwnModel]:
-    """Return the models of all files as they are given.
+    """Return the models of all files, each as ``check`` leaves it; nothing is written.
 
     logits: whether probabilities are logits, which is never guessed. method, seed: names for files that do not say
     them; a file called ``METHOD-SEED.npz`` does, any other is a method of seed 0. say: hears of unused columns.
@@ -50,7 +39,7 @@ def read_unchecked(
             models[key] = model
     if not models:
         raise InputError("no file is named; pass at least one")
-    return list(models.values())
+    return [check(model) for model in models.values()]
 
 
 def name_in_file(path: Path) -> tuple[str, int]:
