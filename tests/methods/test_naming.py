@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from volta.bench.cells import make_cell
@@ -14,6 +15,7 @@ from volta.methods import METHODS, find_method, name_of
 from volta.methods.knn import Knn
 from volta.methods.softmax import Softmax
 from volta.methods.volta import Volta
+from volta.networks.outputs import LabelledOutputs, Outputs
 from volta.networks.recipe import Budget
 
 
@@ -114,3 +116,30 @@ def test_modules_beside_a_lone_file_are_part_of_its_stamp(tmp_path, monkeypatch)
     (tmp_path / "lone.py").write_text("import json\nfrom beside import X\n")
     assert {path.name for path in used_files([tmp_path / "lone.py"])} == {"lone.py", "beside.py"}
     assert "beside" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("knn(k=0)", "knn: k is 0; expected an integer of at least 1"),
+        ("nnguide(k=-3)", "k is -3; expected an integer of at least 1"),
+        ("conformal(alpha=1.5)", "alpha is 1.5; expected a number strictly between 0 and 1"),
+        ("aps(alpha=0)", "alpha is 0.0; expected a number strictly between 0 and 1"),
+        ("ensemble(n_members=0)", "n_members is 0; expected an integer of at least 1"),
+        ("mc_dropout(dropout=1)", "dropout is 1.0; expected a number strictly between 0 and 1"),
+        ("mc_dropout(n_passes=0)", "n_passes is 0"),
+        ("swag(rank=0)", "rank is 0"),
+        ("enn(n_indices=0)", "n_indices is 0"),
+        ("react(percentile=0)", "percentile is 0.0; pass a number above 0"),
+        ("sirc(second=other)", "second is 'other'; pass 'residual' or 'norm'"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_when_a_method_is_named(name, message):
+    with pytest.raises(InputError, match=message):
+        find_method(name)
+
+
+def test_parameters_out_of_range_are_refused_before_a_fit():
+    outputs = LabelledOutputs(Outputs(np.eye(3), np.eye(3)), np.arange(3))
+    with pytest.raises(InputError, match="k is 0; expected an integer of at least 1"):
+        Knn(k=0).fit_from_outputs(train=outputs)

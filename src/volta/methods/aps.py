@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_fraction
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods import graphs
@@ -28,6 +29,10 @@ class Aps(PostHoc):
     origin = "extra"
 
     alpha: float = 0.1
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_fraction(self.alpha, "alpha")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""

@@ -36,9 +36,13 @@ class Method(ABC):
 
     input_shape_: tuple[int, ...] | None
 
+    def check_parameters(self) -> None:  # noqa: B027  (most methods have nothing to refuse)
+        """Refuse parameters that make no sense, before anything is computed; by default none."""
+
     @final
     def fit(self, data: FitData, trainer: Trainer) -> Self:
-        """Forget any earlier fit, check ``data`` and learn from it."""
+        """Forget any earlier fit, check parameters and ``data`` and learn from it."""
+        self.check_parameters()
         for name, split in (("train", data.train), ("val", data.val), ("cal", data.cal)):
             check_features(split.inputs, f"{name} inputs")
             check_labels(split.labels, data.n_classes, f"{name} labels")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_fraction
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods import graphs
@@ -26,6 +27,10 @@ class Conformal(PostHoc):
     origin = "paper"
 
     alpha: float = 0.1
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_fraction(self.alpha, "alpha")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_count
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
@@ -32,6 +33,10 @@ class Enn(Method):
 
     n_indices: int = 8
     prior_scale: float = 1.0
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.n_indices, "n_indices")
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_count
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
@@ -24,6 +25,10 @@ class Ensemble(Method):
     shares_network = True
 
     n_members: int = 5
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.n_members, "n_members")
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         self.networks_ = [trainer.network(data, member=member) for member in range(self.n_members)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
 from volta.methods.pieces import row_slices
@@ -29,6 +30,10 @@ class Knn(PostHoc):
     origin = "extra"
 
     k: int = 50
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.k, "k")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the normalised training vectors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_count, check_fraction
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
@@ -32,6 +33,11 @@ class McDropout(Method):
 
     dropout: float = 0.2
     n_passes: int = 10
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_fraction(self.dropout, "dropout")
+        check_count(self.n_passes, "n_passes")
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         self.network_ = trainer.network(data, dropout=self.dropout)

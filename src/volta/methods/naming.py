@@ -73,9 +73,14 @@ def make_method(kind: type[Method], parameters: Mapping[str, Any], name: str) ->
             raise InputError(f"{name}: {unknown_name('parameter', key, known)}")
         checked[key] = _checked(value, known[key].default, f"{name}: {key}")
     try:
-        return kind(**checked)
+        method = kind(**checked)
     except TypeError as error:
         raise InputError(f"{name} cannot be made ({error}); it takes: {', '.join(known) or 'none'}") from error
+    try:
+        method.check_parameters()
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    return method
 
 
 def written_parameters(method: Method) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods.pieces import row_slices
 from volta.methods.post_hoc import PostHoc
@@ -30,6 +31,10 @@ class NnGuide(PostHoc):
     standard = False
 
     k: int = 10
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.k, "k")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the unit training vectors, each times its s(l_i)."""

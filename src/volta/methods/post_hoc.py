@@ -50,6 +50,7 @@ class PostHoc(Method):
         >>> Temperature().fit_from_outputs(val=val).predict_outputs(Outputs(logits[:1])).probs.round(2)
         array([[0.75, 0.25]])
         """
+        self.check_parameters()
         self._forget()
         self.fit_outputs(FitOutputs(plain_splits(train, val, cal), random_state))
         self.input_shape_ = None

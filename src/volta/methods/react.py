@@ -31,10 +31,13 @@ class React(PostHoc):
 
     percentile: float = 90.0
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Find the cut and keep the last layer."""
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
         if not 0.0 < self.percentile <= 100.0:
             raise InputError(f"percentile is {self.percentile}; pass a number above 0 and at most 100, such as 90")
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Find the cut and keep the last layer."""
         train = outputs.of("train").outputs
         features = train.need_features()
         step = max(1, -(-features.size // _MAX_VALUES))

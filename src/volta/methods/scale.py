@@ -32,10 +32,13 @@ class Scale(PostHoc):
 
     percentile: float = 85.0
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Check the training vectors and keep the last layer."""
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
         if not 0.0 <= self.percentile < 100.0:
             raise InputError(f"percentile is {self.percentile}; pass a number from 0 to below 100, such as 85")
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Check the training vectors and keep the last layer."""
         train = outputs.of("train").outputs
         check_non_negative(train.need_features(), self.title)
         self.layer_ = train.need_last_layer()

@@ -33,10 +33,13 @@ class Sirc(PostHoc):
 
     second: Literal["residual", "norm"] = "residual"
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Find the residual space on training rows, a and b on validation rows."""
+    def check_parameters(self) -> None:
+        """Refuse a second score of another name."""
         if self.second not in ("residual", "norm"):
             raise InputError(f"second is {self.second!r}; pass 'residual' or 'norm'")
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Find the residual space on training rows, a and b on validation rows."""
         features = outputs.of("train").outputs.need_features()
         self.minor_ = fit_minor_space(features, np.asarray(features.mean(axis=0, dtype=np.float64)))
         scores = self._second(outputs.of("val").outputs.need_features())

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from volta.core.checks import check_count
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
@@ -42,6 +43,11 @@ class Swag(Method):
     lr: float = 1e-3
     rank: int = 20
     n_samples: int = 10
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        for name in ("n_epochs", "rank", "n_samples"):
+            check_count(getattr(self, name), name)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         network = trainer.network(data)
