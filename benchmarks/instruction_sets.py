@@ -6,7 +6,10 @@ each method and metric the root mean square difference between equal seeds and t
     VOLTA_DATA=DIR python benchmarks/instruction_sets.py --task cifar10 --seeds 3 --out runs/instruction-sets
 
 Run folders are kept, so a stopped run goes on where it was; `--task digits` needs no data. A finished run may stand in
-place of OUT/default, also with more seeds: those that both have are compared.
+place of OUT/default, also with more seeds: those that both have are compared. Instead of a second run, the results of
+another machine:
+
+    VOLTA_DATA=DIR python benchmarks/instruction_sets.py --task cifar10 --beside docs/results/cifar10-fair/results.csv
 """
 
 from __future__ import annotations
@@ -37,8 +40,13 @@ def run(folder: Path, task: str, methods: str, seeds: str, variables: dict[str, 
     """Run the benchmark with ``variables`` set and return each method's and metric's value per seed."""
     command = [sys.executable, "-m", "volta", "bench", task, "--methods", methods, "--seeds", seeds]
     subprocess.run([*command, "--out", str(folder)], env={**os.environ, **variables}, check=True)
+    return read(folder / "results.csv")
+
+
+def read(path: Path) -> Values:
+    """Return each method's and metric's value per seed of a run's ``results.csv``."""
     found: Values = {}
-    with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             key = (row["method"], row["metric"], row["set"])
             if key[1:] in METRICS:
@@ -52,10 +60,13 @@ def main() -> None:
     parser.add_argument("--methods", default=PAPER_METHODS)
     parser.add_argument("--seeds", default="3")
     parser.add_argument("--out", type=Path, help="a folder for the two runs; a temporary one unless given")
+    parser.add_argument("--beside", type=Path, help="results.csv of another machine, in place of the run held to AVX2")
     arguments = parser.parse_args()
     out = arguments.out or Path(tempfile.mkdtemp())
     given = (arguments.task, arguments.methods, arguments.seeds)
-    plain, held = run(out / "default", *given, {}), run(out / "avx2", *given, AVX2)
+    here = run(out / "default", *given, {})
+    # The spread is taken over the seeds of the first, and what was published has more of them.
+    plain, held = (read(arguments.beside), here) if arguments.beside else (here, run(out / "avx2", *given, AVX2))
     print(f"{arguments.task}: root mean square difference of equal seeds / standard deviation over seeds")
     print(f"{'method':<16}" + "".join(f"{name:>22}" for name, _ in METRICS))
     over = []

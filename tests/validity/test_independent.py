@@ -109,7 +109,7 @@ def vim(setting: Setting, outputs: Outputs) -> Scores:
     train = setting.fit["train"]
     around = train.features.astype(np.float64) - origin
     # PCA around the origin, not the mean: the rows and their mirror images have mean zero.
-    axes = PCA(svd_solver="full").fit(np.concatenate([around, -around])).components_
+    axes = PCA(svd_solver="covariance_eigh").fit(np.concatenate([around, -around])).components_
     minor = axes[around.shape[1] - around.shape[1] // 2 :]
     alpha = train.logits.max(axis=1).mean() / np.linalg.norm(around @ minor.T, axis=1).mean()
     residual = np.linalg.norm((outputs.features - origin) @ minor.T, axis=1)
