@@ -126,6 +126,7 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
         broken = volta(
             "bench",
             "digits",
+            "--no-report",
             "--methods",
             "softmax,boom",
             *QUICK,
