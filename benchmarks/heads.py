@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean, stdev
@@ -24,6 +23,7 @@ import volta
 from volta import Task
 from volta.core.errors import MissingDataError
 from volta.data import find_task
+from volta.data.options import data_root
 
 METHODS = "volta,temperature,ensemble,energy,knn,vim,volta_plus"
 COLUMNS = {
@@ -43,7 +43,7 @@ def read(folder: Path, name: str) -> dict[str, np.ndarray]:
     """Return the arrays of a file of stored features, as float32."""
     path = folder / "features" / f"{name}.npz"
     if not path.exists():
-        raise MissingDataError(f"{path} is not there; set VOLTA_DATA to the folder that has features/{name}.npz")
+        raise MissingDataError(f"{path} is not there; point VOLTA_DATA at the folder that has features/{name}.npz")
     with np.load(path, allow_pickle=False) as file:
         return {key: file[key].astype(np.float32) if key.endswith("_x") else file[key] for key in file.files}
 
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     options = parser.parse_args()
-    data = Path(os.environ.get("VOLTA_DATA", "."))
+    data = data_root(None)
     known = held_out(data, options.fashion_mnist) if options.held_out else stored(data)
     tasks = list(there(options.tasks.split(",") if options.tasks else list(known), known))
     out = options.out or Path("runs") / ("heads-held-out" if options.held_out else "heads")
