@@ -185,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("tabular.csv"))
-    parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/dataset-fashion-mnist"))
+    parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--only", nargs="*", default=None, help="run these models alone")
     options = parser.parse_args()
     torch.set_num_threads(1)

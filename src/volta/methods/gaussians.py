@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,41 @@ def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     groups
         (n,) group of each row; groups without rows get no mean.
     """
+    found = _moments(features, groups)
+    return _gaussians(found.centre, found.means, found.covariance)
+
+
+def fit_shrunk_gaussians(features: Array, groups: NDArray[np.int64], least: float = 0.0) -> tuple[Gaussians, Gaussians]:
+    """Return the groups' Gaussians and one Gaussian over all rows, both covariances shrunk alike.
+
+    S becomes (1 − δ) S + δ (tr S / w) I with Ledoit and Wolf's δ for the groups' pooled covariance, but at least
+    ``least``. One δ for both keeps the covariance over all rows the larger in every direction, so that no row is nearer
+    to its group than to all rows merely for lying far out.
+    Reference: Ledoit & Wolf (2004), A well-conditioned estimator for large-dimensional covariance matrices.
+    """
+    found = _moments(features, groups)
+    delta = max(least, _ledoit_wolf(found.covariance, found.fourth, len(features)))
+    between = (found.means.T * (found.counts / len(features))) @ found.means
+    nothing = np.zeros((1, features.shape[1]))
+    return (
+        _gaussians(found.centre, found.means, _shrunk(found.covariance, delta)),
+        _gaussians(found.centre, nothing, _shrunk(found.covariance + between, delta)),
+    )
+
+
+class _Moments(NamedTuple):
+    """``means`` (m, w) from the ``centre`` (w,) of all rows, ``counts`` (m,), the pooled ``covariance`` (w, w) around
+    the means, and ``fourth``, the mean fourth power of the rows' distances to their mean.
+    """
+
+    centre: Floats
+    means: Floats
+    counts: NDArray[np.int64]
+    covariance: Floats
+    fourth: float
+
+
+def _moments(features: Array, groups: NDArray[np.int64]) -> _Moments:
     centre = np.asarray(features.mean(axis=0, dtype=np.float64))
     present, index = np.unique(groups, return_inverse=True)
     counts = np.bincount(index)
@@ -65,12 +100,31 @@ def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
         np.add.at(sums, index[rows], features[rows] - centre)
     means = sums / counts[:, None]
     covariance = np.zeros((features.shape[1], features.shape[1]))
+    fourth = 0.0
     for rows in row_slices(features, CHUNK_ROWS):
         residuals = features[rows] - centre - means[index[rows]]
         covariance += residuals.T @ residuals
-    covariance /= len(features)
+        fourth += float((np.einsum("ij,ij->i", residuals, residuals) ** 2).sum())
+    return _Moments(centre, means, counts, covariance / len(features), fourth / len(features))
+
+
+def _gaussians(centre: Floats, means: Floats, covariance: Floats) -> Gaussians:
+    covariance = covariance.copy()
     covariance[np.diag_indices_from(covariance)] += RIDGE
     values, vectors = np.linalg.eigh(covariance)
     kept = values > values.max() * len(values) * np.finfo(np.float64).eps
     whitening = vectors[:, kept] / np.sqrt(values[kept])
     return Gaussians(centre, whitening, means @ whitening)
+
+
+def _ledoit_wolf(covariance: Floats, fourth: float, n_rows: int) -> float:
+    """Return δ = min(1, b²/d²): b² = (E|x|⁴ − |S|²)/n is the error of S, d² = |S − (tr S / w) I|² its distance."""
+    squared = float((covariance**2).sum())
+    distance = squared - float(np.trace(covariance)) ** 2 / len(covariance)
+    error = (fourth - squared) / n_rows
+    return 1.0 if error >= distance else max(0.0, error / distance)
+
+
+def _shrunk(covariance: Floats, delta: float) -> Floats:
+    target = np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    return np.asarray((1.0 - delta) * covariance + delta * target)

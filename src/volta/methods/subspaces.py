@@ -1,4 +1,4 @@
-"""How far rows lie outside the main directions of others: the residual that ViM and VOLTA+ score by."""
+"""How far rows lie outside the main directions of others: the residual that ViM and SIRC score by."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from volta.core.errors import InputError
 from volta.networks.layers import Dropout
+from volta.networks.wide import Wide
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -136,7 +137,7 @@ class Identity:
 
 
 Backbone: TypeAlias = Mlp | Encoder | Cnn
-Body: TypeAlias = Backbone | Identity
+Body: TypeAlias = Backbone | Identity | Wide
 
 
 def _n_features(input_shape: Shape) -> int:

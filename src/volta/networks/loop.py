@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable
@@ -89,9 +88,7 @@ def train(
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
 
-    average = _Average(classifier, recipe.averaging) if recipe.averaging > 0.0 else None
-    judged = classifier if average is None else average.classifier
-    best = None if recipe.patience is None else _Checkpoint(judged)
+    best = None if recipe.patience is None else _Checkpoint(classifier)
     val_losses: list[float] = []
     for epoch in range(1, recipe.max_epochs + 1):
         classifier.train()
@@ -104,11 +101,9 @@ def train(
             optimiser.step()
             classifier.after_step()
             schedule.step()
-            if average is not None:
-                average.update()
             for parameter in parameters:
                 parameter.grad = None
-        val_loss = validation_loss(judged, val_inputs, val_labels, val_weights)
+        val_loss = validation_loss(classifier, val_inputs, val_labels, val_weights)
         if not math.isfinite(val_loss):
             raise TrainingError(
                 f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
@@ -122,8 +117,6 @@ def train(
                 break
     if best is not None:
         best.restore()
-    if average is not None:
-        classifier.load_state_dict(average.classifier.state_dict())
     classifier.eval()
     climb_epochs = CLIMB_SHARE * recipe.max_epochs if recipe.schedule == "onecycle" else 0.0
     seconds = time.perf_counter() - started
@@ -150,28 +143,6 @@ def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor, w
 
 def _weights(split: Split, device: torch.device) -> Tensor | None:
     return None if split.weights is None else torch.from_numpy(split.weights).float().to(device)
-
-
-class _Average:
-    """An exponential moving average of a classifier's weights: a ← a + (1 − d)(θ − a), d rising to ``decay``."""
-
-    def __init__(self, classifier: Classifier, decay: float) -> None:
-        self.classifier = copy.deepcopy(classifier)
-        self._decay = decay
-        self._steps = 0
-        self._source = list(classifier.state_dict().values())
-        self._target = list(self.classifier.state_dict().values())
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self._steps += 1
-        decay = min(self._decay, (1 + self._steps) / (10 + self._steps))
-        for target, source in zip(self._target, self._source, strict=True):
-            if target.is_floating_point():
-                target.lerp_(source, 1.0 - decay)
-            else:
-                target.copy_(source)
-        self.classifier.after_step()
 
 
 class _Checkpoint:

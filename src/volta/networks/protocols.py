@@ -40,10 +40,15 @@ def complete_cycle(recipe: Recipe, n_epochs: int) -> Recipe:
     return replace(recipe, max_epochs=n_epochs, patience=None, min_steps=FAIR_MIN_STEPS)
 
 
-def volta_setup(data: FitData, protocol: ProtocolName) -> tuple[Encoder, Recipe]:
-    """Return VOLTA's encoder and the recipe it trains with under ``protocol``."""
+def need_features(data: FitData) -> None:
+    """Refuse pixels."""
     if data.kind != "features":
         raise InputError("VOLTA works on frozen features; extract features from the pixels first")
+
+
+def volta_setup(data: FitData, protocol: ProtocolName) -> tuple[Encoder, Recipe]:
+    """Return VOLTA's encoder and the recipe it trains with under ``protocol``."""
+    need_features(data)
     vision = data.encoder == "vision"
     encoder, recipe = (VISION_ENCODER, VISION_RECIPE) if vision else (TABULAR_ENCODER, TABULAR_RECIPE)
     return encoder, complete_cycle(recipe, FAIR_EPOCHS[data.encoder]) if protocol == "fair" else recipe

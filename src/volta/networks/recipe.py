@@ -14,10 +14,9 @@ class Recipe:
     """Optimiser, learning-rate schedule, batch size, epochs and early stopping.
 
     ``patience`` is the number of epochs without a lower validation cross-entropy after which training stops and the
-    best checkpoint is restored; None trains to the end and keeps the last weights. ``averaging`` > 0 keeps an
-    exponential moving average of the weights with that decay a step, which is what is validated and kept.
-    ``min_steps`` is the least number of optimiser steps: on few rows, where ``max_epochs`` epochs are fewer batches
-    than that, training has more epochs (an epoch of fewer rows than a batch is a single step).
+    best checkpoint is restored; None trains to the end and keeps the last weights. ``min_steps``
+    is the least number of optimiser steps: on few rows, where ``max_epochs`` epochs are fewer batches than that,
+    training has more epochs (an epoch of fewer rows than a batch is a single step).
     """
 
     optimiser: Literal["adam", "adamw", "sgd"]
@@ -27,7 +26,6 @@ class Recipe:
     batch_size: int
     max_epochs: int
     patience: int | None
-    averaging: float = 0.0
     min_steps: int = 0
 
     def for_rows(self, n_rows: int) -> Recipe:

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from volta.networks.bodies import Body, Cnn, Encoder, Identity, Mlp, Shape
 from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
+from volta.networks.wide import Wide
 
 _PARTS: dict[str, type[Any]] = {
-    part.__name__: part for part in (Cnn, Encoder, Identity, Mlp, Epistemic, Hyperbolic, Linear, Prototypes)
+    part.__name__: part for part in (Cnn, Encoder, Identity, Mlp, Wide, Epistemic, Hyperbolic, Linear, Prototypes)
 }
 
 
