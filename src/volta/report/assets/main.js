@@ -3,8 +3,10 @@ class Group {
   constructor(data, section) {
     this.data = data;
     this.section = section;
+    section.group = this;
     this.on = new Set(data.methods.filter((m) => m.origin !== "ablation").map((m) => m.name));
     if (!this.on.size) this.on = new Set(data.methods.map((m) => m.name));
+    this.atFirst = new Set(this.on);
     this.charts = [...section.querySelectorAll(".chart")].map((node) => startChart(this, node));
     this.list = section.querySelector(".methods");
     if (this.list) this.fillList();
@@ -15,6 +17,8 @@ class Group {
   }
   shown() { return this.data.methods.filter((m) => this.on.has(m.name)); }
   method(name) { return this.data.methods.find((m) => m.name === name); }
+  isOff(name) { return this.atFirst.has(name) && !this.on.has(name); }
+  reset() { this.set(this.atFirst); }
   draw() {
     this.width = this.section.clientWidth;
     this.charts.forEach((chart) => chart.draw());
@@ -27,6 +31,7 @@ class Group {
     this.list.querySelectorAll("li button").forEach((button) => button.setAttribute("aria-pressed", this.on.has(button.dataset.name)));
     this.count();
     this.draw();
+    this.section.querySelectorAll(".table-box").forEach(showRows);
   }
   count() { this.list.querySelector("summary span").textContent = `${this.on.size} of ${this.data.methods.length}`; }
   fillList() {
