@@ -14,6 +14,7 @@ CHARTS = [
     "parallel_coordinates",
     "reliability",
     "calibration_bars",
+    "pairwise",
     "ood_bars",
     "roc_curves",
     "pr_curves",
@@ -21,6 +22,7 @@ CHARTS = [
     "ablation_bars",
     "score_histograms",
     "summary_heatmap",
+    "severity_curves",
     "corruption_heatmap",
 ]
 
@@ -201,7 +203,8 @@ def test_choosers_redraw(small, tmp_path):
         """,
     )
     assert {name for name, *_ in value} == {
-        "parallel_coordinates", "reliability", "calibration_bars", "ood_bars", "roc_curves", "pr_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap", "density",
+        "risk_coverage", "parallel_coordinates", "reliability", "calibration_bars", "pairwise", "ood_bars", "roc_curves", "pr_curves",
+        "ablation_bars", "score_histograms", "summary_heatmap", "severity_curves", "corruption_heatmap", "density",
     }  # fmt: skip
     assert all(changed and drawn for _, changed, drawn in value)
 

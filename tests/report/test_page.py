@@ -104,6 +104,8 @@ def test_figures_and_page_are_written(small, page):
         "parallel_coordinates",
         "calibration_bars",
         "reliability",
+        "pairwise",
+        "severity_curves",
         "ood_bars",
         "roc_curves",
         "pr_curves",

@@ -152,9 +152,9 @@ def ood_table(group: Group) -> Table:
     """Return OOD detection in brief: each metric averaged over the near and over the far OOD sets."""
     keys = [
         metric_key(metric, where)
+        for metric in COMPACT_OOD
         for where in group.ood_means
-        for metric in _metrics_on(group, where)
-        if metric in COMPACT_OOD
+        if metric in _metrics_on(group, where)
     ]
     columns = [Column("method", "Method", numeric=False)]
     grid = []

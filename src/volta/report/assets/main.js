@@ -23,8 +23,27 @@ class Group {
     this.width = this.section.clientWidth;
     this.charts.forEach((chart) => chart.draw());
   }
+  network(name) { return this.data.networks.find((names) => names.includes(name)) || [name]; }
+  // The same group with the methods of one network as one, for charts of what probabilities alone decide.
+  joined() {
+    const group = Object.create(this);
+    group.shown = () => {
+      const shown = this.shown();
+      return shown.map((m) => {
+        const together = shown.filter((other) => this.network(m.name).includes(other.name));
+        if (together[0] !== m) return null;
+        const more = together.length > 1 ? { title: `${together.map((one) => one.title).join(", ")} (one network)`, label: `${m.title} +${together.length - 1}` } : {};
+        return { ...m, ...more };
+      }).filter(Boolean);
+    };
+    return group;
+  }
   highlight(name) {
-    this.section.querySelectorAll(".plot [data-m]").forEach((node) => node.classList.toggle("faded", name !== null && node.dataset.m !== name));
+    const together = name === null ? [] : this.network(name);
+    this.section.querySelectorAll(".plot [data-m]").forEach((node) => {
+      const own = node.dataset.m === name || (together.includes(node.dataset.m) && node.closest(".chart").dataset.shared);
+      node.classList.toggle("faded", name !== null && !own);
+    });
   }
   set(names) {
     this.on = new Set(names);
@@ -73,13 +92,14 @@ function ticker(label, onChange) {
 }
 
 function startChart(group, node) {
-  const { kind, data, choices, switches } = group.data.charts[node.dataset.chart];
+  const { kind, shared, data, choices, switches } = group.data.charts[node.dataset.chart];
+  const shownGroup = shared ? group.joined() : group;
   const { draw, extra } = DRAWINGS.get(kind);
   const plot = node.querySelector(".plot");
   const tools = node.querySelector(".tools");
   const chart = { data, state: {}, draw() {
     if (!plot.clientWidth) return;
-    plot.replaceChildren(draw(group, chart, plot.clientWidth) || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
+    plot.replaceChildren(draw(shownGroup, chart, plot.clientWidth) || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
   } };
   const choose = (name) => (value) => { chart.state[name] = value; chart.draw(); };
   for (const { name, label, options } of choices) {
