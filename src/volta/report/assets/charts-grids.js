@@ -3,8 +3,10 @@ function shade(share) {
   const style = getComputedStyle(document.documentElement);
   const [a, b] = ["--shade-0", "--shade-1"].map((name) => style.getPropertyValue(name).split(",").map(Number));
   const mixed = a.map((v, i) => Math.round(v + (b[i] - v) * share));
-  const luminance = (0.2126 * mixed[0] + 0.7152 * mixed[1] + 0.0722 * mixed[2]) / 255;
-  return [`rgb(${mixed.join(",")})`, luminance > 0.5 ? "#14161a" : "#ffffff"];
+  // Of dark and light text the one that reads better.
+  const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const luminance = 0.2126 * linear(mixed[0]) + 0.7152 * linear(mixed[1]) + 0.0722 * linear(mixed[2]);
+  return [`rgb(${mixed.join(",")})`, luminance > 0.18 ? "#000000" : "#ffffff"];
 }
 const compact = (v, largest, digits) => (v === null ? "–" : largest >= 0.05 && Math.abs(v) < 100 ? v.toFixed(digits) : short(Number(v.toPrecision(2))));
 
