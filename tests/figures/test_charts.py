@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from volta.figures import CHARTS, Context, Difference, GroupNumbers, MethodValues
+from volta.figures import CHARTS, Context, Difference, GroupNumbers, MethodValues, PairDifference, TrainingCurve
 from volta.figures.accuracy_ece_density import density_json
 from volta.report.payload import script_json
 
@@ -18,7 +18,8 @@ CONTEXT = Context("digits", "fair", 289, 3)
 BY_NAME = {chart.name: chart for chart in CHARTS}
 FIGURES = [
     "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "calibration_bars",
-    "ood_bars", "roc_curves", "pr_curves", "efficiency", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
+    "pairwise", "ood_bars", "near_far_ood", "roc_curves", "pr_curves", "efficiency", "training_curves", "ablation_bars",
+    "score_histograms", "summary_heatmap", "severity_curves", "corruption_heatmap_accuracy",
     "corruption_heatmap_ece",
 ]  # fmt: skip
 
@@ -29,7 +30,15 @@ def numbers(n: int = 4) -> GroupNumbers:
         MethodValues(
             m.name,
             m.title,
-            {**m.values, **{f"{key}@shift:fog-1": m.values[key] for key in ("accuracy", "ece", "nll", "brier")}},
+            {
+                **m.values,
+                **{f"auroc@{kind}:": m.values["auroc@ood:near_set"] for kind in ("near", "far")},
+                **{
+                    f"{key}@shift:fog-{severity}": m.values[key]
+                    for key in ("accuracy", "ece", "nll", "brier")
+                    for severity in (1, 2)
+                },
+            },
             m.ours,
             {"ece": (3, 2, 1)},
         )
@@ -43,7 +52,11 @@ def numbers(n: int = 4) -> GroupNumbers:
         headline=("accuracy", "ece", "auroc@ood:near_set"),
         ood_sets=("ood:near_set", "ood:noise"),
         near_sets=("ood:near_set",),
-        shift_sets=("shift:fog-1",),
+        shift_sets=("shift:fog-1", "shift:fog-2"),
+        trainings=tuple(TrainingCurve(name, 1, (0.9, 0.4, 0.5), 2, 3) for name in names),
+        pairs=(PairDifference(names[0], names[1], "ece", -0.01, "better", 0.01),),
+        networks=((names[1], names[2]),),
+        excess={name: curve(name, 0.05) for name in names},
         bins={"test": {name: bins(name) for name in names}, "shift:fog-1": {names[0]: bins(names[0])}},
         curves={name: curve(name, 0.1) for name in names},
         histograms={(name, seed): histogram(name) for name in names for seed in (1, 2)},

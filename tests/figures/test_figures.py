@@ -204,7 +204,7 @@ def test_risk_coverage_orders_by_area_and_shades_volta():
         "Title of softmax  0.2000",
     ]
     assert len(axes.collections) == 1
-    assert axes.get_xlim() == (0, 1)
+    assert axes.get_xlim() == (0.5, 1)
     assert axes.get_ylim()[1] == pytest.approx(1.06 * 0.2)
 
 

@@ -14,6 +14,7 @@ CHARTS = [
     "parallel_coordinates",
     "reliability",
     "calibration_bars",
+    "pairwise",
     "ood_bars",
     "roc_curves",
     "pr_curves",
@@ -21,6 +22,7 @@ CHARTS = [
     "ablation_bars",
     "score_histograms",
     "summary_heatmap",
+    "severity_curves",
     "corruption_heatmap",
 ]
 
@@ -86,7 +88,7 @@ def test_sorting_filtering_and_families(small, tmp_path):
         const box = document.querySelector("#results-digits-fair").closest(".table-box");
         const table = box.querySelector("table");
         const head = (key) => table.querySelector(`th[data-key="${key}"]`);
-        const rows = () => [...table.tBodies[0].rows];
+        const rows = () => [...table.querySelectorAll("tbody tr")];
         const column = (key) => rows().map((row) => Number(row.cells[head(key).cellIndex].dataset.v));
         const order = () => rows().filter((row) => !row.hidden).map((row) => row.dataset.name);
         const shown = () => [...table.tHead.rows[0].cells]
@@ -97,6 +99,8 @@ def test_sorting_filtering_and_families(small, tmp_path):
         result.sort = head("ece").getAttribute("aria-sort");
         head("ece").querySelector("button").click();
         result.turned = column("ece");
+        head("ece").querySelector("button").click();
+        result.undone = [order(), head("ece").getAttribute("aria-sort")];
         head("accuracy").querySelector("button").click();
         result.accuracy = column("accuracy");
         result.unsorted = head("ece").getAttribute("aria-sort");
@@ -106,9 +110,15 @@ def test_sorting_filtering_and_families(small, tmp_path):
         search.value = "maha";
         search.dispatchEvent(new Event("input"));
         result.filtered = order();
+        search.value = "nobody";
+        search.dispatchEvent(new Event("input"));
+        result.nothing = box.querySelector(".nothing").textContent;
         search.value = "";
         search.dispatchEvent(new Event("input"));
+        result.cleared = box.querySelector(".nothing").hidden;
         box.querySelector("[data-family=calibration]").click();
+        result.compact = [shown().length, box.querySelector("[data-all]").textContent];
+        box.querySelector("[data-all]").click();
         result.calibration = shown();
         return result;
         """,
@@ -121,9 +131,13 @@ def test_sorting_filtering_and_families(small, tmp_path):
     assert value["accuracy"] == sorted(value["accuracy"], reverse=True)
     assert value["unsorted"] is None
     assert value["names"] == ["mahalanobis", "softmax", "temperature", "volta"]
+    assert value["undone"] == [value["plan"], None]
     assert value["filtered"] == ["mahalanobis"]
+    assert value["nothing"] == "No row matches «nobody»."
+    assert value["cleared"] is True
     calibration = [name for name, metric in METRICS.items() if metric.family == "calibration"]
     assert value["calibration"] == ["method", *calibration]
+    assert value["compact"] == [8, f"All columns ({1 + len(calibration)})"]
 
 
 def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
@@ -189,7 +203,8 @@ def test_choosers_redraw(small, tmp_path):
         """,
     )
     assert {name for name, *_ in value} == {
-        "parallel_coordinates", "reliability", "calibration_bars", "ood_bars", "roc_curves", "pr_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap", "density",
+        "risk_coverage", "parallel_coordinates", "reliability", "calibration_bars", "pairwise", "ood_bars", "roc_curves", "pr_curves",
+        "ablation_bars", "score_histograms", "summary_heatmap", "severity_curves", "corruption_heatmap", "density",
     }  # fmt: skip
     assert all(changed and drawn for _, changed, drawn in value)
 

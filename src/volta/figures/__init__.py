@@ -21,18 +21,24 @@ from volta.figures.data import (
     MethodCurve,
     MethodRank,
     MethodValues,
+    PairDifference,
     ScoreHistogram,
+    TrainingCurve,
 )
 from volta.figures.efficiency import efficiency
+from volta.figures.near_far_ood import near_far_ood
 from volta.figures.ood_bars import ood_bars
+from volta.figures.pairwise import pairwise
 from volta.figures.parallel_coordinates import parallel_coordinates
 from volta.figures.pr_curves import pr_curves
 from volta.figures.reliability import reliability_diagrams
 from volta.figures.risk_coverage import risk_coverage
 from volta.figures.roc_curves import roc_curves
 from volta.figures.score_histograms import score_histograms
+from volta.figures.severity_curves import severity_curves
 from volta.figures.style import MethodStyle, style_of
 from volta.figures.summary_heatmap import summary_heatmap
+from volta.figures.training_curves import training_curves
 
 __all__ = [
     "CHARTS",
@@ -47,9 +53,11 @@ __all__ = [
     "MethodRank",
     "MethodStyle",
     "MethodValues",
+    "PairDifference",
     "PrintVersion",
     "ScoreHistogram",
     "Switch",
+    "TrainingCurve",
     "ablation_bars",
     "accuracy_ece",
     "accuracy_ece_density",
@@ -58,7 +66,9 @@ __all__ = [
     "corruption_sheet",
     "critical_difference",
     "efficiency",
+    "near_far_ood",
     "ood_bars",
+    "pairwise",
     "parallel_coordinates",
     "pr_curves",
     "reliability_diagrams",
@@ -66,6 +76,8 @@ __all__ = [
     "roc_curves",
     "save_figure",
     "score_histograms",
+    "severity_curves",
     "style_of",
     "summary_heatmap",
+    "training_curves",
 ]

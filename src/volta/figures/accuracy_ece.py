@@ -80,7 +80,7 @@ ACCURACY_ECE = Chart(
     available=lambda numbers: numbers.has("accuracy", "ece"),
     data=_data,
     prints=(
-        PrintVersion("accuracy_ece", lambda numbers: accuracy_ece(numbers.context, numbers.compared_methods)),
+        PrintVersion("accuracy_ece", lambda numbers: accuracy_ece(numbers.context, numbers.compared_networks)),
         PrintVersion(
             "accuracy_ece_density",
             lambda numbers: accuracy_ece_density(numbers.context, numbers.compared_methods),
@@ -88,4 +88,5 @@ ACCURACY_ECE = Chart(
         ),
     ),
     switches=(Switch("density", "density of the other methods’ seeds"),),
+    shared=True,
 )

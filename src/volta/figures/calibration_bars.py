@@ -42,7 +42,8 @@ CALIBRATION_BARS = Chart(
     available=lambda numbers: numbers.has("ece"),
     data=lambda numbers: bars_json(numbers, _metrics(numbers)),
     prints=(
-        PrintVersion("calibration_bars", lambda numbers: calibration_bars(numbers.context, numbers.compared_methods)),
+        PrintVersion("calibration_bars", lambda numbers: calibration_bars(numbers.context, numbers.compared_networks)),
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+    shared=True,
 )

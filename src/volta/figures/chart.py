@@ -68,6 +68,8 @@ class Chart:
         What a reader may choose on the page; the drawing finds the chosen keys by name.
     wide
         Whether it takes the page's whole width.
+    shared
+        Whether it shows only what probabilities decide, so that methods on one network are drawn once.
     """
 
     name: str
@@ -80,3 +82,4 @@ class Chart:
     choices: Callable[[GroupNumbers], tuple[Choice, ...]] = no_choices
     switches: tuple[Switch, ...] = ()
     wide: bool = False
+    shared: bool = False

@@ -15,7 +15,7 @@ from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues
 from volta.figures.heatmap import draw_heatmap
 from volta.figures.names import metric_label, metric_of, set_name
-from volta.figures.scales import unit_scale
+from volta.figures.scales import as_printed, unit_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS = 30
 """Beyond this many shifted sets a heatmap shows each corruption's mean over severities."""
+PRINT_DIGITS = 2
 SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 
 
@@ -44,10 +45,10 @@ def corruption_heatmap(
     means = [methods[row].mean(columns[column]) for row, column in places]
     if means:
         for (row, column), mean, tone in zip(
-            places, means, unit_scale(means, metric_of(metric).higher_is_better), strict=True
+            places, means, unit_scale(as_printed(means, PRINT_DIGITS), metric_of(metric).higher_is_better), strict=True
         ):
             shade[row, column] = tone
-            texts[row][column] = f"{mean:.2f}".removeprefix("0") if abs(mean) < 10 else f"{mean:.3g}"
+            texts[row][column] = f"{mean:.{PRINT_DIGITS}f}".removeprefix("0") if abs(mean) < 10 else f"{mean:.3g}"
     draw_heatmap(axes, shade, texts, size=6.5)
     labels = [plain(shorten(set_name(name), 26)) for name in columns]
     axes.set_xticks(range(len(columns)), labels, rotation=45, ha="left", rotation_mode="anchor")
@@ -86,7 +87,8 @@ def _columns(methods: Sequence[MethodValues]) -> list[str]:
 
 def _print(metric: str) -> Callable[[GroupNumbers], Figure]:
     def draw(numbers: GroupNumbers) -> Figure:
-        rows = [method for method in _by_shift(numbers, metric) if method.name in numbers.compared]
+        titles = numbers.network_titles
+        rows = [replace(m, title=titles[m.name]) for m in _by_shift(numbers, metric) if m.name in titles]
         note = "means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
         return corruption_heatmap(numbers.context, rows, metric, _columns(rows), note)
 
@@ -104,17 +106,18 @@ def _data(numbers: GroupNumbers) -> Json:
 def _table(numbers: GroupNumbers, metric: str) -> Json:
     methods = [method for method in _by_shift(numbers, metric) if method.values]
     columns, up = _columns(methods), metric_of(metric).higher_is_better
-    among = [m.mean(name) for m in methods if m.name in numbers.compared for name in m.values]
+    digits = 2 if len(columns) > 12 else 3
+    among = as_printed([m.mean(name) for m in methods if m.name in numbers.compared for name in m.values], digits)
     rows: dict[str, list[Json | None]] = {}
     for method in methods:
         means = {name: method.mean(name) for name in method.values}
-        shares = dict(zip(means, unit_scale(list(means.values()), up, among or None), strict=True))
+        shares = dict(zip(means, unit_scale(as_printed(list(means.values()), digits), up, among or None), strict=True))
         rows[method.name] = [
             {"mean": means[name], "share": shares[name]} if name in means else None for name in columns
         ]
     over_shifts = {m.name: float(np.mean([m.mean(name) for name in m.values])) for m in methods}
     return {
-        "digits": 2 if len(columns) > 12 else 3,
+        "digits": digits,
         "columns": [
             {"label": set_name(name), "where": "", "tip": f"{set_name(name)}: {metric_label(metric)}"}
             for name in columns
@@ -140,4 +143,5 @@ CORRUPTION_HEATMAP = Chart(
         Choice("order", "order by", (("", "plan"), ("mean", "mean over shifts"))),
     ),
     wide=True,
+    shared=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,8 @@ class MethodCurve:
 class MethodBins:
     """A method's reliability bins, rows of all seeds pooled; bin b is (b/B, (b+1)/B]; empty bins have count 0.
 
-    `count`, `confidence`, `accuracy`: (n_bins,); `ece` and its `floor`, `ece_floor`: means over seeds.
+    `count`, `confidence`, `accuracy`: (n_bins,); `ece` and its `floor`, `ece_floor`: means over seeds; `n_seeds`: how
+    many seeds were pooled, which may all have the same rows.
     """
 
     name: str
@@ -90,6 +91,7 @@ class MethodBins:
     ece: float
     ours: bool = False
     floor: float | None = None
+    n_seeds: int = 1
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,37 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class TrainingCurve:
+    """The validation loss after each epoch of one training; ``best`` and ``kept`` count epochs from 1."""
+
+    method: str
+    seed: int
+    losses: tuple[float, ...]
+    best: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class PairDifference:
+    """How two methods differ in one metric, first − second: with the verdict on the first after Holm's correction."""
+
+    first: str
+    second: str
+    metric: str
+    difference: float
+    verdict: str
+    p: float | None
+
+
+@dataclass(frozen=True)
 class GroupNumbers:
     """Everything a chart may need of one task under one protocol.
 
     ``methods``: every finished method, ablation rows too; ``compared``: the names of those that stand in the results;
     ``headline``: the metrics a reader looks at first; ``ood_sets``: the near ones first; ``bins`` by set, then method;
-    ``curves`` (risk against coverage) by method; ``histograms`` by method and seed; ``roc`` and ``precision_recall``
-    by OOD set, then method.
+    ``curves`` (risk against coverage) by method, ``excess`` the same above a perfect order of the rows; ``histograms``
+    by method and seed; ``roc`` and ``precision_recall`` by OOD set, then method; ``networks``: names of compared
+    methods that share a network, and so all that probabilities decide.
     """
 
     context: Context
@@ -154,6 +180,23 @@ class GroupNumbers:
     differences: tuple[Difference, ...] = ()
     roc: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
     precision_recall: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
+    excess: Mapping[str, MethodCurve] = field(default_factory=dict)
+    trainings: tuple[TrainingCurve, ...] = ()
+    pairs: tuple[PairDifference, ...] = ()
+    networks: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def network_titles(self) -> dict[str, str]:
+        """The compared methods, one for each network, and how that network is called: all its methods' names."""
+        others = {name for names in self.networks for name in names[1:]}
+        together = {names[0]: joint_title([self.title(name) for name in names]) for names in self.networks}
+        return {name: together.get(name, self.title(name)) for name in self.compared if name not in others}
+
+    @property
+    def compared_networks(self) -> tuple[MethodValues, ...]:
+        """The compared methods, those on one network once and named together."""
+        titles = self.network_titles
+        return tuple(replace(m, title=titles[m.name]) for m in self.compared_methods if m.name in titles)
 
     @property
     def compared_methods(self) -> tuple[MethodValues, ...]:
@@ -167,6 +210,15 @@ class GroupNumbers:
     def title(self, name: str) -> str:
         """A method's name for a reader."""
         return next((method.title for method in self.methods if method.name == name), name)
+
+
+def joint_title(titles: Sequence[str]) -> str:
+    """Return how methods on one network are called together.
+
+    >>> joint_title(["Energy", "GMM density", "Mahalanobis"])
+    'Energy +2'
+    """
+    return titles[0] if len(titles) == 1 else f"{titles[0]} +{len(titles) - 1}"
 
 
 def with_metrics(methods: Sequence[MethodValues], *metrics: str) -> list[MethodValues]:

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
-from volta.figures.chart import Chart, Json, PrintVersion
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodCurve
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ZOOM = 0.5
+"""Where the coverage axis begins when it is zoomed."""
+
 
 def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
 
-    Methods stand in the legend in order of AURC, the lowest first. The risk axis ends where the curves do beyond 5 %
-    coverage: the first few rows make any curve jump.
+    Methods stand in the legend in order of AURC, the lowest first. The axes begin at half of the rows: below it the
+    first few rows make any curve jump, and the rest lies flat.
     """
     shown = sorted(methods, key=lambda m: m.area)
     note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
@@ -41,9 +44,9 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
         )
         if ours:
             axes.fill_between(method.x, method.low, method.high, color=style.color, alpha=0.15, linewidth=0)
-        settled = method.mean[method.x >= 0.05]
+        settled = method.mean[method.x >= ZOOM]
         top = max(top, float(np.max(settled, initial=0.0)))
-    axes.set_xlim(0, 1)
+    axes.set_xlim(ZOOM, 1)
     axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
     axes.set_xlabel("coverage: share of rows kept, most certain first")
     axes.set_ylabel("risk: share of errors among them ↓")
@@ -54,20 +57,32 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
 
 
 def _data(numbers: GroupNumbers) -> Json:
-    curves = numbers.curves
+    views = {"risk": numbers.curves, "excess": numbers.excess}
     return {
-        "x": next(iter(curves.values())).x,
-        "lines": {
-            name: {"mean": curve.mean, "low": curve.low, "high": curve.high, "area": curve.area}
-            for name, curve in curves.items()
+        "x": next(iter(numbers.curves.values())).x,
+        "zoom": ZOOM,
+        "labels": {"risk": "risk ↓", "excess": "risk above perfect ↓"},
+        "views": {
+            view: {
+                name: {"mean": curve.mean, "low": curve.low, "high": curve.high, "area": curve.area}
+                for name, curve in curves.items()
+            }
+            for view, curves in views.items()
+            if curves
         },
     }
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    views = (("risk", "risk"), *((("excess", "risk above a perfect order"),) if numbers.excess else ()))
+    return Choice("view", "show", views), Choice("axis", "axis", (("zoom", "from half of the rows"), ("all", "whole")))
 
 
 RISK_COVERAGE = Chart(
     name="risk_coverage",
     title="Risk against coverage",
-    caption="The error that remains when only the most certain rows are kept; mean over seeds.",
+    caption="The error that remains when only the most certain rows are kept; mean over seeds. A perfect order keeps "
+    "every right row before any wrong one.",
     kind="risk",
     available=lambda numbers: any(name in numbers.curves for name in numbers.compared),
     data=_data,
@@ -79,4 +94,5 @@ RISK_COVERAGE = Chart(
             ),
         ),
     ),
+    choices=_choices,
 )

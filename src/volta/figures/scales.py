@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+SMALL, LARGE = 0.05, 100.0
+"""A column whose values are all below the one, and values above the other, are printed with two significant digits."""
 DWARFED = 15.0
 """An axis is compressed where its longest bar is this many times the middle one."""
 
@@ -52,6 +54,20 @@ def unit_scale(
         return [1.0] * len(values)
     scaled = np.clip((np.asarray(values, dtype=np.float64) - ends.min()) / spread, 0, 1)
     return [float(value) for value in (1 - scaled if higher_is_better is False else scaled)]
+
+
+def as_printed(values: Sequence[float], digits: int) -> list[float]:
+    """Return values as a grid prints them, so that cells which read alike are shaded alike.
+
+    >>> as_printed([0.98891, 0.98889], 3)
+    [0.989, 0.989]
+    >>> as_printed([0.00123, 0.000456], 3)
+    [0.0012, 0.00046]
+    """
+    largest = max(map(abs, values), default=0.0)
+    return [
+        round(value, digits) if largest >= SMALL and abs(value) < LARGE else float(f"{value:.2g}") for value in values
+    ]
 
 
 def rank_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:

@@ -13,10 +13,12 @@ from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.heatmap import draw_heatmap
 from volta.figures.names import column_label, metric_label, metric_of
-from volta.figures.scales import rank_among, rank_scale
+from volta.figures.scales import as_printed, rank_among, rank_scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+DIGITS = 3
 
 
 def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
@@ -32,9 +34,9 @@ def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: 
         rows = [row for row, method in enumerate(methods) if method.has(metric)]
         if rows:
             means = [methods[row].mean(metric) for row in rows]
-            shade[rows, column] = rank_scale(means, metric_of(metric).higher_is_better)
+            shade[rows, column] = rank_scale(as_printed(means, DIGITS), metric_of(metric).higher_is_better)
             for row, mean in zip(rows, means, strict=True):
-                texts[row][column] = f"{mean:.3f}" if 0.05 <= max(map(abs, means)) < 100 else f"{mean:.2g}"
+                texts[row][column] = f"{mean:.{DIGITS}f}" if 0.05 <= max(map(abs, means)) < 100 else f"{mean:.2g}"
     draw_heatmap(axes, shade, texts)
     labels = [plain(shorten(metric_label(metric), 30).replace(" (", "\n(")) for metric in metrics]
     axes.set_xticks(range(len(metrics)), labels, rotation=35, ha="left", rotation_mode="anchor")
@@ -61,15 +63,17 @@ def _data(numbers: GroupNumbers) -> Json:
             "up": up is not False,
             "values": {method.name: method.mean(metric) for method in with_metrics(numbers.methods, metric)},
         }
+        known = with_metrics(numbers.methods, metric)
+        printed = dict(zip((m.name for m in known), as_printed([m.mean(metric) for m in known], DIGITS), strict=True))
         for method in numbers.methods:
-            if not method.has(metric):
+            if method.name not in printed:
                 rows[method.name].append(None)
                 continue
-            others = [m.mean(metric) for m in with_metrics(numbers.compared_methods, metric) if m is not method]
+            others = [printed[name] for name in numbers.compared if name in printed and name != method.name]
             cell = cell_json(method, metric)
-            rows[method.name].append({**cell, "share": rank_among(method.mean(metric), others, up)})
+            rows[method.name].append({**cell, "share": rank_among(printed[method.name], others, up)})
     columns = [column_label(metric) | {"tip": metric_label(metric)} for metric in metrics]
-    table = {"digits": 3, "columns": columns, "rows": rows, "orders": orders}
+    table = {"digits": DIGITS, "columns": columns, "rows": rows, "orders": orders}
     return {"label": "Summary heatmap", "tables": {"": table}}
 
 

@@ -85,7 +85,7 @@ def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | N
     folder = run.store.root / FIGURES
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
-        numbers = group_numbers(group, read_curves(run.store, group), own.ablation)
+        numbers = group_numbers(group, read_curves(run.store, group), own.ablation, own.pairs)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
         files: dict[str, tuple[FigureFile, ...]] = {}
         sheet = None

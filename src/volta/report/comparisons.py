@@ -71,6 +71,8 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
                     TableCell(test.note, test.note),
                 ),
                 "significant" if test.significant else "",
+                method=test.method,
+                folded=test.difference is None,
             )
         )
     legend = (
@@ -124,6 +126,8 @@ def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
                     TableCell(show_p(row.p), row.p),
                     TableCell(row.note, row.note),
                 ),
+                method=row.method,
+                folded=row.mean is None,
             )
         )
     return Table(

@@ -29,12 +29,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of one group: reliability by set, then method; risk-coverage by method; histograms by method and seed;
-    ROC and precision-recall curves by OOD set, then method.
+    """Curves of one group: reliability by set, then method; risk-coverage by method, and what of it is above a perfect
+    order of the rows; histograms by method and seed; ROC and precision-recall curves by OOD set, then method.
     """
 
     reliability: Mapping[str, Mapping[str, MethodBins]]
     risk_coverage: Mapping[str, MethodCurve]
+    excess_risk: Mapping[str, MethodCurve]
     histograms: Mapping[tuple[str, int], ScoreHistogram]
     roc: Mapping[str, Mapping[str, MethodCurve]]
     precision_recall: Mapping[str, Mapping[str, MethodCurve]]
@@ -44,6 +45,7 @@ def read_curves(store: RunStore, group: Group) -> Curves:
     """Return the curves of every method, reading one cell's predictions at a time."""
     bins: dict[str, dict[str, Floats]] = {}
     risks: dict[str, list[Floats]] = {}
+    excess: dict[str, list[Floats]] = {}
     histograms: dict[tuple[str, int], ScoreHistogram] = {}
     ood = OodCurves()
     grid: Floats | None = None
@@ -60,7 +62,9 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
             if grid is None:
                 grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
-            risks.setdefault(method, []).append(np.interp(grid, curve.coverage, curve.risk))
+            risk = np.interp(grid, curve.coverage, curve.risk)
+            risks.setdefault(method, []).append(risk)
+            excess.setdefault(method, []).append(risk - perfect_risk(grid, float(1 - correct.mean())))
         scores = {
             key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
             for key, values in arrays.items()
@@ -75,24 +79,35 @@ def read_curves(store: RunStore, group: Group) -> Curves:
             name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
             for name, by_method in bins.items()
         },
-        risk_coverage={
-            method: MethodCurve(
-                method,
-                group.title(method),
-                grid if grid is not None else np.zeros(0),
-                np.mean(runs, axis=0),
-                np.min(runs, axis=0),
-                np.max(runs, axis=0),
-                float(np.mean(group.values(method, "aurc"))),
-                group.is_ours(method),
-            )
-            for method, runs in risks.items()
-            if group.values(method, "aurc")
-        },
+        risk_coverage=_mean_curves(group, grid, risks, "aurc"),
+        excess_risk=_mean_curves(group, grid, excess, "eaurc"),
         histograms=histograms,
         roc=ood.roc(group),
         precision_recall=ood.precision_recall(group),
     )
+
+
+def perfect_risk(coverage: Floats, error: float) -> Floats:
+    """Return the risk of an order that keeps every right row before any wrong one: max(0, 1 − (1 − error)/coverage).
+
+    >>> perfect_risk(np.array([0.5, 0.8, 1.0]), 0.2).tolist()
+    [0.0, 0.0, 0.2]
+    """
+    return np.maximum(0.0, np.round(1 - (1 - error) / coverage, 12))
+
+
+def _mean_curves(
+    group: Group, grid: Floats | None, found: Mapping[str, list[Floats]], area: str
+) -> dict[str, MethodCurve]:
+    return {
+        method: MethodCurve(
+            method, group.title(method), grid if grid is not None else np.zeros(0),
+            np.mean(runs, axis=0), np.min(runs, axis=0), np.max(runs, axis=0),
+            float(np.mean(group.values(method, area))), group.is_ours(method),
+        )
+        for method, runs in found.items()
+        if group.values(method, area)
+    }  # fmt: skip
 
 
 def _bin_sums(probs: Array, labels: Array) -> Floats:
@@ -118,6 +133,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
         float(np.mean(ece)) if ece else float("nan"),
         group.is_ours(method),
         float(np.mean(floor)) if floor else None,
+        max(1, len(ece)),
     )
 
 

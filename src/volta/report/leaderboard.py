@@ -2,64 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from volta.figures.names import full_name, heading, metric_key, set_label
+from volta.figures.names import full_name, heading, metric_key, set_label, split_key
 from volta.metrics import METRICS
-from volta.report.result_tables import column_decimals, value_entry
+from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, is_shared, value_entry
 from volta.report.run import Group
-from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_p
+from volta.report.table_model import MISSING, Column, Row, Spark, Table, TableCell, show, show_p
 from volta.stats import LeaderboardRow
 from volta.stats.leaderboard import OVERALL
 
+FIRST = ("accuracy", "ece", "aurc", "auroc")
+"""The ranked metrics that stand before the costs; the others follow behind them."""
+COSTS = ("train_s", "latency_ms")
+
 
 def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float) -> Table:
-    """Return place and mean rank of each method, and its value on each ranked metric, bold in the group of the best.
+    """Return place and mean rank of each method, its value on each ranked metric, bold in the group of the best, and
+    its cost.
 
-    rows: the group's rows of `leaderboard.csv`; alpha: the level at which the groups were made.
+    rows: the group's rows of `leaderboard.csv`; alpha: the level at which the groups were made. Methods on one network
+    stand together, at the place of the best of them.
     """
-    overall = [row for row in rows if row.metric == OVERALL]
+    overall = {row.method: row for row in rows if row.metric == OVERALL}
+    methods = group.network_by_network(list(overall))
     by_key = {(row.method, metric_key(row.metric, row.set)): row for row in rows if row.metric != OVERALL}
-    order = list(METRICS)
-    keys = sorted(dict.fromkeys(key for _, key in by_key), key=lambda key: order.index(key.partition("@")[0]))
+    keys = list(dict.fromkeys(key for _, key in by_key))
+    first = list({split_key(key)[0]: key for key in reversed(keys) if split_key(key)[0] in FIRST}.values())
+    before = sorted(first, key=lambda key: FIRST.index(split_key(key)[0]))
+    behind = [key for key in keys if key not in before]
+    costs = [key for key in COSTS if any(group.values(method, key) for method in methods)]
     columns = (
         Column("method", "Method", numeric=False),
         Column("place", "Place", help="by mean rank"),
+        *(_column(key) for key in (*before, *costs, *behind)),
         Column("mean_rank", "Mean rank", "↓", help=f"over {', '.join(map(full_name, keys))}"),
-        *(
-            Column(key, heading(key), _arrow(key), where=set_label(key), help=METRICS[key.partition("@")[0]].formula)
-            for key in keys
-        ),
     )
-    decimals = {key: column_decimals(group, [row.method for row in overall], key) for key in keys}
+    cells: dict[str, list[TableCell]] = {method: [] for method in methods}
+    for key in (*before, *costs, *behind):
+        decimals = column_decimals(group, methods, key)
+        found = {method: by_key.get((method, key)) for method in methods}
+        for method, cell in sparks_of(found, key).items():
+            cells[method].append(
+                value_entry(group, method, key, decimals)
+                if key in costs
+                else replace(_value(group, found[method], key, decimals), spark=cell)
+            )
     body = tuple(
         Row(
-            row.method,
+            method,
             (
-                TableCell(group.title(row.method), group.title(row.method), tip=row.method),
-                _number(row.rank, "g", row.note),
-                _number(row.mean, ".2f", row.note),
-                *(_value(group, by_key.get((row.method, key)), key, decimals[key]) for key in keys),
+                TableCell(group.title(method), group.title(method), tip=method),
+                _number(overall[method].rank, "g", overall[method].note),
+                *cells[method],
+                _number(overall[method].mean, ".2f", overall[method].note),
             ),
-            group.origin(row.method),
-            group.is_ours(row.method),
+            group.origin(method),
+            group.is_ours(method),
+            network=group.network_of(method),
         )
-        for row in overall
+        for method in methods
     )
-    return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, _legend(rows, keys, alpha))
+    return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, _legend(group, rows, keys, alpha))
 
 
-def _legend(rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> str:
+def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
+    """Return where each method's mean and interval stand between the worst (0) and the best end (1) of a column."""
+    known = [row for row in found.values() if row is not None and row.mean is not None]
+    ends = [end for row in known for end in (row.mean, row.low, row.high) if end is not None]
+    spread = max(ends, default=0.0) - min(ends, default=0.0)
+    up = METRICS[split_key(key)[0]].higher_is_better is not False
+    sparks: dict[str, Spark | None] = {}
+    for method, row in found.items():
+        if row is None or row.mean is None or not spread:
+            sparks[method] = None
+            continue
+        low, high = (row.mean if end is None else end for end in (row.low, row.high))
+        at, left, right = ((end - min(ends)) / spread for end in (row.mean, low, high))
+        sparks[method] = Spark(at, left, right) if up else Spark(1 - at, 1 - right, 1 - left)
+    return sparks
+
+
+def _column(key: str) -> Column:
+    metric = split_key(key)[0]
+    return Column(
+        key, heading(key), arrow(metric), where=set_label(key), help=METRICS[metric].formula, shared=is_shared(key)
+    )
+
+
+def _legend(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> str:
     words = f"Place by the mean of the ranks over {', '.join(map(full_name, keys))}; "
+    together = f"{NETWORK_LEGEND} They stand at the place of the best of them." if group.networks else ""
     if all(row.in_best_group is None for row in rows):
-        return words + "one seed, so nothing can be said of which methods may be the best."
-    about = "paired over seeds, about new seeds and new test rows"
+        return words + "one seed, so nothing can be said of which methods may be the best." + together
+    about = "about new seeds and new test rows"
     if max(row.n for row in rows) == 1:
         about = "about new test rows, for these models as they are"
     return words + (
-        f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set, {about}); the "
-        "others are shown to be worse than some method. Methods with equal values in every seed count once."
+        f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set); the "
+        "others are shown to be worse than some method. Methods with equal values in every seed count once. "
+        f"Small bars: mean and 95 % interval, {about}; further right is better.{together}"
     )
 
 
@@ -68,6 +111,9 @@ def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) ->
         return MISSING
     cell = value_entry(group, row.method, key, decimals)
     parts = [cell.tip]
+    if row.low is not None and row.high is not None:
+        ends = (show(row.metric, end, decimals) for end in (row.low, row.high))
+        parts.append(f"95 %: {' to '.join(ends)}")
     if row.rank is not None:
         parts.append(f"rank {row.rank:g} of {row.n_ranked}")
     if row.p_best is not None:
@@ -83,8 +129,3 @@ def _number(value: float | None, form: str, note: str) -> TableCell:
 
 def _equals(p: str) -> str:
     return p if p.startswith("<") else f"= {p}"
-
-
-def _arrow(key: str) -> str:
-    arrow = METRICS[key.partition("@")[0]].direction
-    return "" if arrow == "–" else arrow

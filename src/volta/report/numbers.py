@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from volta.figures import Difference, GroupNumbers, MethodValues
+from volta.figures import Difference, GroupNumbers, MethodValues, PairDifference, TrainingCurve
 from volta.figures.names import metric_key
 from volta.report.curves import Curves
 from volta.report.run import Group
-from volta.stats import AblationRow
+from volta.stats import AblationRow, TestRow
 
 
-def group_numbers(group: Group, curves: Curves, ablation: Sequence[AblationRow]) -> GroupNumbers:
+def group_numbers(
+    group: Group, curves: Curves, ablation: Sequence[AblationRow], pairs: Sequence[TestRow] = ()
+) -> GroupNumbers:
     """Return everything the charts of a group may need."""
     return GroupNumbers(
         context=group.context,
@@ -39,7 +41,23 @@ def group_numbers(group: Group, curves: Curves, ablation: Sequence[AblationRow])
             for row in ablation
             if row.difference is not None
         ),
+        excess=curves.excess_risk,
+        trainings=tuple(_trainings(group)),
+        pairs=tuple(
+            PairDifference(
+                row.reference, row.method, metric_key(row.metric, row.set), row.difference, row.verdict, row.p_holm
+            )
+            for row in pairs
+            if row.difference is not None and row.set
+        ),
+        networks=group.networks,
     )
+
+
+def _trainings(group: Group) -> Iterator[TrainingCurve]:
+    for (method, seed), record in group.records.items():
+        for log in record.trainings:
+            yield TrainingCurve(method, seed, log.val_losses, log.best_epoch, log.kept_epoch)
 
 
 def method_values(group: Group, method: str) -> MethodValues:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,12 +13,14 @@ from volta.figures.chart import Json
 from volta.figures.style import PALETTE
 from volta.report.across import AcrossView
 from volta.report.payload import script_json
+from volta.report.reproduce import reproduce_view
 from volta.report.run import Run
+from volta.report.table_model import COMPACT_COLUMNS
 from volta.report.views import GroupView
 
 PARTS = (
-    ("claims", "Claims"),
     ("leaderboard", "Leaderboard"),
+    ("claims", "Claims"),
     ("results", "Results"),
     ("ood", "OOD"),
     ("figures", "Figures"),
@@ -31,14 +31,6 @@ PARTS = (
     ("paper", "Paper"),
     ("missing", "Notes"),
 )
-
-
-@dataclass(frozen=True)
-class Reproduce:
-    """The commands, versions, hardware and times of a run."""
-
-    commands: tuple[str, ...]
-    facts: tuple[tuple[str, str], ...]
 
 
 def render_page(run: Run, groups: Sequence[GroupView], data: Json, across: AcrossView | None) -> str:
@@ -74,25 +66,6 @@ def scripts() -> str:
     return "\n".join(asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
 
 
-def reproduce_view(run: Run) -> Reproduce:
-    """Return the commands, versions, hardware and times of the run."""
-    manifest, config, environment = run.manifest, run.manifest.config, run.manifest.environment
-    facts = (
-        ("volta", f"{environment.volta}, commit {environment.commit or 'unknown'}"),
-        ("Python", environment.python),
-        ("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
-        ("platform", environment.platform),
-        ("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
-        ("instruction set", environment.instruction_set or "not recorded"),
-        ("device", f"{config.device}, {config.threads} thread(s) per cell"),
-        ("budget", json.dumps(asdict(config.budget), sort_keys=True)),
-        ("seeds", ", ".join(map(str, config.seeds))),
-        ("started", manifest.created),
-        ("last changed", manifest.updated),
-    )
-    return Reproduce(tuple(manifest.commands), facts)
-
-
 def template_environment() -> Environment:
     """Return what renders the templates: autoescaped, and strict about names."""
     environment = Environment(
@@ -104,6 +77,7 @@ def template_environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["zip"] = zip
+    environment.globals["compact_columns"] = COMPACT_COLUMNS
     return environment
 
 

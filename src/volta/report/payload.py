@@ -19,6 +19,7 @@ def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> 
     """Return what the page's script needs of one group: its methods, and each chart's kind, choices and numbers."""
     return {
         "id": group.key,
+        "networks": group.networks,
         "methods": [_method_json(group, method) for method in group.methods],
         "charts": {chart.name: _chart_json(chart, numbers) for chart in charts},
     }
@@ -38,6 +39,7 @@ def script_json(value: object) -> str:
 def _chart_json(chart: Chart, numbers: GroupNumbers) -> Json:
     return {
         "kind": chart.kind,
+        "shared": chart.shared,
         "choices": [
             {"name": choice.name, "label": choice.label, "options": choice.options} for choice in chart.choices(numbers)
         ],

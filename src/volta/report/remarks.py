@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.bench.records import OWN, instruction_sets
+from volta.report.reproduce import Fact
 from volta.report.run import Group, budget_limits
 from volta.report.training import climb_sentence
 
 PAPER_BACKBONE = "resnet18"
 MAX_NAMED = 6
+DIGEST_LETTERS = 64
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Remarks:
     absent: tuple[str, ...]
     floored: tuple[str, ...]
     notes: tuple[str, ...]
-    data: tuple[tuple[str, str], ...]
+    data: tuple[Fact, ...]
 
     @property
     def is_empty(self) -> bool:
@@ -101,10 +103,14 @@ def _names(who: list[str]) -> str:
     return f"{', '.join(who[:MAX_NAMED])}{more}"
 
 
-def _data_facts(group: Group) -> list[tuple[str, str]]:
+def _data_facts(group: Group) -> list[Fact]:
     if group.first_record is None:
         return []
     rows, hashes = group.first_record.rows, group.first_record.data
-    counts = {name: f"{rows[name]:,} rows" for name in rows}
-    sums = {name: f"sha256 {hashes[name]}" for name in hashes}
-    return [(name, f"{counts.get(name, '')} {sums.get(name, '')}".strip()) for name in dict.fromkeys([*rows, *hashes])]
+    facts = []
+    for name in dict.fromkeys([*rows, *hashes]):
+        # A set's hash is followed by whether the set is near, which a reader has from elsewhere.
+        digest = hashes.get(name, "")[:DIGEST_LETTERS]
+        words = [f"{rows[name]:,} rows"] if name in rows else []
+        facts.append(Fact(name, " ".join([*words, *(["sha256"] if digest else [])]), digest))
+    return facts

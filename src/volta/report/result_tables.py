@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
+from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
 from volta.figures.names import heading, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
@@ -40,6 +40,8 @@ FLOOR_LEGEND = (
     " Beside ECE its floor: what a perfectly calibrated predictor with the same confidences would show, mean and 95 %; "
     "within it, differences are chance."
 )
+NETWORK_LEGEND = " Methods beside one bar share a network: one accuracy, ECE, NLL and Brier score between them."
+SHARED_FAMILIES = ("prediction", "calibration")
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {
     "volta": "VOLTA",
@@ -56,7 +58,7 @@ def results_table(
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     by_pair = {(test.method, test.metric, test.set): test for test in tests}
     paper_values = {(row.method, row.metric, row.set): row for row in paper}
-    headline = group.headline
+    headline, methods = group.headline, group.network_by_network(group.compared)
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
@@ -64,10 +66,12 @@ def results_table(
         metric, where = split_key(key)
         info = METRICS[metric]
         families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(Column(key, heading(key), _arrow(metric), families, set_label(key), help=info.formula))
+        columns.append(
+            Column(key, heading(key), arrow(metric), families, set_label(key), help=info.formula, shared=is_shared(key))
+        )
         decimals = column_decimals(group, group.compared, key)
         cells = []
-        for method in group.compared:
+        for method in methods:
             entry = value_entry(group, method, key, decimals)
             test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
             if test is not None and test.significant:
@@ -92,8 +96,9 @@ def results_table(
             ),
             group.origin(method),
             group.is_ours(method),
+            network=group.network_of(method),
         )
-        for method, *cells in zip(group.compared, *grid, strict=True)
+        for method, *cells in zip(methods, *grid, strict=True)
     )
     present = {family for column in columns for family in column.families}
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
@@ -104,6 +109,7 @@ def results_table(
     legend += FLOOR_LEGEND if any(entry.floor for column in grid for entry in column) else ""
     if any(entry.paper for column in grid for entry in column):
         legend += " Small figures below: the value printed in the paper."
+    legend += NETWORK_LEGEND if group.networks else ""
     return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families)
 
 
@@ -118,7 +124,7 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     for key in keys:
         metric = split_key(key)[0]
         decimals = column_decimals(group, names, key)
-        columns.append(Column(key, metric_name(metric), _arrow(metric), (), set_label(key)))
+        columns.append(Column(key, metric_name(metric), arrow(metric), (), set_label(key)))
         cells = []
         for name in names:
             entry = value_entry(group, name, key, decimals)
@@ -146,24 +152,26 @@ def ood_table(group: Group) -> Table:
     """Return OOD detection in brief: each metric averaged over the near and over the far OOD sets."""
     keys = [
         metric_key(metric, where)
+        for metric in COMPACT_OOD
         for where in group.ood_means
-        for metric in _metrics_on(group, where)
-        if metric in COMPACT_OOD
+        if metric in _metrics_on(group, where)
     ]
     columns = [Column("method", "Method", numeric=False)]
     grid = []
     for key in keys:
         info = METRICS[split_key(key)[0]]
-        columns.append(Column(key, heading(key), _arrow(info.name), (), set_label(key), help=info.formula))
+        columns.append(Column(key, heading(key), arrow(info.name), (), set_label(key), help=info.formula))
         decimals = column_decimals(group, group.compared, key)
         cells = [value_entry(group, method, key, decimals) for method in group.compared]
         grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
     legend = "Mean ± standard deviation over seeds of the mean over OOD sets; bold: best mean."
-    return Table(f"ood-{group.key}", "OOD detection in brief", tuple(columns), _method_rows(group, grid), legend)
+    rows = _method_rows(group, group.compared, grid)
+    return Table(f"ood-{group.key}", "OOD detection in brief", tuple(columns), rows, legend)
 
 
 def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
+    methods = group.network_by_network(group.compared)
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
     found = {
@@ -176,12 +184,12 @@ def shifts_table(group: Group) -> Table:
     for metric in metrics:
         by_method = found[metric]
         for name in dict.fromkeys(name for values in by_method.values() for name in values):
-            columns.append(Column(f"{metric}@{name}", set_name(name), _arrow(metric), (metric,)))
-            cells = [_entry(metric, by_method[method].get(name, ())) for method in group.compared]
+            columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
+            cells = [_entry(metric, by_method[method].get(name, ())) for method in methods]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     families = tuple((metric, metric_name(metric)) for metric in metrics)
-    legend = "Mean ± standard deviation over seeds; bold: best mean."
-    rows = _method_rows(group, grid)
+    legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
+    rows = _method_rows(group, methods, grid, by_network=True)
     return Table(f"shifts-{group.key}", "Under shift", tuple(columns), rows, legend, families)
 
 
@@ -208,15 +216,18 @@ def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
 
 
-def _method_rows(group: Group, grid: Sequence[Sequence[TableCell]]) -> tuple[Row, ...]:
+def _method_rows(
+    group: Group, methods: Sequence[str], grid: Sequence[Sequence[TableCell]], *, by_network: bool = False
+) -> tuple[Row, ...]:
     return tuple(
         Row(
             method,
             (TableCell(group.title(method), group.title(method), tip=method), *cells),
             group.origin(method),
             group.is_ours(method),
+            network=group.network_of(method) if by_network else "",
         )
-        for method, *cells in zip(group.compared, *grid, strict=True)
+        for method, *cells in zip(methods, *grid, strict=True)
     )
 
 
@@ -245,9 +256,17 @@ def _metrics_on(group: Group, where: str) -> list[str]:
     return [metric for metric in METRICS if metric in present]
 
 
-def _arrow(metric: str) -> str:
-    arrow = METRICS[metric].direction
-    return "" if arrow == "–" else arrow
+def arrow(metric: str) -> str:
+    """Return a metric's direction for a heading, empty where it has none."""
+    direction = METRICS[metric].direction
+    return "" if direction == "–" else direction
+
+
+def is_shared(key: str) -> bool:
+    """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
+    metric, where = split_key(key)
+    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
+    return on_test and METRICS[metric].family in SHARED_FAMILIES
 
 
 def better_than(metric: str, difference: float | None) -> bool | None:

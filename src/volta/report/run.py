@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from volta.bench.cells import Cell
 from volta.bench.manifest import Manifest
@@ -13,6 +14,7 @@ from volta.bench.store import RunStore
 from volta.figures import Context
 from volta.figures.names import split_key
 from volta.networks.recipe import Budget
+from volta.stats.networks import shared_networks
 from volta.stats.results import Results, group_records
 
 BUDGET_WORDS = {
@@ -89,6 +91,23 @@ class Group:
     def is_ours(self, method: str) -> bool:
         """Whether a method is the one that the others are compared with."""
         return self.table is not None and method == self.table.ours
+
+    @cached_property
+    def networks(self) -> tuple[tuple[str, ...], ...]:
+        """The compared methods that share a network, in groups of two or more."""
+        return shared_networks(self.table, self.compared) if self.table else ()
+
+    def network_of(self, method: str) -> str:
+        """Return a name that methods on one network have in common; empty for a method with a network of its own."""
+        return next((names[0] for names in self.networks if method in names), "")
+
+    def network_by_network(self, methods: Sequence[str]) -> tuple[str, ...]:
+        """Return the methods with those on one network behind the first of them."""
+        groups: dict[str, list[str]] = {}
+        for method in methods:
+            # A network's name is that of one of its members, so that the two kinds of keys never clash.
+            groups.setdefault(self.network_of(method) or method, []).append(method)
+        return tuple(method for group in groups.values() for method in group)
 
     @property
     def headline(self) -> tuple[str, ...]:

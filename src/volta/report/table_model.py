@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from volta.metrics import METRICS
 
 LONG_TEXT = 40
+COMPACT_COLUMNS = 8
+"""A table with more columns than this shows so many at first, and the rest when a reader asks for all columns."""
 FLOOR_METRICS = ("ece_floor", "ece_floor_low", "ece_floor_high")
 """Mean, lower and upper end of what stands beside an ECE."""
 
@@ -17,6 +20,8 @@ FLOOR_METRICS = ("ece_floor", "ece_floor_low", "ece_floor_high")
 class Column:
     """A column: its name in files, its heading, its direction (↑, ↓ or empty), the families it is shown with,
     and the set it is about, where that is not the test rows.
+
+    ``shared``: its values come from probabilities alone, so that methods on one network have one value between them.
     """
 
     key: str
@@ -26,6 +31,7 @@ class Column:
     where: str = ""
     numeric: bool = True
     help: str = ""
+    shared: bool = False
 
     @property
     def label(self) -> str:
@@ -39,10 +45,20 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Spark:
+    """A small bar below a value: where it stands in its column, from 0 (worst seen) to 1 (best), and its interval."""
+
+    at: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class TableCell:
     """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text.
 
-    ``floor`` is what chance alone would give, where the metric has such a floor.
+    ``floor`` is what chance alone would give, where the metric has such a floor. A cell with a ``spark`` shows its
+    spread by that and not in figures.
     """
 
     text: str
@@ -55,21 +71,50 @@ class TableCell:
     paper: str = ""
     floor: str = ""
     tone: str = ""
+    spark: Spark | None = None
 
     @property
     def is_long(self) -> bool:
         """Whether the text needs several lines."""
         return len(self.text) > LONG_TEXT
 
+    @property
+    def printed(self) -> tuple[str, ...]:
+        """Everything a reader sees of it."""
+        return self.text, self.std_text, self.mark, self.paper, self.floor, str(self.best)
+
 
 @dataclass(frozen=True)
 class Row:
-    """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's."""
+    """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's.
+
+    ``method``: the method it is about, where its name says more than that; ``network``: a name that rows of methods on
+    one network have in common, empty where a method has its own; ``folded``: shown only when a reader asks for it.
+    """
 
     name: str
     cells: tuple[TableCell, ...]
     kind: str = ""
     ours: bool = False
+    method: str = ""
+    network: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that stay together: those of one network, or a single row. ``spans``: rows that each cell reaches over.
+
+    A cell that an upper one reaches over has 0.
+    """
+
+    rows: tuple[Row, ...]
+    spans: tuple[tuple[int, ...], ...]
+
+    @property
+    def is_network(self) -> bool:
+        """Whether several methods stand in it."""
+        return len(self.rows) > 1
 
 
 @dataclass(frozen=True)
@@ -82,11 +127,46 @@ class Table:
     rows: tuple[Row, ...]
     legend: str = ""
     families: tuple[tuple[str, str], ...] = field(default=())
+    fold_label: str = "Not measured"
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The rows in blocks: neighbours of one network together, all others alone."""
+        groups = groupby(enumerate(self.rows), key=lambda item: item[1].network or item[0])
+        return tuple(_block(self.columns, tuple(row for _, row in own)) for _, own in groups)
+
+    @property
+    def n_folded(self) -> int:
+        """How many rows are folded at first."""
+        return sum(row.folded for row in self.rows)
+
+    def columns_at_first(self, family: str) -> frozenset[str]:
+        """Return the keys of the columns that a chosen family begins with."""
+        return frozenset([column.key for column in self.columns if column.is_shown(family)][:COMPACT_COLUMNS])
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether some choice of columns is cut at first."""
+        choices = [key for key, _ in self.families] or [""]
+        return any(sum(column.is_shown(key) for column in self.columns) > COMPACT_COLUMNS for key in choices)
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether some rows are of methods on one network."""
+        return any(block.is_network for block in self.blocks)
 
     @property
     def has_seeds(self) -> bool:
         """Whether some cell shows the value of each seed on hover."""
         return any(cell.tip.startswith("seed ") for row in self.rows for cell in row.cells)
+
+
+def _block(columns: Sequence[Column], rows: tuple[Row, ...]) -> Block:
+    joined = [
+        column.shared and len({row.cells[place].printed for row in rows}) == 1 for place, column in enumerate(columns)
+    ]
+    spans = [[(len(rows) if at == 0 else 0) if one else 1 for one in joined] for at in range(len(rows))]
+    return Block(rows, tuple(map(tuple, spans)))
 
 
 MISSING = TableCell("–", None, tip="no value")

@@ -1,4 +1,4 @@
-"""What the page says of one task and protocol, as values that a template shows: cards, claims, tables, charts."""
+"""What the page says of one task and protocol, as values that a template shows: finding, claims, tables, charts."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volta.figures import Chart
-from volta.figures.names import set_label, split_key
 from volta.metrics import METRICS
 from volta.paper import FAILS, HOLDS, TIE, ClaimRow
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.figure_files import FigureFile
+from volta.report.finding import finding_sentence
 from volta.report.leaderboard import leaderboard_table
 from volta.report.pair_matrix import pair_matrix
 from volta.report.remarks import Remarks, group_remarks, group_warnings
@@ -19,20 +19,10 @@ from volta.report.result_tables import ablation_table, ood_table, results_table,
 from volta.report.run import Group
 from volta.report.sheet import Sheet
 from volta.report.statistics import ALL_PAIRS, Statistics
-from volta.report.table_model import Table, decimals_for, show
+from volta.report.table_model import Table
 from volta.report.training import training_table
-from volta.stats import sample_of
 
 TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie"}
-
-
-@dataclass(frozen=True)
-class Card:
-    """A summary card: what it is about, the value, and whose value it is."""
-
-    what: str
-    value: str
-    who: str
 
 
 @dataclass(frozen=True)
@@ -75,9 +65,9 @@ class GroupView:
     task: str
     protocol: str
     lead: str
+    finding: str
     warnings: tuple[str, ...]
     is_finished: bool
-    cards: tuple[Card, ...] = ()
     parts: tuple[Part, ...] = field(default=())
 
 
@@ -92,10 +82,10 @@ def group_view(
         group.key,
         group.task,
         group.protocol,
-        group.context.line,
+        f"{group.context.line} · {len(group.records)} of {len(group.planned)} cells",
+        finding_sentence(group, own),
         tuple(group_warnings(group)),
         group.table is not None,
-        tuple(cards(group, own)) if group.table else (),
         tuple(_parts(group, own, charts, sheet, looks)),
     )
 
@@ -103,11 +93,11 @@ def group_view(
 def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str) -> list[Part]:
     parts = []
     if group.table is not None:
-        if own.claims:
-            parts.append(Part("claims", "What held, what did not", looks, claims=tuple(map(_claim, own.claims))))
         if own.leaderboard:
             places = leaderboard_table(group, own.leaderboard, own.alpha)
             parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else looks, places))
+        if own.claims:
+            parts.append(Part("claims", claims_heading(own.claims), looks, claims=tuple(map(_claim, own.claims))))
         parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
         if group.ood_means:
             parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
@@ -130,60 +120,6 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
     return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
 
 
-def cards(group: Group, own: Statistics) -> list[Card]:
-    """Return the summary cards: what was run, who is best at what, where VOLTA stands, which claims held."""
-    seeds = sorted({seed for _, seed in group.records})
-    n_methods = _count(len(group.methods), "method")
-    items = [
-        Card(
-            "Cells finished",
-            f"{len(group.records)} of {len(group.planned)}",
-            f"{n_methods} × {_count(len({cell.seed for cell in group.planned}), 'seed')}",
-        ),
-        Card(
-            "Test rows",
-            f"{group.context.n_rows:,}",
-            f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}",
-        ),
-        *_best_cards(group),
-    ]
-    rank = next(
-        (row for row in own.ranks if group.is_ours(row.method) and row.metric == "(mean)" and row.rank is not None),
-        None,
-    )
-    if rank is not None and rank.n_methods > 1:
-        items.append(
-            Card(
-                "VOLTA’s mean rank",
-                f"{rank.rank:.1f} of {rank.n_methods}",
-                "over accuracy, ECE, Brier, NLL, near-OOD AUROC",
-            )
-        )
-    if own.claims:
-        count = Counter(TONES.get(claim.verdict, "open") for claim in own.claims)
-        ties = f"{count['tie']} no difference that matters, " if count["tie"] else ""
-        words = f"{count['fails']} do not hold, {ties}{count['open']} cannot be told"
-        items.append(Card("The paper’s claims", f"{count['holds']} of {len(own.claims)} hold", words))
-    return items
-
-
-def _best_cards(group: Group) -> list[Card]:
-    names = {"accuracy": "Best accuracy", "ece": "Lowest ECE", "aurc": "Lowest AURC", "auroc": "Best near-OOD AUROC"}
-    items = []
-    for key in group.headline:
-        metric, where = split_key(key)[0], set_label(key)
-        means = {method: sample_of(v).mean for method in group.compared if (v := group.values(method, key))}
-        if metric not in names or not means:
-            continue
-        best = (max if METRICS[metric].higher_is_better else min)(means, key=lambda method: means[method])
-        spread = sample_of(group.values(best, key)).std
-        decimals = decimals_for([means[best]])
-        who = group.title(best) + (f", {where}" if where else "")
-        who += "" if spread is None else f" (± {show(metric, spread, decimals)})"
-        items.append(Card(names[metric], show(metric, means[best], decimals), who))
-    return items
-
-
 def detectable_sentence(own: Statistics) -> str:
     """Return what difference these tests could have seen at all, in words."""
     n = max((test.n_reference for test in own.tests), default=0)
@@ -203,9 +139,13 @@ def detectable_sentence(own: Statistics) -> str:
     )
 
 
+def claims_heading(claims: Sequence[ClaimRow]) -> str:
+    """Return how the paper's claims fared, in a heading."""
+    count = Counter(TONES.get(claim.verdict, "open") for claim in claims)
+    words = {"holds": "hold", "fails": "do not", "tie": "no difference that matters", "open": "cannot be told"}
+    parts = [f"{count[tone]} {word}" for tone, word in words.items() if count[tone]]
+    return f"The paper’s claims: {', '.join(parts)}"
+
+
 def _claim(claim: ClaimRow) -> Claim:
     return Claim(claim.statement, claim.verdict, TONES.get(claim.verdict, "open"), claim.sentence)
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"

@@ -13,10 +13,12 @@ from volta.stats.comparisons import (
 )
 from volta.stats.csv_rows import rows_to_csv
 from volta.stats.estimate import Estimate
+from volta.stats.finding import Aspect, Finding, find
 from volta.stats.holm import holm
 from volta.stats.leaderboard import LeaderboardRow, make_leaderboard
 from volta.stats.looks import LOOKS, LookReport, Question, alpha_at, decide, next_look
 from volta.stats.margins import MARGINS, margin_of
+from volta.stats.networks import shared_networks
 from volta.stats.paired import paired_estimate, welch_estimate
 from volta.stats.pairs import PairTest, compare_pair
 from volta.stats.power import detectable_difference
@@ -35,12 +37,14 @@ __all__ = [
     "LOOKS",
     "MARGINS",
     "AblationRow",
+    "Aspect",
     "Bootstrap",
     "Bootstraps",
     "Comparison",
     "CorruptionRow",
     "CriticalDifference",
     "Estimate",
+    "Finding",
     "LeaderboardRow",
     "LookReport",
     "PairTest",
@@ -63,6 +67,7 @@ __all__ = [
     "critical_differences",
     "decide",
     "detectable_difference",
+    "find",
     "group_records",
     "hedges_g",
     "higher_is_better",
@@ -79,6 +84,7 @@ __all__ = [
     "row_scores",
     "rows_to_csv",
     "sample_of",
+    "shared_networks",
     "summarise",
     "summarise_corruptions",
     "welch",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volta.stats.best import distinct_methods, p_best
-from volta.stats.bootstrap import Bootstrap
+from volta.stats.bootstrap import LEVEL, Bootstrap
 from volta.stats.comparisons import (
     AFTER_TEMPERATURE,
     OOD_AVERAGES,
@@ -15,6 +15,7 @@ from volta.stats.comparisons import (
     compared_methods,
 )
 from volta.stats.csv_rows import joined_notes
+from volta.stats.mean_estimates import mean_estimate
 from volta.stats.ranks import higher_is_better, rank_values
 from volta.stats.results import TEST_SET, Results
 from volta.stats.welch import ALPHA
@@ -30,7 +31,7 @@ class LeaderboardRow:
     ``rank``: 1 is best; methods with the same values in every seed count once and share a rank, and are named in
     ``same_as``. ``p_best``: the p against «this method is the best»; ``in_best_group``: whether it is not below α, None
     where there is no test. In the overall row ``mean`` is the mean rank, ``rank`` the place by it, and ``note`` names
-    what was ranked.
+    what was ranked. ``low``, ``high``: the 95 % interval of the mean over new seeds and new test rows.
     """
 
     task: str
@@ -41,6 +42,8 @@ class LeaderboardRow:
     n: int
     mean: float | None
     std: float | None
+    low: float | None
+    high: float | None
     rank: float | None
     n_ranked: int
     p_best: float | None
@@ -93,12 +96,14 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
         for name in methods:
             sample = table.sample(name, eval_set, metric)
             p = chances.get(name)
+            estimate = mean_estimate(table, name, metric, eval_set, source)
+            low, high = (None, None) if estimate is None else estimate.interval(1 - LEVEL)
             same = [other for other in leader if other != name and leader[other] == leader.get(name)]
             by_method[name].append(
                 LeaderboardRow(
                     table.task, table.protocol, name, metric, eval_set,
                     sample.n if sample else 0, sample.mean if sample else None, sample.std if sample else None,
-                    ranks.get(leader.get(name, "")), len(distinct), p, None if p is None else p >= alpha,
+                    low, high, ranks.get(leader.get(name, "")), len(distinct), p, None if p is None else p >= alpha,
                     ", ".join(same), "" if sample else f"no {metric} for {name}",
                 )
             )  # fmt: skip
@@ -112,7 +117,7 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
         missing = "" if name in places else "no place: it lacks a ranked metric"
         rows.append(
             LeaderboardRow(
-                table.task, table.protocol, name, OVERALL, "", len(table.seeds(name)), overall[name], None,
+                table.task, table.protocol, name, OVERALL, "", len(table.seeds(name)), overall[name], None, None, None,
                 places.get(name), len(placed), None, None, "", joined_notes(f"mean rank over {words}", missing),
             )
         )  # fmt: skip

@@ -26,11 +26,14 @@ function showTip(text, x, y) {
 }
 const hideTip = () => { tip.hidden = true; };
 
+// A finger has no hover: what a mouse sees while it points, a tap shows until the next tap or scroll.
+const isTouch = (event) => event.pointerType === "touch";
 document.addEventListener("pointerover", (event) => {
   const owner = event.target.closest("[data-tip]");
   if (owner) showTip(owner.dataset.tip, event.clientX, event.clientY);
 });
-document.addEventListener("pointerout", (event) => { if (event.target.closest("[data-tip]")) hideTip(); });
+document.addEventListener("pointerout", (event) => { if (!isTouch(event) && event.target.closest("[data-tip]")) hideTip(); });
+document.addEventListener("pointerdown", (event) => { if (isTouch(event) && !event.target.closest("[data-tip], .plot svg")) hideTip(); });
 document.addEventListener("focusin", (event) => {
   const owner = event.target.closest("[data-tip]");
   if (!owner || !owner.matches(":focus-visible")) return;
@@ -65,6 +68,35 @@ function startTheme() {
 function startGroups(onShow) {
   const sections = [...document.querySelectorAll("section.group")];
   const tabs = [...document.querySelectorAll(".groups [role=tab]")];
+  const links = [...document.querySelectorAll(".top nav a")];
+  const headOf = (link, section) => (link.dataset.part ? section && section.querySelector(`[data-part="${link.dataset.part}"]`) : document.querySelector(link.getAttribute("href")));
+  const shown = () => sections.find((section) => !section.hidden);
+  const follow = () => {
+    // Each part has an address; one that is in another tab opens it, and #results means that of the open tab.
+    const name = decodeURIComponent(location.hash.slice(1));
+    const target = document.getElementById(name) || (shown() && [...shown().querySelectorAll("[data-part]")].find((head) => head.dataset.part === name));
+    if (!target) return;
+    const section = target.closest("section.group");
+    if (section && section.hidden) show(sections.indexOf(section));
+    target.scrollIntoView();
+  };
+  const mark = () => {
+    const passed = links.filter((link) => { const head = headOf(link, shown()); return head && head.getBoundingClientRect().top < window.innerHeight * 0.3; });
+    const atEnd = window.scrollY > 0 && window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 2;
+    const current = atEnd ? links.at(-1) : passed.at(-1);
+    links.forEach((link) => {
+      if ((link === current) === link.hasAttribute("aria-current")) return;
+      if (link !== current) { link.removeAttribute("aria-current"); return; }
+      link.setAttribute("aria-current", "true");
+      const nav = link.parentElement;
+      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - (nav.clientWidth - link.clientWidth) / 2;
+    });
+  };
+  const address = () => links.forEach((link) => {
+    const head = headOf(link, shown());
+    link.hidden = !head;
+    if (head) link.href = `#${head.id}`;
+  });
   const show = (index) => {
     sections.forEach((section, at) => { section.hidden = at !== index; });
     tabs.forEach((tab, at) => {
@@ -72,6 +104,7 @@ function startGroups(onShow) {
       tab.tabIndex = at === index ? 0 : -1;
     });
     onShow(sections[index]);
+    address();
   };
   tabs.forEach((tab, index) => {
     tab.addEventListener("click", () => show(index));
@@ -83,17 +116,16 @@ function startGroups(onShow) {
       tabs[next].focus();
     });
   });
-  document.querySelectorAll(".top nav a[data-part]").forEach((link) => {
-    link.addEventListener("click", (event) => {
-      const visible = sections.find((section) => !section.hidden);
-      const target = visible && visible.querySelector(`[data-part="${link.dataset.part}"]`);
-      if (!target) return;
-      event.preventDefault();
-      target.scrollIntoView();
-      target.focus({ preventScroll: true });
-    });
-  });
   if (sections.length) show(0);
+  follow();
+  mark();
+  window.addEventListener("hashchange", follow);
+  let waiting = false;
+  window.addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; mark(); });
+  }, { passive: true });
 }
 
 function saveFile(name, content, type) {

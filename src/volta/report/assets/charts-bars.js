@@ -38,7 +38,7 @@ register("bars", (group, chart, width) => {
   const means = Object.fromEntries(Object.entries(metric.rows).map(([name, row]) => [name, row.mean]));
   const rows = inOrder(group.shown().filter((m) => metric.rows[m.name]), means, metric.up).map((m) => {
     const own = metric.rows[m.name];
-    return { name: m.name, title: m.title, ours: m.ours, value: own.mean, std: own.std, fill: color(m), note: fixed(own.mean), tip: [m.title, ...seedLines(own.seeds)].join("\n") };
+    return { name: m.name, title: named(m), ours: m.ours, value: own.mean, std: own.std, fill: color(m), note: fixed(own.mean), tip: [m.title, ...seedLines(own.seeds)].join("\n") };
   });
   return bars(width, rows, { start: metric.start, axis: metric.axis, label: metric.label });
 });

@@ -3,8 +3,10 @@ function shade(share) {
   const style = getComputedStyle(document.documentElement);
   const [a, b] = ["--shade-0", "--shade-1"].map((name) => style.getPropertyValue(name).split(",").map(Number));
   const mixed = a.map((v, i) => Math.round(v + (b[i] - v) * share));
-  const luminance = (0.2126 * mixed[0] + 0.7152 * mixed[1] + 0.0722 * mixed[2]) / 255;
-  return [`rgb(${mixed.join(",")})`, luminance > 0.5 ? "#14161a" : "#ffffff"];
+  // Of dark and light text the one that reads better.
+  const linear = (v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const luminance = 0.2126 * linear(mixed[0]) + 0.7152 * linear(mixed[1]) + 0.0722 * linear(mixed[2]);
+  return [`rgb(${mixed.join(",")})`, luminance > 0.18 ? "#000000" : "#ffffff"];
 }
 const compact = (v, largest, digits) => (v === null ? "–" : largest >= 0.05 && Math.abs(v) < 100 ? v.toFixed(digits) : short(Number(v.toPrecision(2))));
 
@@ -27,7 +29,7 @@ function drawGrid(width, rows, columns, digits, label) {
   });
   rows.forEach((row, j) => {
     const top = headHeight + j * rowHeight;
-    root.append(text(names - 8, top + 17, cut(row.method.title, Math.floor((names - 8) / 7.2)), { "text-anchor": "end", "data-m": row.method.name, style: boldOurs(row.method) }));
+    root.append(text(names - 8, top + 17, cut(named(row.method), Math.floor((names - 8) / 7.2)), { "text-anchor": "end", "data-m": row.method.name, style: boldOurs(row.method) }));
     row.cells.forEach((cell, i) => {
       const [back, front] = cell.share === null ? ["transparent", "var(--faint)"] : shade(cell.share);
       const x = names + i * each;
@@ -50,4 +52,30 @@ register("grid", (group, chart, width) => {
     }),
   }));
   return drawGrid(width, rows, table.columns, table.digits, chart.data.label);
+});
+
+// Pairs: what the tests say of the row against the column.
+const VERDICT_FILLS = { better: "var(--good)", worse: "var(--bad)", equivalent: "var(--tie)" };
+register("pairs", (group, chart, width) => {
+  const rows = chart.data.metrics[chart.state.metric] || {};
+  const shown = group.shown().filter((m) => rows[m.name]);
+  if (shown.length < 2) return null;
+  const names = Math.min(190, Math.max(90, width * 0.24));
+  const each = Math.max(22, Math.min(46, (width - names - 60) / shown.length));
+  const head = 96;
+  const root = frame(names + each * shown.length + 70, head + shown.length * 22 + 6, "All pairs");
+  shown.forEach((m, i) => {
+    root.append(svg("g", { transform: `translate(${names + (i + 0.4) * each},${head - 8}) rotate(-42)` }, text(0, 0, cut(named(m), 16), { "data-m": m.name, style: boldOurs(m) })));
+    root.append(text(names - 8, head + i * 22 + 15, cut(named(m), Math.floor((names - 8) / 7.2)), { "text-anchor": "end", "data-m": m.name, style: boldOurs(m) }));
+    shown.forEach((other, j) => {
+      const found = rows[m.name][other.name];
+      const [x, y] = [names + j * each, head + i * 22];
+      const known = found && VERDICT_FILLS[found.verdict];
+      const words = !found ? "–" : { better: "better", worse: "worse", equivalent: "no difference that matters" }[found.verdict] || "cannot be told apart";
+      const tipText = m === other ? m.title : `${m.title} − ${other.title}\n${found ? `${found.difference >= 0 ? "+" : ""}${fixed(found.difference)}, p (Holm) ${found.p === null ? "–" : short(found.p)}\n` : ""}${words}`;
+      root.append(svg("rect", { x: x + 0.75, y: y + 0.75, width: each - 1.5, height: 20.5, rx: 2, "data-m": m.name, "data-tip": tipText, style: `fill:${m === other ? "transparent" : known || "var(--rule)"};opacity:${known ? 0.28 : 0.5}` }));
+      if (known) root.append(text(x + each / 2, y + 15, chart.data.signs[found.verdict], { "text-anchor": "middle", "data-m": m.name, style: "pointer-events:none;font-weight:600" }));
+    });
+  });
+  return root;
 });

@@ -1,44 +1,55 @@
-// Lines: risk against coverage, and parallel coordinates.
+// Lines: risk against coverage, parallel coordinates, a metric over severity, validation losses over epochs.
 register("risk", (group, chart, width) => {
-  const { x: grid, lines } = chart.data;
+  const { x: whole, views, labels, zoom } = chart.data;
+  const lines = views[chart.state.view] || {};
+  const from = chart.state.axis === "zoom" ? zoom : 0;
+  const kept = whole.map((v, i) => i).filter((i) => whole[i] >= from);
+  const grid = kept.map((i) => whole[i]);
+  const onGrid = (values) => kept.map((i) => values[i]);
   const shown = oursLast(group.shown().filter((m) => lines[m.name]));
   if (!shown.length) return null;
   const height = Math.max(320, Math.min(440, width * 0.72));
-  const box = { left: 58, right: width - 12, top: 10, bottom: height - 46 };
+  const box = { left: 58, right: width - 112, top: 10, bottom: height - 46 };
   const root = frame(width, height, "Risk against coverage");
-  const start = grid.findIndex((v) => v >= 0.05);
-  const top = Math.max(...shown.flatMap((m) => lines[m.name].mean.slice(Math.max(0, start)))) * 1.06 || 0.01;
-  const x = line(0, 1, box.left, box.right);
+  // The first few rows make any curve jump: the axis ends where curves do beyond 5 % coverage.
+  const own = new Map(shown.map((m) => [m.name, { mean: onGrid(lines[m.name].mean), low: onGrid(lines[m.name].low), high: onGrid(lines[m.name].high), area: lines[m.name].area }]));
+  const top = Math.max(...shown.flatMap((m) => own.get(m.name).mean.filter((_, i) => grid[i] >= 0.05))) * 1.06 || 0.01;
+  const best = [...shown].sort((a, b) => own.get(a.name).area - own.get(b.name).area);
+  const muted = (m) => shown.length > 12 && best.indexOf(m) >= 5;
+  const x = line(from, 1, box.left, box.right);
   const y = line(0, top, box.bottom, box.top);
-  axes(root, x, y, box, width < 460 ? "coverage" : "coverage: share of rows kept, most certain first", "risk ↓");
+  axes(root, x, y, box, width < 460 ? "coverage" : "coverage: share of rows kept, most certain first", labels[chart.state.view]);
   const clip = (v) => y(Math.min(v, top));
   for (const m of shown) {
-    const own = lines[m.name];
+    const mine = own.get(m.name);
     if (m.ours || shown.length === 1) {
-      const band = [...grid.map((v, i) => `${x(v)},${clip(own.high[i])}`), ...grid.map((v, i) => `${x(v)},${clip(own.low[i])}`).reverse()];
+      const band = [...grid.map((v, i) => `${x(v)},${clip(mine.high[i])}`), ...grid.map((v, i) => `${x(v)},${clip(mine.low[i])}`).reverse()];
       root.append(svg("path", { d: `M${band.join("L")}Z`, "data-m": m.name, style: `fill:${color(m)};fill-opacity:.14;stroke:none` }));
     }
-    root.append(svg("path", { d: `M${grid.map((v, i) => `${x(v).toFixed(1)},${clip(own.mean[i]).toFixed(1)}`).join("L")}`, "data-m": m.name,
-      style: `fill:none;stroke:${color(m)};stroke-width:${m.ours ? 3 : 1.6};stroke-dasharray:${m.dash || "none"}` }));
+    root.append(svg("path", { d: `M${grid.map((v, i) => `${x(v).toFixed(1)},${clip(mine.mean[i]).toFixed(1)}`).join("L")}`, "data-m": m.name, style: lineStyle(m, muted(m)) }));
   }
+  nameLines(root, best.map((m) => ({ method: m, y: clip(own.get(m.name).mean.at(-1)) })), box);
   const cross = root.appendChild(svg("g", { visibility: "hidden" }, svg("line", { class: "rule", y1: box.top, y2: box.bottom }), svg("circle", { r: 4, style: "fill:var(--ink)" })));
-  root.addEventListener("pointermove", (event) => {
+  const point = (event) => {
     const frameBox = root.getBoundingClientRect();
     const [px, py] = [event.clientX - frameBox.left, event.clientY - frameBox.top];
     if (px < box.left || px > box.right) { cross.setAttribute("visibility", "hidden"); hideTip(); group.highlight(null); return; }
-    const wanted = (px - box.left) / (box.right - box.left);
+    const wanted = from + ((1 - from) * (px - box.left)) / (box.right - box.left);
     const at = grid.reduce((best, v, i) => (Math.abs(v - wanted) < Math.abs(grid[best] - wanted) ? i : best), 0);
-    const near = shown.reduce((best, m) => (Math.abs(clip(lines[m.name].mean[at]) - py) < Math.abs(clip(lines[best.name].mean[at]) - py) ? m : best));
-    const own = lines[near.name];
+    const near = shown.reduce((best, m) => (Math.abs(clip(own.get(m.name).mean[at]) - py) < Math.abs(clip(own.get(best.name).mean[at]) - py) ? m : best));
+    const mine = own.get(near.name);
     cross.setAttribute("visibility", "visible");
     cross.children[0].setAttribute("x1", x(grid[at]));
     cross.children[0].setAttribute("x2", x(grid[at]));
     cross.children[1].setAttribute("cx", x(grid[at]));
-    cross.children[1].setAttribute("cy", clip(own.mean[at]));
+    cross.children[1].setAttribute("cy", clip(mine.mean[at]));
     group.highlight(near.name);
-    showTip(`${near.title}\ncoverage ${(100 * grid[at]).toFixed(0)} %: risk ${fixed(own.mean[at])}\nover seeds ${fixed(own.low[at])} to ${fixed(own.high[at])}\nAURC ${short(own.area)}`, event.clientX, event.clientY);
-  });
-  root.addEventListener("pointerleave", () => { cross.setAttribute("visibility", "hidden"); hideTip(); group.highlight(null); });
+    showTip(`${near.title}\ncoverage ${(100 * grid[at]).toFixed(0)} %: risk ${fixed(mine.mean[at])}\nover seeds ${fixed(mine.low[at])} to ${fixed(mine.high[at])}\n${chart.state.view === "risk" ? "AURC" : "e-AURC"} ${short(mine.area)}`, event.clientX, event.clientY);
+  };
+  root.addEventListener("pointermove", point);
+  root.addEventListener("pointerdown", point);
+  root.addEventListener("pointerleave", (event) => {
+    if (isTouch(event)) return; cross.setAttribute("visibility", "hidden"); hideTip(); group.highlight(null); });
   return root;
 });
 
@@ -81,4 +92,47 @@ register("parallel", (group, chart, width) => {
     reach.addEventListener("pointerleave", () => group.highlight(null));
   }
   return root;
+});
+
+function plainLines(group, width, lines, options) {
+  // lines: {method, points: [[x, y]], tip, mark: [x, y] or null}, the best first.
+  if (!lines.length) return null;
+  const height = Math.max(320, Math.min(440, width * 0.72));
+  const box = { left: 58, right: width - 112, top: 10, bottom: height - 46 };
+  const root = frame(width, height, options.label);
+  const [xs, ys] = [0, 1].map((at) => lines.flatMap((item) => item.points.map((p) => p[at])));
+  const x = line(Math.min(...xs), Math.max(...xs), box.left, box.right);
+  const y = scaleFor(ys, box.bottom, box.top, options.log, options.floor ?? null);
+  axes(root, x, y, box, options.x, options.y);
+  const muted = (place) => lines.length > 12 && place >= 5;
+  lines.forEach(({ method: m, points, tip: words, mark }, place) => {
+    const d = `M${points.map((p) => `${x(p[0]).toFixed(1)},${y(p[1]).toFixed(1)}`).join("L")}`;
+    root.append(svg("path", { d, "data-m": m.name, style: lineStyle(m, muted(place)) }));
+    if (mark) root.append(marker(m, x(mark[0]), y(mark[1]), 5));
+    const reach = root.appendChild(svg("path", { d, "data-tip": words, style: "fill:none;stroke:transparent;stroke-width:10" }));
+    reach.addEventListener("pointerenter", () => group.highlight(m.name));
+    reach.addEventListener("pointerleave", () => group.highlight(null));
+  });
+  const once = lines.filter((item, place) => lines.findIndex((other) => other.method.name === item.method.name) === place);
+  nameLines(root, once.map((item) => ({ method: item.method, y: y(item.points.at(-1)[1]) })), box);
+  return root;
+}
+
+register("severity", (group, chart, width) => {
+  const { metrics, labels } = chart.data;
+  const table = (metrics[chart.state.metric] || {})[chart.state.corruption] || {};
+  const up = labels[chart.state.metric].includes("↑");
+  const last = (m) => table[m.name].at(-1)[1];
+  const shown = group.shown().filter((m) => table[m.name]).sort((a, b) => (up ? last(b) - last(a) : last(a) - last(b)));
+  const lines = shown.map((m) => ({ method: m, points: table[m.name], mark: null, tip: [m.title, ...table[m.name].map(([severity, value]) => `severity ${severity}: ${fixed(value)}`)].join("\n") }));
+  return plainLines(group, width, lines, { x: "severity", y: labels[chart.state.metric], label: "Over severity", log: false });
+});
+
+register("training", (group, chart, width) => {
+  const found = chart.data.seeds[chart.state.seed] || {};
+  const lines = group.shown().flatMap((m) => (found[m.name] || []).map((training) => ({ method: m, training })))
+    .sort((a, b) => a.training.losses[a.training.kept - 1] - b.training.losses[b.training.kept - 1])
+    .map(({ method, training: { losses, best, kept } }) => ({ method, points: losses.map((loss, at) => [at + 1, loss]), mark: [best, losses[best - 1]],
+      tip: `${method.title}\nbest epoch ${best} of ${losses.length}: ${fixed(losses[best - 1])}\nkept: epoch ${kept}, ${fixed(losses[kept - 1])}` }));
+  return plainLines(group, width, lines, { x: chart.data.labels[0], y: width < 460 ? "validation loss ↓" : chart.data.labels[1], label: "Training", log: chart.data.log });
 });

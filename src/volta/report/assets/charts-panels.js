@@ -11,7 +11,7 @@ function panels(width, items, panelWidth, panelHeight, label, draw) {
   });
   return root;
 }
-const panelTitle = (m, width) => text(4, 14, cut(m.title, Math.floor(width / 7)), { style: boldOurs(m) });
+const panelTitle = (m, width) => text(4, 14, cut(named(m), Math.floor(width / 7)), { style: boldOurs(m) });
 
 register("reliability", (group, chart, width) => {
   const bins = chart.data.sets[chart.state.set];
@@ -32,11 +32,12 @@ register("reliability", (group, chart, width) => {
     own.n.forEach((n, b) => {
       if (!n) return;
       const [left, wide] = [x(b * step) + 0.5, x(step) - x(0) - 1];
-      const tipText = `${m.title}\nconfidence ${fixed(own.confidence[b])}, accuracy ${fixed(own.accuracy[b])}\n${n} rows (${((100 * n) / total).toFixed(1)} %)`;
-      panel.append(svg("rect", { x: left, width: wide, y: y(own.accuracy[b]), height: y(0) - y(own.accuracy[b]), style: `fill:${color(m)};opacity:.8` }));
+      const tipText = `${m.title}\nconfidence ${fixed(own.confidence[b])}, accuracy ${fixed(own.accuracy[b])}\n95 %: ${fixed(own.low[b])} to ${fixed(own.high[b])}\n${n} rows (${((100 * n) / total).toFixed(1)} %)${own.few[b] ? "\ntoo few rows to say much" : ""}`;
+      panel.append(svg("rect", { x: left, width: wide, y: y(own.accuracy[b]), height: y(0) - y(own.accuracy[b]), style: `fill:${own.few[b] ? "var(--rule-strong)" : color(m)};opacity:.8` }));
       const [low, high] = [Math.min(own.accuracy[b], own.confidence[b]), Math.max(own.accuracy[b], own.confidence[b])];
       panel.append(svg("rect", { x: left, width: wide, y: y(high), height: y(low) - y(high), style: "fill:var(--ink);opacity:.22" }));
       panel.append(svg("line", { x1: left, x2: left + wide, y1: y(own.confidence[b]), y2: y(own.confidence[b]), style: "stroke:var(--ink);stroke-width:1.2" }));
+      if (!own.few[b]) panel.append(svg("line", { x1: left + wide / 2, x2: left + wide / 2, y1: y(own.low[b]), y2: y(own.high[b]), style: "stroke:var(--ink);stroke-width:1" }));
       panel.append(svg("rect", { x: left, width: wide, y: box.bottom + 2, height: Math.max(0.6, (13 * n) / total), style: "fill:var(--faint)" }));
       panel.append(svg("rect", { x: left, width: wide + 1, y: box.top, height: box.bottom - box.top + 15, style: "fill:transparent", "data-tip": tipText }));
     });

@@ -15,6 +15,8 @@ function placeLabels(root, points, box) {
       }
     }
     const best = places.reduce((a, b) => (b.cost < a.cost ? b : a));
+    // A name that finds no room is left to the hover.
+    if (best.cost > 60 && !p.method.ours) continue;
     taken.push(best.area);
     root.append(text(best.x, best.y + 4, p.label, { "data-m": p.method.name, style: `paint-order:stroke;stroke:var(--card);stroke-width:3;${boldOurs(p.method)}` }));
   }
@@ -48,9 +50,10 @@ register("points", (group, chart, width) => {
   const front = points.filter((p) => p.front).sort((a, b) => a.px - b.px);
   if (front.length > 1) root.append(svg("path", { class: "front", d: `M${front.map((p) => `${p.px},${p.py}`).join("L")}` }));
   const largest = Math.max(...points.map((p) => p.size)) || 1;
-  points.sort((a, b) => a.method.ours - b.method.ours);
+  points.sort((a, b) => a.method.ours - b.method.ours || a.front - b.front);
   for (const p of points) {
-    const bar = `stroke:${color(p.method)};stroke-width:1.2;opacity:.65`;
+    const muted = points.length > 12 && !p.front && !p.method.ours;
+    const bar = `stroke:${color(p.method)};stroke-width:1.2;opacity:${muted ? 0.3 : 0.65}`;
     p.r = data.size ? 4 + 15 * Math.sqrt(p.size / largest) : p.method.ours ? 8 : 6;
     const lines = [p.method.title, `${data.x.label} ${fixed(p.x)} ± ${fixed(p.x_std)}`, `${data.y.label} ${fixed(p.y)} ± ${fixed(p.y_std)}`];
     if (data.size) {
@@ -60,8 +63,8 @@ register("points", (group, chart, width) => {
       root.append(svg("line", { x1: x(Math.max(p.x - p.x_std, x.log ? x.domain[0] : -Infinity)), x2: x(p.x + p.x_std), y1: p.py, y2: p.py, style: bar, "data-m": p.method.name }));
       root.append(svg("line", { x1: p.px, x2: p.px, y1: y(Math.max(p.y - p.y_std, y.domain[0])), y2: y(p.y + p.y_std), style: bar, "data-m": p.method.name }));
     }
-    root.append(marker(p.method, p.px, p.py, data.size ? 3.5 : p.r, { "data-tip": lines.join("\n") }));
-    p.label = points.length <= 12 || p.method.ours || p.front ? cut(p.method.title, 22) : "";
+    root.append(marker(p.method, p.px, p.py, data.size ? 3.5 : p.r, { "data-tip": lines.join("\n"), opacity: muted ? 0.5 : 1 }));
+    p.label = points.length <= 12 || p.method.ours || p.front ? cut(named(p.method), 22) : "";
   }
   placeLabels(root, [...points].reverse(), box);
   return root;

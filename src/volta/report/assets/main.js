@@ -3,8 +3,10 @@ class Group {
   constructor(data, section) {
     this.data = data;
     this.section = section;
+    section.group = this;
     this.on = new Set(data.methods.filter((m) => m.origin !== "ablation").map((m) => m.name));
     if (!this.on.size) this.on = new Set(data.methods.map((m) => m.name));
+    this.atFirst = new Set(this.on);
     this.charts = [...section.querySelectorAll(".chart")].map((node) => startChart(this, node));
     this.list = section.querySelector(".methods");
     if (this.list) this.fillList();
@@ -15,18 +17,40 @@ class Group {
   }
   shown() { return this.data.methods.filter((m) => this.on.has(m.name)); }
   method(name) { return this.data.methods.find((m) => m.name === name); }
+  isOff(name) { return this.atFirst.has(name) && !this.on.has(name); }
+  reset() { this.set(this.atFirst); }
   draw() {
     this.width = this.section.clientWidth;
     this.charts.forEach((chart) => chart.draw());
   }
+  network(name) { return this.data.networks.find((names) => names.includes(name)) || [name]; }
+  // The same group with the methods of one network as one, for charts of what probabilities alone decide.
+  joined() {
+    const group = Object.create(this);
+    group.shown = () => {
+      const shown = this.shown();
+      return shown.map((m) => {
+        const together = shown.filter((other) => this.network(m.name).includes(other.name));
+        if (together[0] !== m) return null;
+        const more = together.length > 1 ? { title: `${together.map((one) => one.title).join(", ")} (one network)`, label: `${m.title} +${together.length - 1}` } : {};
+        return { ...m, ...more };
+      }).filter(Boolean);
+    };
+    return group;
+  }
   highlight(name) {
-    this.section.querySelectorAll(".plot [data-m]").forEach((node) => node.classList.toggle("faded", name !== null && node.dataset.m !== name));
+    const together = name === null ? [] : this.network(name);
+    this.section.querySelectorAll(".plot [data-m]").forEach((node) => {
+      const own = node.dataset.m === name || (together.includes(node.dataset.m) && node.closest(".chart").dataset.shared);
+      node.classList.toggle("faded", name !== null && !own);
+    });
   }
   set(names) {
     this.on = new Set(names);
     this.list.querySelectorAll("li button").forEach((button) => button.setAttribute("aria-pressed", this.on.has(button.dataset.name)));
     this.count();
     this.draw();
+    this.section.querySelectorAll(".table-box").forEach(showRows);
   }
   count() { this.list.querySelector("summary span").textContent = `${this.on.size} of ${this.data.methods.length}`; }
   fillList() {
@@ -68,13 +92,14 @@ function ticker(label, onChange) {
 }
 
 function startChart(group, node) {
-  const { kind, data, choices, switches } = group.data.charts[node.dataset.chart];
+  const { kind, shared, data, choices, switches } = group.data.charts[node.dataset.chart];
+  const shownGroup = shared ? group.joined() : group;
   const { draw, extra } = DRAWINGS.get(kind);
   const plot = node.querySelector(".plot");
   const tools = node.querySelector(".tools");
   const chart = { data, state: {}, draw() {
     if (!plot.clientWidth) return;
-    plot.replaceChildren(draw(group, chart, plot.clientWidth) || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
+    plot.replaceChildren(draw(shownGroup, chart, plot.clientWidth) || html("p", { class: "empty" }, "Nothing to draw: switch a method on, or see what is missing below."));
   } };
   const choose = (name) => (value) => { chart.state[name] = value; chart.draw(); };
   for (const { name, label, options } of choices) {

@@ -40,6 +40,7 @@ function scaleFor(values, r0, r1, log, floor = null) {
 const DRAWINGS = new Map();
 function register(kind, draw, extra = null) { DRAWINGS.set(kind, { draw, extra }); }
 const oursLast = (methods) => [...methods].sort((a, b) => a.ours - b.ours);
+const named = (method) => method.label || method.title;
 const boldOurs = (method) => (method.ours ? "font-weight:700" : "");
 function inOrder(methods, values, up) {
   // By value, the better end first; methods without one come last.
@@ -88,6 +89,20 @@ function axes(root, x, y, box, xLabel, yLabel) {
   root.append(text((box.left + box.right) / 2, box.bottom + 34, xLabel, { "text-anchor": "middle" }));
   root.append(text(0, 0, yLabel, { "text-anchor": "middle", transform: `translate(13,${(box.top + box.bottom) / 2}) rotate(-90)` }));
 }
+
+// Lines with a name each would cover one another: the best few carry theirs at the end of the line, the others on hover.
+function nameLines(root, ends, box, few = 5) {
+  const wanted = ends.filter((end, place) => place < few || end.method.ours).sort((a, b) => a.y - b.y);
+  const places = wanted.map((end) => end.y);
+  places.forEach((y, i) => { places[i] = Math.max(y, i ? places[i - 1] + 13 : box.top); });
+  // What has run below the plot moves up again.
+  for (let i = places.length - 1, limit = box.bottom; i >= 0; i -= 1, limit = places[i + 1] - 13) places[i] = Math.min(places[i], limit);
+  wanted.forEach((end, i) => {
+    root.append(svg("line", { x1: box.right + 4, x2: box.right + 12, y1: places[i], y2: places[i], "data-m": end.method.name, style: `stroke:${color(end.method)};stroke-width:2.5` }));
+    root.append(text(box.right + 15, places[i] + 4, cut(named(end.method), 16), { class: "small", "data-m": end.method.name, style: boldOurs(end.method) }));
+  });
+}
+const lineStyle = (m, muted) => `fill:none;stroke:${color(m)};stroke-width:${m.ours ? 3 : muted ? 1.1 : 1.8};stroke-dasharray:${m.dash || "none"};opacity:${muted && !m.ours ? 0.45 : 1}`;
 
 const COPIED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
 function standalone(node) {

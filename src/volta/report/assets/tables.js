@@ -1,4 +1,6 @@
-// Tables: sort by any column, filter rows by words, choose families of columns, walk cells with arrow keys, save as CSV.
+// Tables: sort by any column and undo it, filter rows by words, choose columns, walk cells with arrow keys, save as CSV.
+// A tbody holds the rows of one network, or one row; a value that its methods share is one cell over all their rows.
+const bodyRows = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
 function cellValue(cell) {
   if (!cell) return null;
   const raw = cell.dataset.v;
@@ -13,32 +15,77 @@ function compareCells(a, b, down) {
 }
 
 function sortTable(table, index, down) {
-  const body = table.tBodies[0];
-  const rows = [...body.rows].map((row, place) => ({ row, place, value: cellValue(row.cells[index]) }));
-  rows.sort((a, b) => compareCells(a.value, b.value, down) || a.place - b.place);
-  body.append(...rows.map((item) => item.row));
+  // index null: the order the page came with. A block stands where its first row does.
+  const inOrder = (items) => items.sort((a, b) => (index === null ? 0 : compareCells(a.value, b.value, down)) || a.place - b.place);
+  const blocks = [...table.tBodies].map((body) => {
+    const rows = inOrder([...body.rows].map((row) => ({ row, place: Number(row.dataset.place), value: cellValue(row.cells[index]) })));
+    body.append(...rows.map((item) => item.row));
+    return { body, value: rows[0].value, place: Math.min(...rows.map((item) => item.place)) };
+  });
+  table.append(...inOrder(blocks).map((item) => item.body));
   [...table.tHead.rows[0].cells].forEach((head, at) => {
     if (at === index) head.setAttribute("aria-sort", down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   });
+  joinCells(table);
 }
 
-function chooseFamily(box, family) {
+function joinCells(table) {
+  const shared = [...table.tHead.rows[0].cells].map((head) => head.dataset.shared === "yes");
+  table.querySelectorAll("tbody.network").forEach((body) => {
+    const rows = [...body.rows].filter((row) => !row.hidden);
+    shared.forEach((may, at) => {
+      const cells = rows.map((row) => row.cells[at]);
+      const joined = may && cells.every((cell) => cell.dataset.v === cells[0].dataset.v && cell.textContent === cells[0].textContent);
+      cells.forEach((cell, place) => {
+        cell.rowSpan = joined && place === 0 ? cells.length : 1;
+        cell.classList.toggle("joined", joined && place > 0);
+      });
+    });
+  });
+}
+
+function showColumns(box) {
+  // Of many columns the first few are shown, until a reader asks for all.
   const table = box.querySelector("table");
+  const pressed = box.querySelector('[data-family][aria-pressed="true"]');
+  const all = box.querySelector("[data-all]");
+  const limit = all && all.getAttribute("aria-pressed") !== "true" ? Number(box.dataset.columns) : Infinity;
+  let count = 0;
   const on = [...table.tHead.rows[0].cells].map((head) => {
     const families = (head.dataset.families || "").split(" ").filter(Boolean);
-    return !families.length || families.includes(family);
+    if (families.length && pressed && !families.includes(pressed.dataset.family)) return false;
+    count += 1;
+    return count <= limit;
   });
   for (const row of table.rows) [...row.cells].forEach((cell, at) => cell.classList.toggle("off", !on[at]));
-  box.querySelectorAll("[data-family]").forEach((chip) => chip.setAttribute("aria-pressed", chip.dataset.family === family));
+  if (all) all.textContent = limit === Infinity ? "Fewer columns" : `All columns (${count})`;
+  if (all) all.hidden = count <= Number(box.dataset.columns);
 }
 
-function filterRows(box, words) {
+function showRows(box) {
+  const table = box.querySelector("table");
+  const words = (box.querySelector("input[type=search]") || { value: "" }).value.trim();
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const row of box.querySelector("table").tBodies[0].rows) {
+  const fold = box.querySelector("[data-unfold]");
+  const unfolded = fold && fold.getAttribute("aria-pressed") === "true";
+  const group = groupOf(box);
+  const rows = bodyRows(table);
+  let nOff = 0;
+  for (const row of rows) {
+    const off = group ? group.isOff(row.dataset.method) : false;
     const text = `${row.textContent} ${row.dataset.name} ${row.dataset.kind}`.toLowerCase();
-    row.hidden = !wanted.every((word) => text.includes(word));
+    if (off) nOff += 1;
+    row.hidden = off || (row.dataset.folded === "yes" && !unfolded && !words) || !wanted.every((word) => text.includes(word));
   }
+  joinCells(table);
+  const note = box.querySelector(".nothing");
+  const parts = [];
+  if (rows.every((row) => row.hidden) && wanted.length) parts.push(`No row matches «${words}».`);
+  if (nOff) parts.push(`${nOff} ${nOff === 1 ? "row is" : "rows are"} hidden, of methods switched off in the list beside the figures. `);
+  note.replaceChildren(...parts);
+  if (nOff) note.append(html("button", { type: "button", class: "button", onclick: () => group.reset() }, "Show them"));
+  note.hidden = !parts.length;
 }
 
 function csvField(value) {
@@ -48,9 +95,9 @@ function csvField(value) {
 
 function tableCsv(table) {
   const heads = [...table.tHead.rows[0].cells];
-  const spread = heads.map((_, at) => [...table.tBodies[0].rows].some((row) => row.cells[at].dataset.s !== undefined));
+  const spread = heads.map((_, at) => bodyRows(table).some((row) => row.cells[at].dataset.s !== undefined));
   const lines = [heads.flatMap((head, at) => (spread[at] ? [`${head.dataset.key}_mean`, `${head.dataset.key}_std`] : [head.dataset.key]))];
-  for (const row of table.tBodies[0].rows) {
+  for (const row of bodyRows(table)) {
     if (row.hidden) continue;
     lines.push([...row.cells].flatMap((cell, at) => (spread[at] ? [cell.dataset.v, cell.dataset.s] : [cell.dataset.v])));
   }
@@ -63,20 +110,20 @@ function walkCells(table) {
   if (!current) return;
   current.tabIndex = 0;
   const step = (row, column, down, right) => {
-    const rows = [...table.tBodies[0].rows].filter((item) => !item.hidden);
+    const rows = bodyRows(table).filter((item) => !item.hidden);
     let at = rows.indexOf(row) + down;
     let place = column + right;
     while (rows[at] && rows[at].cells[place]) {
       const cell = rows[at].cells[place];
-      if (cell.dataset.tip && !cell.classList.contains("off")) return cell;
+      if (cell.dataset.tip && !cell.classList.contains("off") && !cell.classList.contains("joined")) return cell;
       at += down;
       place += right;
     }
     return null;
   };
-  table.tBodies[0].addEventListener("keydown", (event) => {
+  table.addEventListener("keydown", (event) => {
     const move = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key];
-    const cell = event.target.closest("td, th");
+    const cell = event.target.closest("tbody td, tbody th");
     if (!move || !cell) return;
     const next = step(cell.parentElement, cell.cellIndex, ...move);
     if (!next) return;
@@ -88,22 +135,35 @@ function walkCells(table) {
   });
 }
 
+const groupOf = (node) => { const section = node.closest("section.group"); return section ? section.group : null; };
+const toggle = (button) => button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") !== "true");
+
 function startTables() {
   document.querySelectorAll(".table-box").forEach((box) => {
     const table = box.querySelector("table");
+    bodyRows(table).forEach((row, place) => { row.dataset.place = place; });
     table.tHead.querySelectorAll("th button").forEach((button) => {
       button.addEventListener("click", () => {
         const head = button.closest("th");
         const sorted = head.getAttribute("aria-sort");
-        // The better end comes first on the first click.
+        // The better end comes first on the first click; the third click undoes it.
         const down = sorted ? sorted === "ascending" : head.dataset.arrow === "↑";
-        sortTable(table, head.cellIndex, down);
+        const again = sorted && (sorted === "descending") === (head.dataset.arrow !== "↑");
+        sortTable(table, again ? null : head.cellIndex, down);
       });
     });
-    box.querySelectorAll("[data-family]").forEach((chip) => chip.addEventListener("click", () => chooseFamily(box, chip.dataset.family)));
-    const search = box.querySelector("input[type=search]");
-    if (search) search.addEventListener("input", () => filterRows(box, search.value));
+    const families = [...box.querySelectorAll("[data-family]")];
+    families.forEach((chip) => chip.addEventListener("click", () => {
+      families.forEach((other) => other.setAttribute("aria-pressed", other === chip));
+      showColumns(box);
+    }));
+    for (const [name, show] of [["[data-all]", showColumns], ["[data-unfold]", showRows]]) {
+      const button = box.querySelector(name);
+      if (button) button.addEventListener("click", () => { toggle(button); show(box); });
+    }
+    box.querySelector("input[type=search]").addEventListener("input", () => showRows(box));
     box.querySelector("[data-csv]").addEventListener("click", () => saveFile(`${table.id}.csv`, tableCsv(table), "text/csv"));
+    showColumns(box);
     walkCells(table);
   });
 }

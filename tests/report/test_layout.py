@@ -1,0 +1,206 @@
+"""The page's layout in a real browser, at three widths and in both themes: boxes, widths, contrast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from volta.bench.records import OWN, TEST
+from volta.report.build import make_page
+from volta.report.run import load_run
+from volta.report.statistics import compute_statistics
+
+from .browser import run_page
+from .synthetic import FULL, Plan, write_run
+
+MANY = replace(FULL, methods=FULL.methods[:22], n_rows=60, seeds=(1, 2), shifts=("fog-1", "fog-3"))
+CLASSES = Plan(n_classes=200, n_rows=220, seeds=(1, 2), shifts=())
+BROUGHT = Plan(
+    tasks=("my predictions",), protocols=(OWN,), methods=(("a", "A model with quite a long name", OWN), ("b", "B", OWN)),
+    seeds=(0,), ood=(), shifts=(),
+)  # fmt: skip
+
+LAYOUT = """
+const seen = (node) => { const box = node.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
+const short = (node) => `${node.tagName}.${node.getAttribute("class") || ""} ${node.textContent.trim().slice(0, 40)}`;
+const meet = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) *
+  Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+const overlaps = [];
+const compare = (nodes, share) => nodes.forEach((node, i) => nodes.slice(i + 1).forEach((other) => {
+  const [a, b] = [node.getBoundingClientRect(), other.getBoundingClientRect()];
+  if (meet(a, b) > share * Math.min(a.width * a.height, b.width * b.height) + 1)
+    overlaps.push(`${short(node)} | ${short(other)}`);
+}));
+document.querySelectorAll("details.more").forEach((node) => { node.open = true; });
+for (const parent of document.querySelectorAll("section.group, .charts, .lab, .tools, .saves, .top, .top nav"))
+  compare([...parent.children].filter(seen), 0);
+for (const plot of document.querySelectorAll(".plot svg"))
+  compare([...plot.querySelectorAll("text")].filter((node) => !node.closest("[transform*=rotate]")), 0.25);
+
+const scrolls = (node) => node.closest(".scroll, .plot, pre, nav, .skip");
+const wide = [...document.querySelectorAll("body *")].filter((node) => seen(node) && !scrolls(node) &&
+  !node.closest("script") && node.getBoundingClientRect().right > innerWidth + 1).map(short);
+
+const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+const rgba = (words) => {
+  canvas.clearRect(0, 0, 1, 1);
+  canvas.fillStyle = words;
+  canvas.fillRect(0, 0, 1, 1);
+  const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+  return [r, g, b, a / 255];
+};
+const over = (top, below, opacity = 1) => {
+  const a = top[3] * opacity;
+  return [...top.slice(0, 3).map((v, i) => v * a + below[i] * (1 - a)), 1];
+};
+const backOf = (node) => {
+  const own = node ? rgba(getComputedStyle(node).backgroundColor) : [255, 255, 255, 1];
+  return own[3] > 0.99 ? own : over(own, backOf(node.parentElement));
+};
+const light = (color) => {
+  const [r, g, b] = color.slice(0, 3).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+const faint = new Map();
+const judge = (node, color, back) => {
+  const found = contrast(over(color, back), back);
+  if (found < 4.5) faint.set(`${node.tagName}.${node.getAttribute("class") || ""}`, `${found.toFixed(2)} ${short(node)}`);
+};
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || node.closest("svg, script, style, [hidden], .off, .joined, select, .skip") || !seen(node)) continue;
+  judge(node, rgba(getComputedStyle(node).color), backOf(node));
+}
+for (const node of document.querySelectorAll(".plot svg text")) {
+  const cell = node.previousElementSibling;
+  let back = backOf(node.closest(".chart"));
+  if (cell && cell.tagName === "rect" && meet(cell.getBoundingClientRect(), node.getBoundingClientRect()) > 0) {
+    const style = getComputedStyle(cell);
+    back = over(rgba(style.fill), back, Number(style.opacity));
+  }
+  judge(node, rgba(getComputedStyle(node).fill), back);
+}
+return { overlaps: overlaps.slice(0, 20), wide: wide.slice(0, 20), faint: [...faint.values()],
+  page: document.documentElement.scrollWidth, window: innerWidth, charts: document.querySelectorAll(".plot svg").length };
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A page with 22 methods of which three share a network, one with 200 classes, one of brought predictions."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name, plan in {"many": MANY, "classes": CLASSES, "brought": BROUGHT}.items():
+        store = write_run(folder / name, plan)
+        if name == "many":
+            share_a_network(store, ("energy", "mahalanobis", "gmm"))
+        run = load_run(store)
+        page = make_page(run, compute_statistics(store, run.tables, 0), draw=False)
+        found[name] = folder / f"{name}.html"
+        found[name].write_text(page, encoding="utf-8")
+    return found
+
+
+def share_a_network(store, methods):
+    """Give the methods the first one's values of what probabilities decide."""
+    records = {(record.cell.method, record.cell.seed): record for record in store.records()}
+    for (method, seed), record in records.items():
+        if method in methods[1:]:
+            first = records[methods[0], seed].test
+            own = {name: first[name] for name in ("accuracy", "ece", "nll", "brier", "mce", "ece_equal_mass")}
+            store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, **own}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "theme"),
+    [
+        ("many", 1400, "light"), ("many", 900, "dark"), ("many", 390, "light"),
+        ("classes", 390, "dark"), ("brought", 1400, "dark"), ("brought", 390, "light"),
+    ],
+)  # fmt: skip
+def test_nothing_overlaps_is_too_wide_or_too_faint(pages, tmp_path: Path, name, width, theme):
+    answer = run_page(pages[name], LAYOUT, tmp_path, width=width, theme=theme)
+    value = answer["value"]
+    assert answer["problems"] == []
+    assert value["charts"] > 4
+    assert value["overlaps"] == []
+    assert value["wide"] == []
+    assert value["faint"] == []
+    assert value["page"] == value["window"]
+
+
+def test_a_network_is_one_block_named_together_and_drawn_once(pages, tmp_path: Path):
+    value = run_page(
+        pages["many"],
+        """
+        const table = document.querySelector("#leaderboard-digits-fair");
+        const body = table.querySelector("tbody.network");
+        const at = table.querySelector("th[data-key=accuracy]").cellIndex;
+        const spans = () => [...body.rows].map((row) => row.cells[at].checkVisibility() ? row.cells[at].rowSpan : 0);
+        const names = [...body.rows].map((row) => row.dataset.name).sort();
+        const first = spans();
+        table.querySelector("th[data-key=aurc] button").click();
+        const drawn = (chart) => document.querySelectorAll(`[data-chart=${chart}] .plot text[data-m=gmm], [data-chart=${chart}] .plot text[data-m=energy]`).length;
+        const result = { names, first, sorted: spans(), bars: drawn("calibration_bars"), ood: drawn("ood_bars") };
+        document.querySelector('.methods button[data-name="energy"]').click();
+        result.off = [...body.rows].filter((row) => !row.hidden).length;
+        result.spans = [...body.rows].filter((row) => !row.hidden).map((row) => row.cells[at].checkVisibility() ? row.cells[at].rowSpan : 0);
+        const note = table.closest(".table-box").querySelector(".nothing");
+        result.note = note.textContent;
+        note.querySelector("button").click();
+        result.back = [...body.rows].filter((row) => !row.hidden).length;
+        return result;
+        """,
+        tmp_path,
+    )["value"]
+    assert value["names"] == ["energy", "gmm", "mahalanobis"]
+    assert value["first"] == value["sorted"] == [3, 0, 0]
+    assert (value["bars"], value["ood"]) == (1, 2)
+    assert (value["off"], value["spans"], value["back"]) == (2, [2, 0], 3)
+    assert value["note"].startswith("1 row is hidden, of methods switched off")
+
+
+def test_parts_have_addresses_and_the_current_one_is_marked(pages, tmp_path: Path):
+    value = run_page(
+        pages["many"],
+        """
+        document.documentElement.style.scrollBehavior = "auto";
+        const links = [...document.querySelectorAll(".top nav a")];
+        const current = () => links.filter((link) => link.hasAttribute("aria-current")).map((link) => link.textContent);
+        const nav = document.querySelector(".top nav");
+        const start = nav.scrollLeft;
+        location.hash = "#shifts";
+        await pause(400);
+        return { every: links.map((link) => document.querySelector(link.getAttribute("href")) !== null),
+          current: current(), moved: nav.scrollLeft > start, scrollable: nav.scrollWidth > nav.clientWidth };
+        """,
+        tmp_path,
+        width=390,
+    )["value"]
+    assert all(value["every"])
+    assert value["current"] == ["Shift"]
+    assert value["scrollable"]
+    assert value["moved"]
+
+
+def test_a_tap_shows_what_a_hover_shows_until_the_next_tap(pages, tmp_path: Path):
+    value = run_page(
+        pages["classes"],
+        """
+        const tip = document.getElementById("tip");
+        const cell = document.querySelector("#results-digits-fair td[data-tip]");
+        const send = (node, kind) => node.dispatchEvent(new PointerEvent(kind, { bubbles: true, pointerType: "touch", clientX: 20, clientY: 20 }));
+        for (const kind of ["pointerover", "pointerdown", "pointerup", "pointerout"]) send(cell, kind);
+        const kept = [!tip.hidden, tip.textContent];
+        send(document.querySelector("h1"), "pointerdown");
+        return { kept, closed: tip.hidden };
+        """,
+        tmp_path,
+    )["value"]
+    assert value["kept"][0] is True
+    assert value["kept"][1].startswith("seed 1: ")
+    assert value["closed"] is True
