@@ -24,7 +24,7 @@ def path(tmp_path):
 
 def test_header_and_arrays_come_back(path):
     header, arrays = read_sealed(path, KIND)
-    assert header.values == {"format": 3, "kind": "saved thing", "name": "kept"}
+    assert header.values == {"file_format": 3, "file_kind": "saved thing", "name": "kept"}
     assert set(arrays) == set(TENSORS)
     for name, array in arrays.items():
         assert array.dtype == TENSORS[name].dtype
@@ -80,7 +80,7 @@ def test_newer_older_and_alien_files_are_told_apart(path, tmp_path):
         alien.write_bytes(content)
         with pytest.raises(StoreError, match=r"alien\.safetensors is not a saved thing"):
             read_sealed(alien, KIND)
-    alien.write_bytes(save(TENSORS, {"volta": json.dumps({"format": 3, "kind": "saved thing"})}))
+    alien.write_bytes(save(TENSORS, {"volta": json.dumps({"file_format": 3, "file_kind": "saved thing"})}))
     with pytest.raises(StoreError, match="altered or damaged"):
         read_sealed(alien, KIND)
     with pytest.raises(StoreError, match=r"missing\.safetensors cannot be read: No such file"):

@@ -13,7 +13,7 @@ from volta.core.errors import StoreError
 from volta.core.files import canonical_json, write_atomic
 from volta.core.json_fields import JsonFields
 from volta.core.sealed.checksums import PIECE, seal_of_sums
-from volta.core.sealed.kind import FileKind
+from volta.core.sealed.kind import FORMAT, KIND_NAME, FileKind
 from volta.core.sealed.objects import parse_object
 from volta.core.types import Array
 
@@ -53,7 +53,7 @@ def pack_sealed(kind: FileKind, tensors: Mapping[str, Array], header: Mapping[st
     from safetensors.numpy import save
 
     contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-    text = canonical_json({**header, "kind": kind.name, "format": kind.version})
+    text = canonical_json({**header, KIND_NAME: kind.name, FORMAT: kind.version})
     data = bytearray(save(contiguous, {_HEADER: text, "seal": _UNSEALED.decode()}))
     found = _SEAL.search(data, 8, 8 + int.from_bytes(data[:8], "little"))
     if found is None:
@@ -90,7 +90,7 @@ def unpack_sealed(data: Array, path: Path | str, kind: FileKind) -> tuple[JsonFi
         raise StoreError(f"{path} is not a {kind.name}, or its header was altered")
     text = described.fields("__metadata__").text(_HEADER).encode()
     header = JsonFields.of(parse_object(text, path, kind), f"{path}: header", kind.remedy)
-    kind.check(path, header.get("kind"), header.get("format"))
+    kind.check(path, header)
     places = {name: _place(described.fields(name)) for name in described.values if name != "__metadata__"}
     expected = start + max((last for _, last in places.values()), default=0)
     if len(data) < expected:

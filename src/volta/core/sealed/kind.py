@@ -9,6 +9,10 @@ from pathlib import Path
 
 from volta.core.errors import StoreError
 from volta.core.foreign import reason
+from volta.core.json_fields import JsonFields
+
+KIND_NAME, FORMAT = "file_kind", "file_format"
+"""Under which names a file says of what kind and version it is."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class FileKind:
         except (Exception, MemoryError) as error:
             raise self.refused(path, f"does not hold a {self.name} as we write them ({reason(error)})") from error
 
-    def check(self, path: Path | str, name: object, version: object) -> None:
+    def check(self, path: Path | str, stored: JsonFields) -> None:
         """Refuse a file that says it is of another kind or version."""
+        name, version = stored.get(KIND_NAME), stored.get(FORMAT)
         if name != self.name:
             raise self.refused(path, f"is not a {self.name}, but says it is {_shown(name)}")
         if not isinstance(version, int) or isinstance(version, bool):

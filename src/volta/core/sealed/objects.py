@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 from volta.core.errors import VoltaError
 from volta.core.files import canonical_json, write_atomic
 from volta.core.json_fields import JsonFields
-from volta.core.sealed.kind import FileKind
+from volta.core.sealed.kind import FORMAT, KIND_NAME, FileKind
 from volta.core.sealed.links import read_file
 
 MAX_DEPTH = 32
 _OPENING, _CLOSING = b'{\n  "seal": "', b'",\n'
 _UNSEALED = b"0" * 64
-_OWN = ("seal", "kind", "format")
+_OWN = ("seal", KIND_NAME, FORMAT)
 # We write characters as they are; an escaped half of a pair cannot be written again.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -50,7 +50,7 @@ def read_object(path: Path, kind: FileKind) -> JsonFields:
 
 def sealed_object(kind: FileKind, value: Mapping[str, object]) -> bytes:
     """Return the bytes of a sealed file; the seal is the SHA-256 of all of them with 64 zeros in its place."""
-    text = canonical_json({**value, "kind": kind.name, "format": kind.version}, indent=2)
+    text = canonical_json({**value, KIND_NAME: kind.name, FORMAT: kind.version}, indent=2)
     rest = _CLOSING + text.removeprefix("{\n").encode() + b"\n"
     return _OPENING + _seal(rest) + rest
 
@@ -63,7 +63,7 @@ def unsealed_object(data: bytes, path: Path | str, kind: FileKind) -> JsonFields
     if _seal(data[start:]) != data[len(_OPENING) : start]:
         raise kind.refused(path, "was altered or damaged after it was written: its bytes do not match its checksum")
     stored = JsonFields.of(parse_object(data, path, kind), str(path), kind.remedy)
-    kind.check(path, stored.get("kind"), stored.get("format"))
+    kind.check(path, stored)
     return JsonFields(
         {name: value for name, value in stored.values.items() if name not in _OWN}, str(path), kind.remedy
     )
