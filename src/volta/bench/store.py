@@ -29,7 +29,7 @@ from volta.core.types import Array
 MANIFEST = "manifest.json"
 RECORD = "record.json"
 PREDICTIONS = "predictions.npz"
-_PROGRESS = FileKind("note of a cell's progress", 1, "delete it", max_bytes=1 << 12)
+PROGRESS_FILE = FileKind("note of a cell's progress", 1, "delete it", max_bytes=1 << 12)
 _FAILURE_BYTES = 1 << 24
 
 
@@ -132,7 +132,7 @@ class RunStore:
         """Note how far a cell in work has come, for other processes to read; losing it costs nothing."""
         path = self._progress_path(cell)
         with suppress(OSError):
-            write_note(path, _PROGRESS, {"epoch": epoch, "max_epochs": max_epochs})
+            write_note(path, PROGRESS_FILE, {"epoch": epoch, "max_epochs": max_epochs})
 
     def clear_progress(self, cell: Cell) -> None:
         """Forget the note of a cell that is no longer in work."""
@@ -141,7 +141,7 @@ class RunStore:
     def read_progress(self, cell: Cell) -> tuple[int, int] | None:
         """Return (epoch, of how many) of a cell in work, if it is in training."""
         try:
-            stored = read_object(self._progress_path(cell), _PROGRESS)
+            stored = read_object(self._progress_path(cell), PROGRESS_FILE)
             return stored.integer("epoch"), stored.integer("max_epochs")
         except OSError:
             # A note that another process is just writing is none.
