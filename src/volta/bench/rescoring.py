@@ -23,7 +23,8 @@ def current_records(
     """
     records = [store.read_record(cell) for cell in cells if store.is_done(cell)]
     for record in records:
-        store.check_predictions(record)
+        if store.has_predictions(record.cell):
+            store.check_predictions(record)
     stamp = scoring_stamp()
     n_stale = sum(record.stamps.scoring != stamp for record in records)
     if n_stale and say is not None:

@@ -219,6 +219,10 @@ class RunStore:
         check_checksum(path, self.read_record(cell).predictions)
         return read_predictions(path, names)
 
+    def has_predictions(self, cell: Cell) -> bool:
+        """Whether a finished cell's predictions are there; tables of metrics can do without them."""
+        return self.cell_file(cell, PREDICTIONS).exists()
+
     def check_predictions(self, record: CellRecord) -> None:
         """Refuse a cell whose stored predictions are not those that its record was made of."""
         check_checksum(self.cell_file(record.cell, PREDICTIONS), record.predictions)

@@ -59,7 +59,7 @@ def check_seal(path: Path, seal: str, *, large_bytes: int = LARGE_BYTES) -> bool
     if is_large and same:
         # Where the folder cannot be written, the next process reads the file through again.
         with suppress(OSError):
-            write_object(_note(path), SEEN, {"identity": list(identity), "seal": seal})
+            write_object(_note(path), SEEN, {"identity": list(identity), "array_seal": seal})
     return same
 
 
@@ -82,7 +82,7 @@ def _identity(path: Path) -> _Identity:
 def _remembered(path: Path, identity: _Identity, seal: str) -> bool:
     try:
         stored = read_object(_note(path), SEEN)
-        return stored.integers("identity") == identity and stored.text("seal") == seal
+        return stored.integers("identity") == identity and stored.text("array_seal") == seal
     except OSError:
         return False
 

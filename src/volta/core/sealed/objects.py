@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from volta.core.errors import VoltaError
+from volta.core.errors import StoreError, VoltaError
 from volta.core.files import canonical_json, write_atomic
 from volta.core.json_fields import JsonFields
 from volta.core.sealed.kind import FORMAT, KIND_NAME, FileKind
@@ -50,6 +50,8 @@ def read_object(path: Path, kind: FileKind) -> JsonFields:
 
 def sealed_object(kind: FileKind, value: Mapping[str, object]) -> bytes:
     """Return the bytes of a sealed file; the seal is the SHA-256 of all of them with 64 zeros in its place."""
+    if taken := sorted({*_OWN} & {*value}):
+        raise StoreError(f"a {kind.name} cannot hold {taken[0]!r}, under which every sealed file says something else")
     text = canonical_json({**value, KIND_NAME: kind.name, FORMAT: kind.version}, indent=2)
     rest = _CLOSING + text.removeprefix("{\n").encode() + b"\n"
     return _OPENING + _seal(rest) + rest
