@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import textwrap
 from pathlib import Path
 
 from volta.bench.cells import TIMING_METRICS
+from volta.bench.manifest import MANIFEST_FILE
 from volta.bench.results_csv import result_rows
-from volta.bench.store import RunStore
+from volta.bench.store import MANIFEST, RunStore
+from volta.core.sealed import read_object, sealed_object
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")
@@ -46,6 +49,14 @@ def command_with(methods, tmp_path):
         + "\nif __name__ == '__main__':\n    from volta.cli import main\n    main()\n"
     )
     return script
+
+
+def edit_manifest(folder, change):
+    """Change what a run's manifest says, and seal it anew."""
+    path = Path(folder) / MANIFEST
+    value = copy.deepcopy(dict(read_object(path, MANIFEST_FILE).values))
+    change(value)
+    path.write_bytes(sealed_object(MANIFEST_FILE, value))
 
 
 def results(folder):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.bench.running import QUICK, command_with, results, volta
+from tests.bench.running import QUICK, command_with, edit_manifest, results, volta
 from volta.bench.records import TEST
 from volta.bench.store import RunStore
 
@@ -209,9 +209,7 @@ def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
 def test_a_manifest_that_knows_fewer_limits_is_the_same_budget(finished, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished[0], folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["config"]["budget"]["limit_test"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    edit_manifest(folder, lambda manifest: manifest["config"]["budget"].pop("limit_test"))
     again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--no-report", "--out", folder)
     assert again.returncode == 0, again.stderr
     assert "all 8 cells are done already: nothing to run" in again.stdout
@@ -282,9 +280,7 @@ def test_output_that_nobody_takes_is_no_failure(tmp_path):
 
 def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "older")
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    del manifest["config"]["shifts"]
-    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    edit_manifest(folder, lambda manifest: manifest["config"].pop("shifts"))
     refused = volta("bench", "digits", *QUICK, "--methods", "softmax", "--out", folder)
     assert refused.returncode == 2
     assert "holds a run with shifts None, now asked with shifts auto" in refused.stderr

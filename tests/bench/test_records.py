@@ -14,10 +14,11 @@ import pytest
 from tests.records import ENVIRONMENT, make_manifest, make_record
 from volta.bench.cells import Cell
 from volta.bench.environment import BlasLibrary, environment
-from volta.bench.manifest import Manifest
-from volta.bench.records import TEST, CellRecord, EvalSet, instruction_sets, stopped_in_climb
+from volta.bench.manifest import MANIFEST_FILE, Manifest
+from volta.bench.records import RECORD_FILE, TEST, CellRecord, EvalSet, instruction_sets, stopped_in_climb
 from volta.bench.stamps import NO_STAMPS
 from volta.core.errors import InputError, StoreError
+from volta.core.json_fields import JsonFields
 from volta.core.types import SplitDraw
 from volta.networks.recipe import Budget
 from volta.networks.training_log import TrainingLog
@@ -25,6 +26,10 @@ from volta.networks.training_log import TrainingLog
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
 CLIMBING = TrainingLog(max_epochs=100, patience=2, climb_epochs=10.0, val_losses=(0.1, 0.2, 0.3), seconds=4.5)
 PATH = Path("runs/digits/cells/one/record.json")
+
+
+def read_record(value):
+    return CellRecord.from_json(JsonFields.of(value, str(PATH), RECORD_FILE.remedy))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ def test_a_record_comes_back_through_json():
         split=SplitDraw(7, 2, 5),
         predictions="c" * 64,
     )
-    assert CellRecord.from_json(json.loads(json.dumps(record.to_json())), PATH) == record
+    assert read_record(json.loads(json.dumps(record.to_json()))) == record
     assert record.test == {"accuracy": 0.5, "ece": 0.25}
 
 
@@ -83,7 +88,7 @@ def test_a_record_tells_how_its_networks_were_trained():
     assert (told["epochs"], told["best_epoch"], told["max_epochs"]) == (3, 1, 100)
     assert told["marks"] == ["stopped early", "stopped in the climb"]
     older = {name: part for name, part in value.items() if name not in ("trainings", "split")}
-    assert CellRecord.from_json(older, PATH) == make_record(CELL)
+    assert read_record(older) == make_record(CELL)
     complete = TrainingLog(2, None, 0.2, (0.5, 0.25), 1.5)
     records = [make_record(CELL, trainings=logs) for logs in ((), (complete,), (complete, CLIMBING), (CLIMBING,))]
     assert stopped_in_climb(records) == 2
@@ -91,13 +96,13 @@ def test_a_record_tells_how_its_networks_were_trained():
 
 def test_a_record_of_a_version_without_stamps_is_read():
     value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
-    assert CellRecord.from_json(value, PATH) == make_record(CELL, stamps=NO_STAMPS)
+    assert read_record(value) == make_record(CELL, stamps=NO_STAMPS)
 
 
 def test_a_record_of_a_version_without_instruction_sets_is_read():
     older = ENVIRONMENT.to_json()
     del older["cpu_capability"], older["blas"]
-    record = CellRecord.from_json(make_record(CELL).to_json() | {"environment": older}, PATH)
+    record = read_record(make_record(CELL).to_json() | {"environment": older})
     assert record.environment == replace(ENVIRONMENT, cpu_capability=None, blas=())
     assert record.environment.instruction_set == ""
 
@@ -134,18 +139,22 @@ def test_the_instruction_set_is_what_the_libraries_use():
 
 def test_a_manifest_comes_back_through_json():
     manifest = make_manifest([CELL], Budget(limit_test=4))
-    assert Manifest.from_json(json.loads(json.dumps(manifest.to_json())), PATH) == manifest
+    assert Manifest.from_json(JsonFields.of(json.loads(json.dumps(manifest.to_json())), str(PATH), "")) == manifest
 
 
 def test_a_null_metric_is_absent():
     value = make_record(CELL, {"test": {"ece": None, "nll": 0.2}}).to_json()
-    assert CellRecord.from_json(value, PATH).metrics == {TEST: {"nll": 0.2}}
+    assert read_record(value).metrics == {TEST: {"nll": 0.2}}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 7}, "has schema 7; this volta reads 1"),
+        ({"threads": 10**30}, "threads is 1000000000000000000000000000000, expected a whole number"),
+        ({"cell": {"task": "../x"}}, "cell: protocol is missing"),
+        ({"cell": CELL.to_json() | {"task": "../../x"}}, r"cell: task is '\.\./\.\./x'; use up to 200 letters"),
+        ({"cell": CELL.to_json() | {"protocol": ".."}}, r"cell: protocol is '\.\.'"),
+        ({"cell": CELL.to_json() | {"key": "a/b"}}, "cell: key is 'a/b'"),
         ({"title": 3}, "title is 3, expected a text"),
         ({"threads": True}, "threads is True, expected a whole number"),
         ({"wall_s": None}, "wall_s is None, expected a finite number"),
@@ -163,7 +172,7 @@ def test_a_null_metric_is_absent():
 )
 def test_a_bad_value_is_named_with_its_file_and_a_remedy(change, message):
     with pytest.raises(StoreError, match=message) as error:
-        CellRecord.from_json(make_record(CELL).to_json() | change, PATH)
+        read_record(make_record(CELL).to_json() | change)
     assert str(error.value).startswith(str(PATH))
     assert str(error.value).endswith("run volta bench again to compute it anew")
 
@@ -171,7 +180,7 @@ def test_a_bad_value_is_named_with_its_file_and_a_remedy(change, message):
 def test_a_bad_manifest_says_that_cells_are_safe():
     value = make_manifest([CELL]).to_json() | {"commands": None}
     with pytest.raises(StoreError, match=r"commands is None, expected a list; finished cells are safe"):
-        Manifest.from_json(value, PATH)
+        Manifest.from_json(JsonFields.of(value, str(PATH), MANIFEST_FILE.remedy))
 
 
 def test_records_need_no_torch():

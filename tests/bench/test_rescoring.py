@@ -61,6 +61,6 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(store, monkeypatch):
     def refuse(*arguments):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("volta.bench.store.write_json", refuse)
+    monkeypatch.setattr("volta.bench.store.write_object", refuse)
     with pytest.raises(StoreError, match=r"cannot be written: Permission denied; make the folder writable"):
         current_records(store, store.cells())

@@ -8,13 +8,21 @@ import pytest
 
 from tests.records import STAMPS, make_manifest, make_record
 from volta.bench.cells import Cell, make_cell
-from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
+from volta.bench.manifest import MANIFEST_FILE
+from volta.bench.predictions_file import pack_arrays
+from volta.bench.store import PREDICTIONS, RECORD, RunStore
 from volta.core.errors import StoreError
 from volta.core.files import hash_file
+from volta.core.sealed import sealed_object
 from volta.networks.recipe import Budget
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
-ARRAYS = {"test/probs": np.full((2, 2), 0.5), "ood:noise/ood_score": np.arange(3.0)}
+ARRAYS = {
+    "test/probs": np.full((2, 2), 0.5),
+    "test/labels": np.arange(2, dtype=np.int32),
+    "test/uncertainty": np.full(2, 0.5),
+    "ood:noise/ood_score": np.arange(3.0),
+}
 
 
 @pytest.fixture
@@ -73,7 +81,7 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("volta.bench.store.write_json", full)
+    monkeypatch.setattr("volta.bench.store.write_object", full)
     with pytest.raises(OSError, match="No space left"):
         store.write_cell(make_record(CELL), ARRAYS)
     assert list(store.cells_folder.iterdir()) == []
@@ -119,11 +127,12 @@ def test_folders_that_are_no_runs_are_refused_untouched(tmp_path):
 
 
 def test_manifests_that_cannot_be_read_say_what_to_do(store):
-    (store.root / "manifest.json").write_text('{"schema": 999}')
-    with pytest.raises(StoreError, match="has schema 999"):
+    path = store.root / "manifest.json"
+    path.write_bytes(sealed_object(replace(MANIFEST_FILE, version=999), {}))
+    with pytest.raises(StoreError, match=r"newer version of volta \(format 999"):
         store.read_manifest()
-    (store.root / "manifest.json").write_text("{")
-    with pytest.raises(StoreError, match=r"is damaged .* finished cells are safe"):
+    path.write_text('{"schema": 1}')
+    with pytest.raises(StoreError, match=r"is damaged, or an older version .* finished cells are safe"):
         store.read_manifest()
     store.write_manifest(make_manifest([CELL]))
     assert store.read_manifest() == make_manifest([CELL])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import tarfile
 import tempfile
 import zipfile
@@ -14,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from tests.fuzz.harness import Category
+from tests.fuzz.own_files import OWN_FILES, task_file
 from volta.core.errors import InputError
 from volta.core.limits import Limits
 from volta.data.formats.array_files import read_npy, read_npz
@@ -119,25 +119,6 @@ def _onnx() -> list[bytes]:
     return [model.SerializeToString()]
 
 
-def _record() -> list[bytes]:
-    array = {"file": "0" * 32 + ".npy", "sha256": "0" * 64, "shape": [3, 2], "dtype": "<f4"}
-    part = {"inputs": array, "labels": array}
-    record = {
-        "schema": 1,
-        "name": "fuzzed",
-        "title": "t",
-        "source": "s",
-        "kind": "features",
-        "encoder": "tabular",
-        "class_names": ["a", "b"],
-        "parts": dict.fromkeys(("train", "val", "cal", "test"), part),
-        "ood": {"far": {"inputs": array, "near": False}},
-        "shifts": {"fog-1": part},
-        "notes": [],
-    }
-    return [json.dumps(record, indent=1).encode()]
-
-
 def _read_archive(path: Path) -> bytes:
     files = list_images(path, LIMITS)
     return repr(files.names).encode() + decode_all(files, files.names).array.tobytes()
@@ -240,11 +221,12 @@ CATEGORIES: dict[str, Category] = {
     "table-csv-gz": Category("a.csv.gz", lambda: [gzip.compress(data) for data in _csv()], _read_table, sealed=True),
     "table-npz": Category("a.npz", lambda: [_npz("savez"), _npz("savez_compressed")], _read_table),
     "table-parquet": Category("a.parquet", _parquet, _read_table),
-    "task-json": Category("task.json", _record, _read_record),
+    "task-json": Category("task.json", task_file, _read_record, sealed=True),
     "weights-pth": Category("a.pth", _torch_weights, _read_weights),
     "weights-safetensors": Category("a.safetensors", _safetensors, _read_weights),
     # These start a process a case.
     "mat": Category("a.mat", _mat, lambda path: read_svhn(path, LIMITS).inputs.tobytes(), share=0.05),
     "onnx": Category("a.onnx", _onnx, lambda path: probe_onnx(path, LIMITS), share=0.05),
+    **OWN_FILES,
 }
 """Every category by name; the usual tests, ``make fuzz`` and the corpus go by this table."""

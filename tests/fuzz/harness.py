@@ -24,6 +24,7 @@ class Category:
 
     ``sealed`` files carry a checksum over what they say: a changed one may be refused, or read as what it was, never
     as something else. ``share`` is the part of the asked number of cases that is run, below 1 for slow readers.
+    ``mutate`` changes a sound file; the usual one changes bytes.
     """
 
     file: str
@@ -31,6 +32,7 @@ class Category:
     read: Callable[[Path], object]
     sealed: bool = False
     share: float = 1.0
+    mutate: Callable[[bytes, random.Random], bytes] = mutate
 
 
 @dataclass
@@ -50,7 +52,7 @@ def run_category(name: str, category: Category, n_cases: int) -> Outcomes:
         for case in range(max(1, round(n_cases * category.share))):
             rng = random.Random(f"{name} {case}")
             number = rng.randrange(len(seeds))
-            data = mutate(seeds[number], rng)
+            data = category.mutate(seeds[number], rng)
             outcome, bad = judge(category, data, Path(folder), sound[number])
             outcomes.counts[outcome] += 1
             if bad:

@@ -3,6 +3,7 @@ import sys
 
 import numpy as np
 
+from tests.records import store_again
 from volta.stats import bootstrap_tables, load_tables
 
 from .builders import make_store
@@ -13,7 +14,7 @@ def test_other_test_rows_are_never_paired(tmp_path):
     cell = load_tables(store)[0].cells["swag", 42]
     arrays = store.read_arrays(cell)
     arrays["test/labels"] = np.roll(arrays["test/labels"], 1)
-    np.savez(store.cells_folder / cell.folder / "predictions.npz", **arrays)
+    store_again(store, store.read_record(cell), arrays)
     found = bootstrap_tables(store, load_tables(store), 10)
     assert found == {("digits", "fair"): "rows not resampled: swag seed 42 was scored on other test rows"}
 

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.stamps import Stamps
+from volta.core.errors import InputError, StoreError
 from volta.core.files import canonical_json, hash_text
+from volta.core.json_fields import JsonFields, JsonObject
+from volta.core.set_names import check_plain_name
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
 
@@ -30,12 +32,18 @@ class Cell:
     seed: int
     key: str
 
+    def __post_init__(self) -> None:
+        """Refuse names that could lead out of a run folder, whoever gave them."""
+        for name in ("task", "protocol", "key"):
+            check_plain_name(getattr(self, name), name)
+
     @property
     def folder(self) -> str:
         """Name of the cell's folder in the store; the key tells apart methods that differ in punctuation only."""
         method = _UNSAFE.sub("-", self.method).strip("-")[:_METHOD_LETTERS]
         task = _UNSAFE_IN_TASK.sub("-", self.task)[:_METHOD_LETTERS]
-        return f"{task}--{self.protocol}--{method}--{self.seed}--{self.key[:12]}"
+        protocol = _UNSAFE_IN_TASK.sub("-", self.protocol)[:_METHOD_LETTERS]
+        return f"{task}--{protocol}--{method}--{self.seed}--{self.key[:12]}"
 
     @property
     def block(self) -> tuple[str, str, int]:
@@ -54,13 +62,16 @@ class Cell:
     @classmethod
     def from_json(cls, stored: JsonFields) -> Cell:
         """Return the cell that :meth:`to_json` wrote."""
-        return cls(
-            task=stored.text("task"),
-            protocol=stored.text("protocol"),
-            method=stored.text("method"),
-            seed=stored.integer("seed"),
-            key=stored.text("key"),
-        )
+        try:
+            return cls(
+                task=stored.text("task"),
+                protocol=stored.text("protocol"),
+                method=stored.text("method"),
+                seed=stored.integer("seed"),
+                key=stored.text("key"),
+            )
+        except InputError as error:
+            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
 
 
 def make_cell(

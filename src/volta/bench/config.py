@@ -70,8 +70,9 @@ class RunConfig:
             self._check_protocol(protocol)
         if self.threads < 1:
             raise InputError(f"threads is {self.threads}; pass a whole number of at least 1")
-        if min(self.seeds) < 0:
-            raise InputError(f"seeds holds {min(self.seeds)}; seeds are whole numbers of at least 0")
+        if min(self.seeds) < 0 or max(self.seeds) >= 1 << 63:
+            wrong = min(self.seeds) if min(self.seeds) < 0 else max(self.seeds)
+            raise InputError(f"seeds holds {wrong}; seeds are whole numbers of at least 0 and below 2^63")
 
     def _check_protocol(self, protocol: str) -> None:
         if protocol not in PROTOCOLS:

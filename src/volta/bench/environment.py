@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from volta._version import __version__
-from volta.bench.json_fields import JsonFields, JsonObject
+from volta.core.json_fields import JsonFields, JsonObject
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "safetensors")
 

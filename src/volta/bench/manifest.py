@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TypeVar
 
-from volta.bench.cells import SCHEMA, Cell
+from volta.bench.cells import Cell
 from volta.bench.environment import Environment
-from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.records import budget_from_json
-from volta.core.errors import StoreError
+from volta.core.json_fields import JsonFields, JsonObject
+from volta.core.sealed import FileKind
 from volta.networks.recipe import Budget
 
-REMEDY = "finished cells are safe: delete that file and run volta bench again"
+MANIFEST_FILE = FileKind("manifest of a run", 2, "finished cells are safe: delete that file and run volta bench again")
 EXTENDED = ("tasks", "methods", "protocols", "seeds")
 Item = TypeVar("Item")
 
@@ -94,7 +93,6 @@ class Manifest:
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
         return {
-            "schema": SCHEMA,
             "created": self.created,
             "updated": self.updated,
             "config": self.config.to_json(),
@@ -104,11 +102,8 @@ class Manifest:
         }
 
     @classmethod
-    def from_json(cls, value: object, path: Path) -> Manifest:
-        """Return the manifest that :meth:`to_json` wrote to ``path``."""
-        stored = JsonFields.of(value, str(path), REMEDY)
-        if (schema := stored.get("schema")) != SCHEMA:
-            raise StoreError(f"{path} has schema {schema}; this volta reads {SCHEMA}: name another folder")
+    def from_json(cls, stored: JsonFields) -> Manifest:
+        """Return the manifest that :meth:`to_json` wrote."""
         return cls(
             created=stored.text("created"),
             updated=stored.text("updated"),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
-from filelock import FileLock
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from volta.core.files import canonical_json, hash_array, hash_text, write_atomic
-from volta.core.types import Array
+from volta.core.errors import StoreError
+from volta.core.files import write_atomic
+from volta.core.sealed import FileKind, inside, lock_file, pack_sealed, read_file, unpack_sealed
 from volta.networks.network import Network
 from volta.networks.trainer import MemoryNetworkStore
+
+NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained anew", max_bytes=1 << 34)
 
 
 class DiskNetworkStore:
@@ -30,9 +30,9 @@ class DiskNetworkStore:
 
     def _from_disk_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{key[:32]}.safetensors"
-        with FileLock(path.with_suffix(".lock")):
-            network = decode_network(path.read_bytes(), device) if path.is_file() else None
+        path = inside(self._folder, f"{key[:32]}.safetensors")
+        with lock_file(self._folder, f"{key[:32]}.lock"):
+            network = decode_network(read_file(path, NETWORK_FILE.max_bytes), device) if path.is_file() else None
             if network is None or network.key != key:
                 network = train_network()
                 data = encode_network(network)
@@ -57,30 +57,15 @@ class PreloadedNetworkStore:
 
 
 def encode_network(network: Network) -> bytes:
-    """Return a network as the bytes of a safetensors file with its description and a checksum in the header."""
-    tensors = network.tensors()
-    header = canonical_json(network.to_json())
-    blob: bytes = save(tensors, {"network": header, "checksum": _checksum(header, tensors)})
-    return blob
+    """Return a network as the bytes of a sealed safetensors file with its description in the header."""
+    return bytes(pack_sealed(NETWORK_FILE, network.tensors(), {"network": network.to_json()}))
 
 
 def decode_network(blob: bytes, device: torch.device) -> Network | None:
     """Return the network; None if the bytes are damaged, so that it is trained anew."""
     try:
-        header = _header(blob)
-        tensors = load(blob)
-        if header["checksum"] != _checksum(header["network"], tensors):
-            return None
-        return Network.from_parts(json.loads(header["network"]), tensors, device)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
+        header, tensors = unpack_sealed(np.frombuffer(bytearray(blob), dtype=np.uint8), "network", NETWORK_FILE)
+        with NETWORK_FILE.making("network"):
+            return Network.from_parts(dict(header.fields("network").values), tensors, device)
+    except StoreError:
         return None
-
-
-def _header(blob: bytes) -> dict[str, str]:
-    size = int.from_bytes(blob[:8], "little")
-    header: dict[str, str] = json.loads(blob[8 : 8 + size])["__metadata__"]
-    return header
-
-
-def _checksum(header: str, tensors: dict[str, Array]) -> str:
-    return hash_text(header + "".join(hash_array(tensors[name].reshape(-1)) for name in sorted(tensors)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 
-from volta.bench.cells import SCHEMA, Cell
+from volta.bench.cells import Cell
 from volta.bench.environment import Environment
 from volta.bench.eval_set import TEST, EvalSet
-from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.stamps import NO_STAMPS, Stamps
 from volta.core.errors import InputError, StoreError
+from volta.core.json_fields import JsonFields, JsonObject
+from volta.core.sealed import FileKind
 from volta.core.types import SplitDraw
 from volta.networks.recipe import Budget
 from volta.networks.training_log import TrainingLog
@@ -31,7 +31,7 @@ __all__ = [
 Metrics = Mapping[EvalSet, Mapping[str, float]]
 OWN = "own"
 """Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
-_REMEDY = "run volta bench again to compute it anew"
+RECORD_FILE = FileKind("record of a cell", 2, "run volta bench again to compute it anew")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ class CellRecord:
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
         return {
-            "schema": SCHEMA,
             "cell": self.cell.to_json(),
             "title": self.title,
             "origin": self.origin,
@@ -100,11 +99,8 @@ class CellRecord:
         }
 
     @classmethod
-    def from_json(cls, value: object, path: Path) -> CellRecord:
-        """Return the record that :meth:`to_json` wrote to ``path``; a metric that is null counts as absent."""
-        stored = JsonFields.of(value, str(path), _REMEDY)
-        if (schema := stored.get("schema")) != SCHEMA:
-            raise StoreError(f"{path} has schema {schema}; this volta reads {SCHEMA}: {_REMEDY}")
+    def from_json(cls, stored: JsonFields) -> CellRecord:
+        """Return the record that :meth:`to_json` wrote; a metric that is null counts as absent."""
         data, rows = stored.fields("data"), stored.fields("rows")
         floored = stored.fields("floored_rows")
         return cls(

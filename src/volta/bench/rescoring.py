@@ -19,9 +19,12 @@ def current_records(
     """Return the records of the finished ones of ``cells``, with metrics as today's code computes them.
 
     Records whose metrics other code computed are scored again and stored; nothing is trained or predicted. ``say``
-    hears of it in a sentence.
+    hears of it in a sentence. A cell whose predictions are not those that its record was made of is refused.
     """
     records = [store.read_record(cell) for cell in cells if store.is_done(cell)]
+    for record in records:
+        if store.has_predictions(record.cell):
+            store.check_predictions(record)
     stamp = scoring_stamp()
     n_stale = sum(record.stamps.scoring != stamp for record in records)
     if n_stale and say is not None:

@@ -17,7 +17,7 @@ from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
 from volta.bench.records import EvalSet, stopped_in_climb
 from volta.bench.rescoring import current_records
-from volta.bench.store import MANIFEST, RunStore
+from volta.bench.store import RunStore
 from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
 from volta.data import CORRUPTION_NAMES, corruption_sheet
@@ -162,7 +162,7 @@ def _wait_for_others(store: RunStore, cells: list[Cell], listener: Listener) -> 
 
 
 def _known(store: RunStore) -> Manifest | None:
-    return store.read_manifest() if (store.root / MANIFEST).is_file() else None
+    return store.read_manifest() if store.has_manifest else None
 
 
 def _check_same(known: Manifest, config: RunConfig) -> None:

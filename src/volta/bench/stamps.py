@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volta.bench.json_fields import JsonFields, JsonObject
 from volta.bench.scoring import metrics_of
 from volta.core.files import hash_text
+from volta.core.json_fields import JsonFields, JsonObject
 from volta.core.plugins import package_version
 from volta.core.source_stamp import file_of, source_stamp
 from volta.metrics.brought import plugin_metrics

@@ -1,38 +1,36 @@
 """The run folder: a manifest, one folder per finished cell, failures apart. Reads without torch.
 
 A cell is there whole or not at all: it is written under a temporary name, synced and renamed. Records and predictions
-carry checksums; what does not match them is set aside, never used.
+carry checksums; what does not match them is set aside, never used. Nothing is read or written through a link.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from volta.bench.cells import Cell
-from volta.bench.json_fields import JsonObject
-from volta.bench.manifest import REMEDY as MANIFEST_REMEDY
-from volta.bench.manifest import Manifest, RunSettings
-from volta.bench.records import CellRecord
+from volta.bench.manifest import MANIFEST_FILE, Manifest, RunSettings
+from volta.bench.predictions_file import check_checksum, pack_arrays, read_predictions
+from volta.bench.records import RECORD_FILE, CellRecord
 from volta.core.errors import StoreError
-from volta.core.files import canonical_json, hash_file, hash_text, sync_folder, write_json, write_text
+from volta.core.files import hash_file, sync_folder, write_text
 from volta.core.leftovers import part_folder, sweep
+from volta.core.sealed import FileKind, inside, lock_file, read_file, read_object, write_note, write_object
 from volta.core.types import Array
 
 MANIFEST = "manifest.json"
 RECORD = "record.json"
 PREDICTIONS = "predictions.npz"
+PROGRESS_FILE = FileKind("note of a cell's progress", 1, "delete it", max_bytes=1 << 12)
+_FAILURE_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -44,31 +42,36 @@ class RunStore:
     @property
     def cells_folder(self) -> Path:
         """Finished cells."""
-        return self.root / "cells"
+        return inside(self.root, "cells")
 
     @property
     def networks_folder(self) -> Path:
         """Trained networks shared between cells."""
-        return self.root / "networks"
+        return inside(self.root, "networks")
 
     def sheet_path(self, task: str) -> Path:
         """Where the contact sheet of a task's corruptions is, if it has any."""
-        return self.root / "corruptions" / f"{task}.png"
+        return inside(self.root, "corruptions", f"{task}.png")
+
+    @property
+    def figures_folder(self) -> Path:
+        """The figures for print of a report."""
+        return inside(self.root, "figures")
 
     @property
     def failures_folder(self) -> Path:
         """What went wrong in cells that did not finish."""
-        return self.root / "failures"
+        return inside(self.root, "failures")
 
     @property
     def damaged_folder(self) -> Path:
         """Cells whose files do not match their checksums, set aside."""
-        return self.root / "damaged"
+        return inside(self.root, "damaged")
 
     @property
     def locks_folder(self) -> Path:
         """Who is at work on what; the operating system frees a lock when its holder dies."""
-        return self.root / "locks"
+        return inside(self.root, "locks")
 
     def check_usable(self) -> None:
         """Raise if the folder exists and is not a run folder; touches nothing."""
@@ -76,7 +79,7 @@ class RunStore:
             return
         if not self.root.is_dir():
             raise StoreError(f"--out {self.root} is a file; name a folder")
-        if any(self.root.iterdir()) and not (self.root / MANIFEST).is_file():
+        if any(self.root.iterdir()) and not self.has_manifest:
             raise StoreError(
                 f"--out {self.root} is not empty and has no {MANIFEST}, so it is not a run folder; name another folder"
             )
@@ -95,30 +98,30 @@ class RunStore:
 
     def read_manifest(self) -> Manifest:
         """Return the manifest, or say that this is no run folder."""
-        path = self.root / MANIFEST
-        if not path.is_file():
+        if not self.has_manifest:
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK")
-        try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise StoreError(f"{path} is damaged ({error}); {MANIFEST_REMEDY}") from error
-        return Manifest.from_json(value, path)
+        return Manifest.from_json(read_object(inside(self.root, MANIFEST), MANIFEST_FILE))
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether a run was made here; a link in the manifest's place is refused."""
+        return inside(self.root, MANIFEST).is_file()
 
     def settled(self) -> RunSettings | None:
         """Return what a run in this folder has settled for all its cells; None where there is no run yet."""
-        return self.read_manifest().config if (self.root / MANIFEST).is_file() else None
+        return self.read_manifest().config if self.has_manifest else None
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_json(self.root / MANIFEST, manifest.to_json())
+        write_object(inside(self.root, MANIFEST), MANIFEST_FILE, manifest.to_json())
 
     def manifest_lock(self) -> FileLock:
         """Return the lock to hold while the manifest is read, changed and written."""
-        return FileLock(self.locks_folder / "manifest.lock")
+        return lock_file(self.root, "locks", "manifest.lock")
 
     def try_lock(self, cell: Cell) -> FileLock | None:
         """Return the held lock of a cell, or None if another process is at work on it."""
-        lock = FileLock(self.locks_folder / f"{cell.folder}.lock")
+        lock = lock_file(self.root, "locks", f"{cell.folder}.lock")
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -127,8 +130,9 @@ class RunStore:
 
     def write_progress(self, cell: Cell, epoch: int, max_epochs: int) -> None:
         """Note how far a cell in work has come, for other processes to read; losing it costs nothing."""
+        path = self._progress_path(cell)
         with suppress(OSError):
-            self._progress_path(cell).write_text(f"{epoch} {max_epochs}", encoding="ascii")
+            write_note(path, PROGRESS_FILE, {"epoch": epoch, "max_epochs": max_epochs})
 
     def clear_progress(self, cell: Cell) -> None:
         """Forget the note of a cell that is no longer in work."""
@@ -137,17 +141,25 @@ class RunStore:
     def read_progress(self, cell: Cell) -> tuple[int, int] | None:
         """Return (epoch, of how many) of a cell in work, if it is in training."""
         try:
-            epoch, max_epochs = self._progress_path(cell).read_text(encoding="ascii").split()
-        except (OSError, ValueError):
+            stored = read_object(self._progress_path(cell), PROGRESS_FILE)
+            return stored.integer("epoch"), stored.integer("max_epochs")
+        except OSError:
+            # A note that another process is just writing is none.
             return None
-        return int(epoch), int(max_epochs)
 
     def _progress_path(self, cell: Cell) -> Path:
-        return self.locks_folder / f"{cell.folder}.progress"
+        return inside(self.root, "locks", f"{cell.folder}.progress")
+
+    def cell_file(self, cell: Cell, name: str) -> Path:
+        """Return the path of a finished cell's file."""
+        return inside(self.root, "cells", cell.folder, name)
+
+    def _failure_path(self, cell: Cell) -> Path:
+        return inside(self.root, "failures", f"{cell.folder}.txt")
 
     def is_done(self, cell: Cell) -> bool:
         """Whether the cell is finished."""
-        return (self.cells_folder / cell.folder / RECORD).is_file()
+        return self.cell_file(cell, RECORD).is_file()
 
     def write_cell(self, record: CellRecord, arrays: dict[str, Array]) -> CellRecord:
         """Store a finished cell, whole or not at all; return its record with the checksum of its predictions.
@@ -163,52 +175,61 @@ class RunStore:
                 file.flush()
                 os.fsync(file.fileno())
             record = replace(record, predictions=hash_file(temporary / PREDICTIONS))
-            write_json(temporary / RECORD, sealed(record.to_json()))
+            write_object(temporary / RECORD, RECORD_FILE, record.to_json())
             temporary.chmod(0o755)
-            temporary.rename(self.cells_folder / cell.folder)
+            temporary.rename(inside(self.root, "cells", cell.folder))
             sync_folder(self.cells_folder)
-        (self.failures_folder / f"{cell.folder}.txt").unlink(missing_ok=True)
+        self._failure_path(cell).unlink(missing_ok=True)
         return record
 
     def replace_record(self, record: CellRecord) -> None:
         """Write a finished cell's record anew."""
-        write_json(self.cells_folder / record.cell.folder / RECORD, sealed(record.to_json()))
+        write_object(self.cell_file(record.cell, RECORD), RECORD_FILE, record.to_json())
 
     def write_failure(self, cell: Cell, text: str) -> Path:
         """Keep what went wrong in a cell, apart from the finished ones."""
-        path = self.failures_folder / f"{cell.folder}.txt"
+        path = self._failure_path(cell)
         write_text(path, text)
         return path
 
+    def read_failure(self, cell: Cell) -> str:
+        """Return what went wrong in a cell when it last failed; empty where it did not."""
+        path = self._failure_path(cell)
+        return read_file(path, _FAILURE_BYTES).decode(errors="replace") if path.is_file() else ""
+
     def failure(self, cell: Cell) -> Path | None:
         """Return where the traceback of an unfinished cell's last failure is, if it failed."""
-        path = self.failures_folder / f"{cell.folder}.txt"
+        path = self._failure_path(cell)
         return path if path.is_file() and not self.is_done(cell) else None
 
     def read_record(self, cell: Cell) -> CellRecord:
         """Return a finished cell's record."""
-        path = self.cells_folder / cell.folder / RECORD
-        try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-            sound = value == sealed(value)
-        except (OSError, ValueError, AttributeError) as error:
-            raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
-        if not sound:
-            raise StoreError(f"{path} does not match its checksum; run volta bench again to compute it anew")
-        return CellRecord.from_json(value, path)
+        path = self.cell_file(cell, RECORD)
+        record = CellRecord.from_json(read_object(path, RECORD_FILE))
+        if record.cell != cell:
+            raise RECORD_FILE.refused(path, f"is the record of another cell ({record.cell.label})")
+        return record
 
     def read_arrays(self, cell: Cell, names: Collection[str] | None = None) -> dict[str, Array]:
-        """Return a finished cell's predictions by set and kind: all of them, or those named that there are."""
-        path = self.cells_folder / cell.folder / PREDICTIONS
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files if names is None or name in names}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise StoreError(f"{path} cannot be read: {error}; run volta bench again to compute it anew") from error
+        """Return a finished cell's predictions by set and kind: all of them, or those named that there are.
+
+        Predictions that the cell's record was not made of are refused.
+        """
+        path = self.cell_file(cell, PREDICTIONS)
+        check_checksum(path, self.read_record(cell).predictions)
+        return read_predictions(path, names)
+
+    def has_predictions(self, cell: Cell) -> bool:
+        """Whether a finished cell's predictions are there; tables of metrics can do without them."""
+        return self.cell_file(cell, PREDICTIONS).exists()
+
+    def check_predictions(self, record: CellRecord) -> None:
+        """Refuse a cell whose stored predictions are not those that its record was made of."""
+        check_checksum(self.cell_file(record.cell, PREDICTIONS), record.predictions)
 
     def set_aside_damaged(self, cells: list[Cell]) -> list[Cell]:
         """Move finished cells whose files do not match their checksums out of the way; return them."""
-        there = [cell for cell in cells if (self.cells_folder / cell.folder).exists()]
+        there = [cell for cell in cells if inside(self.root, "cells", cell.folder).exists()]
         damaged = [cell for cell in there if not self.is_intact(cell)]
         for cell in damaged:
             self.damaged_folder.mkdir(exist_ok=True)
@@ -227,23 +248,7 @@ class RunStore:
     def is_intact(self, cell: Cell) -> bool:
         """Whether a finished cell's files match their checksums."""
         try:
-            return self.read_record(cell).predictions == hash_file(self.cells_folder / cell.folder / PREDICTIONS)
+            self.check_predictions(self.read_record(cell))
         except OSError:
             return False
-
-
-def sealed(record: JsonObject) -> JsonObject:
-    """Return the record with a checksum over everything else in it."""
-    rest = {name: value for name, value in record.items() if name != "checksum"}
-    return {**rest, "checksum": hash_text(canonical_json(rest))}
-
-
-def pack_arrays(arrays: dict[str, Array]) -> bytes:
-    """Return an npz with fixed time stamps, so that equal arrays give equal bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            part = io.BytesIO()
-            np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), part.getvalue())
-    return buffer.getvalue()
+        return True

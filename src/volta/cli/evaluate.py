@@ -78,9 +78,7 @@ def evaluate(
 
 def _check_reference(store: RunStore, reference: str, methods: list[str]) -> None:
     """Refuse a reference that will not be there before anything is written."""
-    from volta.bench.store import MANIFEST
-
-    held = [cell.method for cell in store.cells()] if (store.root / MANIFEST).is_file() else []
+    held = [cell.method for cell in store.cells()] if store.has_manifest else []
     known = dict.fromkeys([*held, *methods])
     if reference not in ("best", "all", *known):
         raise InputError(f"--reference is {reference!r}; pass best, all, or one of the methods: {', '.join(known)}")

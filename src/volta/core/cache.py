@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volta.core.errors import InputError, StoreError
-from volta.core.files import canonical_json, hash_text, reserve_again, reserve_npy, sync_folder, write_json
+from volta.core.files import canonical_json, hash_text, reserve_again, reserve_npy, sync_folder
+from volta.core.sealed import FileKind, check_seal, inside, lock_file, read_object, seal_of_file, write_object
 from volta.core.types import Array
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ ARRAY = "array.npy"
 META = "meta.json"
 JOURNAL = "shards.log"
 CACHE_VERSION = 1
+META_FILE = FileKind("description of a cached array", 2, "delete its folder, and it is made again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +65,16 @@ class ArrayCache:
 
     def get(self, key: str) -> CachedArray | None:
         """Return the finished array under ``key``, memory-mapped, or None if there is none or it is damaged."""
-        folder = self.folder(key)
         try:
-            meta = json.loads((folder / META).read_text(encoding="utf-8"))
-            array = np.load(folder / ARRAY, mmap_mode="r", allow_pickle=False)
+            stored = read_object(inside(self.root, key[:32], META), META_FILE)
+            path = inside(self.root, key[:32], ARRAY)
+            if stored.text("key") != key or not check_seal(path, stored.text("array_seal")):
+                return None
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            sound = array.shape == stored.integers("shape") and array.dtype.name == stored.text("dtype")
         except (OSError, ValueError, EOFError):
             return None
-        if meta.get("key") != key or list(array.shape) != meta.get("shape") or array.dtype.name != meta.get("dtype"):
-            return None
-        return CachedArray(folder / ARRAY, array, key, meta)
+        return CachedArray(path, array, key, stored.values) if sound else None
 
     def obtain(self, parts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> CachedArray:
         """Return the array made of ``parts``, first made if it is not there.
@@ -105,14 +107,12 @@ class ArrayCache:
 
     def folder(self, key: str) -> Path:
         """Return the folder of ``key``."""
-        return self.root / key[:32]
+        return inside(self.root, key[:32])
 
     def lock(self, key: str) -> FileLock:
         """Return the lock that one writer of ``key`` holds; others wait and then find the array there."""
-        from filelock import FileLock
-
         self.root.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.root / f"{key[:32]}.lock")
+        return lock_file(self.root, f"{key[:32]}.lock")
 
 
 class ShardWriter:
@@ -157,7 +157,7 @@ class ShardWriter:
             )
         self._array[start : start + len(rows)] = rows
         self._array.flush()
-        with self._journal.open("ab") as journal:
+        with inside(self._folder, JOURNAL).open("ab") as journal:
             # A line torn by a kill must not swallow the next one: every entry starts on a line of its own.
             journal.write(f"\n{start} {start + len(rows)} {_digest(rows)}\n".encode())
             journal.flush()
@@ -189,9 +189,10 @@ class ShardWriter:
 def _publish(folder: Path, key: str, meta: Mapping[str, Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Write the description, then move the finished array beside it."""
     part = folder / f"{ARRAY}.part"
-    write_json(folder / META, {**meta, "key": key, "shape": list(shape), "dtype": dtype.name})
     with part.open("rb+") as file:
         os.fsync(file.fileno())
+    described = {**meta, "key": key, "shape": list(shape), "dtype": dtype.name, "array_seal": seal_of_file(part)}
+    write_object(folder / META, META_FILE, described)
     part.replace(folder / ARRAY)
     sync_folder(folder)
 

@@ -17,6 +17,7 @@ from typing import Any
 from volta.core.errors import InputError, VoltaError
 from volta.core.foreign import reason
 from volta.core.limits import Limits
+from volta.core.parent_death import end_with_parent
 
 _START = (
     "import json, sys; job = json.loads(sys.stdin.buffer.readline()); sys.path[:] = job['path']; "
@@ -35,6 +36,7 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
     seconds = limits.parser_seconds + n_seconds
     job = {
         "path": sys.path,
+        "parent": os.getpid(),
         "function": function,
         "arguments": dict(arguments),
         "seconds": seconds,
@@ -74,6 +76,7 @@ def serve(job: Mapping[str, Any]) -> None:
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answer:
         # Libraries that print must not disturb the answer.
         os.dup2(2, 1)
+        end_with_parent(int(job["parent"]))
         _restrict(float(job["seconds"]), int(job["bytes"]))
         threading.Thread(target=_leave_with_parent, daemon=True).start()
         module, _, name = job["function"].partition(":")

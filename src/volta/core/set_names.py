@@ -11,6 +11,7 @@ from volta.core.errors import InputError
 Source = TypeVar("Source")
 
 _TASK_NAME = re.compile(r"[a-z0-9](?:[a-z0-9_.]|-(?!-)){0,62}")
+_LONGEST = 200
 _OOD_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 _SHIFT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-\d+")
 
@@ -21,6 +22,25 @@ def check_task_name(name: str) -> None:
         raise InputError(
             f"name is {name!r}; pass up to 63 lower-case letters and digits, with single - _ . between them"
         )
+
+
+def check_plain_name(name: str, what: str) -> None:
+    """Refuse a name that cannot be part of a file's name: a task's or protocol's in a run, from a user or from a file.
+
+    Runs of own predictions have names of letters of any script; a name never leads out of a folder.
+    """
+    if not 0 < len(name) <= _LONGEST or name.strip(".") == "" or any(not _is_plain(letter) for letter in name):
+        shown = name if len(name) <= _LONGEST else f"{name[:20]}…"
+        raise InputError(f"{what} is {shown!r}; use up to {_LONGEST} letters, digits and - _ .")
+
+
+def _is_plain(letter: str) -> bool:
+    return letter.isalnum() or letter in "-_."
+
+
+def plain_name(name: str) -> str:
+    """Return ``name`` with _ in place of every letter that a plain name cannot have."""
+    return "".join(letter if _is_plain(letter) else "_" for letter in name)[:_LONGEST]
 
 
 def check_ood_names(names: Iterable[str], near: Collection[str]) -> None:

@@ -184,7 +184,7 @@ class Prediction:
 
     ``probs`` (n, K) float64 with rows that sum to 1; ``uncertainty`` (n,) higher where less certain; ``ood_score`` (n,)
     higher where more OOD, the uncertainty unless the method passes a score of its own; ``sets`` (n, K) bool prediction
-    sets where the method makes them.
+    sets where the method makes them. All are finite: NaN is refused, and an infinite score becomes the largest number.
     """
 
     probs: NDArray[np.float64]
@@ -195,6 +195,13 @@ class Prediction:
     def __post_init__(self) -> None:
         if self.ood_score is None:
             object.__setattr__(self, "ood_score", self.uncertainty)  # type: ignore[unreachable]
+        for name in ("probs", "uncertainty", "ood_score"):
+            values = getattr(self, name)
+            # A sum is finite only where all of its terms are; it is the cheapest test of many.
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = np.sum(values)
+            if not np.isfinite(total):
+                object.__setattr__(self, name, _without_infinities(values, name))
 
     def __len__(self) -> int:
         return len(self.probs)
@@ -203,6 +210,18 @@ class Prediction:
     def labels(self) -> NDArray[np.int64]:
         """The most probable class of each row."""
         return np.asarray(self.probs.argmax(axis=1), dtype=np.int64)
+
+
+def _without_infinities(values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """Return scores with the largest number in place of infinity, which keeps their order; refuse what has none."""
+    lost = np.isnan(values) if name != "probs" else ~np.isfinite(values)
+    if lost.any():
+        row = int(np.argmax(lost.reshape(len(lost), -1).any(axis=1)))
+        raise InputError(
+            f"row {row} has no {name}: the method gives {values[row]}, as inputs that are far too large make it do; "
+            "scale the inputs"
+        )
+    return np.asarray(np.nan_to_num(values))
 
 
 def _hash_split(split: Split) -> str:

@@ -77,7 +77,7 @@ class EvaluationComparison:
         cells = {}
         for method, runs in self.evaluations.items():
             for seed, one in enumerate(runs):
-                cells[method, seed] = Cell(TASK, OWN, method, seed, "")
+                cells[method, seed] = Cell(TASK, OWN, method, seed, "0")
                 for eval_set, metrics in one.metrics.items():
                     for metric, value in metrics.items():
                         by_set = values.setdefault(method, {}).setdefault(eval_set, {})

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from volta.core.errors import StoreError
-from volta.core.sealed_file import read_sealed, write_sealed
+from volta.core.sealed import FileKind, read_sealed, write_sealed
 from volta.core.types import Array
 from volta.methods.base import Method
 from volta.networks.network import Network
 
-FORMAT = 4
+MODEL_FILE = FileKind("saved VOLTA method", 5, "fit and save it again")
 
 
 def parameters_of(method: Method) -> dict[str, Any]:
@@ -45,13 +45,12 @@ def save_method(
     """
     tensors: dict[str, Array] = {}
     header = {
-        "format": FORMAT,
         "method": name,
         "parameters": parameters_of(method),
         "learned": _encode(_learned(method), "learned", tensors, method.learned_types),
         "extra": _encode(extra or {}, "extra", tensors, extra_types),
     }
-    write_sealed(Path(path), tensors, header)
+    write_sealed(Path(path), MODEL_FILE, tensors, header)
 
 
 def load_method(
@@ -62,16 +61,19 @@ def load_method(
     extra_types: tuple[type, ...] = (),
 ) -> tuple[Method, dict[str, Any]]:
     """Return the method that :func:`save_method` wrote, made from the classes in ``table``, and what went along."""
-    header, tensors = read_sealed(Path(path), FORMAT)
-    if header["method"] not in table:
-        raise StoreError(f"{path} holds the method {header['method']!r}, which is not one of {', '.join(table)}")
-    parameters = {key: tuple(v) if isinstance(v, list) else v for key, v in header["parameters"].items()}
-    method = table[header["method"]](**parameters)
+    header, tensors = read_sealed(Path(path), MODEL_FILE)
+    if (name := header.text("method")) not in table:
+        raise StoreError(f"{path} holds the method {name!r}, which is not one of {', '.join(table)}")
+    stored = header.fields("parameters").values
     device = device or torch.device("cpu")
-    types = {kind.__name__: kind for kind in method.learned_types}
-    for key, value in _decode(header["learned"], tensors, device, types).items():
-        setattr(method, key, value)
-    return method, _decode(header["extra"], tensors, device, {kind.__name__: kind for kind in extra_types})
+    with MODEL_FILE.making(path):
+        method = table[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
+        types = {kind.__name__: kind for kind in method.learned_types}
+        for key, value in _decode(header.get("learned"), tensors, device, types).items():
+            if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
+                raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
+            setattr(method, key, value)
+        return method, _decode(header.get("extra"), tensors, device, {kind.__name__: kind for kind in extra_types})
 
 
 def _learned(method: Method) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Network:
     def from_parts(cls, value: dict[str, Any], tensors: dict[str, Array], device: torch.device) -> Network:
         """Return the network that :meth:`to_json` and :meth:`tensors` described."""
         spec = NetworkSpec.from_json(value["spec"])
+        spec.check_shapes({name: array.shape for name, array in tensors.items()})
         classifier = spec.build(seed=0)
         classifier.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
         log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})

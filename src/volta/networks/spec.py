@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from volta.core.errors import InputError
 from volta.networks.bodies import Body, Cnn, Encoder, Identity, Mlp, Shape
 from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
 from volta.networks.wide import Wide
@@ -53,6 +55,14 @@ class NetworkSpec:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Classifier(self.body.build(self.input_shape), self.head.build(self.body.width, self.n_classes))
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuse weights of other shapes than this network has, before memory is taken for it."""
+        with torch.device("meta"):
+            wanted = {name: tuple(value.shape) for name, value in self.build(seed=0).state_dict().items()}
+        if wanted != dict(shapes):
+            other = next(name for name in {**wanted, **shapes} if wanted.get(name) != shapes.get(name))
+            raise InputError(f"{other} has shape {shapes.get(other)}, the network's has {wanted.get(other)}")
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON value from which :meth:`from_json` makes an equal spec."""

@@ -9,10 +9,11 @@ from pathlib import Path
 from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
 from volta.core.files import write_text
+from volta.core.set_names import plain_name
 from volta.figures import CHARTS
 from volta.report.across import across_view
 from volta.report.curves import read_curves
-from volta.report.figure_files import FIGURES, FigureFile, Room, draw_charts
+from volta.report.figure_files import FigureFile, Room, draw_charts
 from volta.report.looks import StoredLooks, read_looks, with_looks
 from volta.report.numbers import group_numbers
 from volta.report.page import render_page
@@ -82,7 +83,7 @@ def make_report(
 def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None) -> str:
     """Return the page; ``draw`` also writes the figures for print and offers them on it."""
     views, data, room = [], [], Room()
-    folder = run.store.root / FIGURES
+    folder = run.store.figures_folder
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         numbers = group_numbers(group, read_curves(run.store, group), own.ablation, own.pairs)
@@ -110,8 +111,4 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
 
 def _prefix(run: Run, group: Group) -> str:
     """Return what the names of a group's figures begin with, where a run has several groups."""
-    return f"{_file_name(group.key)}-" if len(run.groups) > 1 else ""
-
-
-def _file_name(words: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in words)
+    return f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""

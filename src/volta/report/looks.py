@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
-from volta.bench.json_fields import JsonFields
 from volta.bench.store import RunStore
-from volta.core.errors import StoreError
-from volta.core.files import write_json
+from volta.core.sealed import FileKind, inside, read_object, write_object
 from volta.paper import ClaimRow, Verdict
 from volta.report.statistics import Statistics
 from volta.stats import LookReport, Question, alpha_at
 
-LOOKS_FILE = "looks.json"
-_REMEDY = "delete that file, or run volta bench --decide again"
+LOOKS = "looks.json"
+LOOKS_FILE = FileKind("list of looks at a run", 1, "delete that file, or run volta bench --decide again")
 
 
 @dataclass(frozen=True)
@@ -47,19 +44,15 @@ def write_looks(store: RunStore, looks: Sequence[int], report: LookReport) -> No
     """Keep what the looks so far have decided in the run folder."""
     decided = [asdict(question) | {"methods": list(question.methods)} for question in report.decided]
     content = {"looks": list(looks), "n_seeds": report.n_seeds, "decided": decided, "n_open": len(report.open)}
-    write_json(store.root / LOOKS_FILE, content)
+    write_object(inside(store.root, LOOKS), LOOKS_FILE, content)
 
 
 def read_looks(store: RunStore) -> StoredLooks | None:
     """Return what :func:`write_looks` wrote, or None where a run was not looked at so."""
-    path = store.root / LOOKS_FILE
+    path = inside(store.root, LOOKS)
     if not path.is_file():
         return None
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StoreError(f"{path} is damaged ({error}); {_REMEDY}") from error
-    stored = JsonFields.of(value, str(path), _REMEDY)
+    stored = read_object(path, LOOKS_FILE)
     decided = tuple(
         Question(
             one.text("key"), one.texts("methods"), one.text("verdict"), one.integer("n_seeds"),

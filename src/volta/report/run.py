@@ -209,8 +209,7 @@ def budget_limits(budget: Budget) -> str:
 
 
 def _failure(store: RunStore, cell: Cell) -> str:
-    path = store.failures_folder / f"{cell.folder}.txt"
-    if not path.is_file():
+    if store.failure(cell) is None:
         return ""
-    lines = path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    lines = store.read_failure(cell).strip().splitlines()
     return lines[-1].strip() if lines else "failed without a message"

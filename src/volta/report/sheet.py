@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from volta import figures
+from volta.core.errors import VoltaError
+from volta.core.foreign import reading
+from volta.core.sealed import read_file
 from volta.data import CORRUPTION_NAMES
+from volta.data.formats.image_decoding import decode
 from volta.report.figure_files import data_address
 from volta.report.run import Group
+
+_SHEET_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,10 @@ def draw_sheet(group: Group, stored: Path, folder: Path, prefix: str) -> Sheet |
     """Draw the stored sheet into ``folder``; None where there is none."""
     if not stored.is_file() or not group.sets("shift"):
         return None
-    from PIL import Image
-
     try:
-        with Image.open(stored) as image:
-            sheet = np.asarray(image.convert("RGB"))
-    except OSError as error:
+        with reading(stored, "cannot be read"):
+            sheet = decode(read_file(stored, _SHEET_BYTES))
+    except VoltaError as error:
         return Sheet(problem=f"The contact sheet {stored.name} cannot be read ({error}).")
     if (sheet.shape[0] + 1) % len(CORRUPTION_NAMES) or (sheet.shape[1] + 1) % figures.N_SEVERITIES:
         size = f"{sheet.shape[1]} × {sheet.shape[0]} pixels"

@@ -72,7 +72,16 @@ def test_names_are_checked_before_anything_is_stored(tmp_path: Path, method: str
 def test_a_task_is_a_plain_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--task is '\.\./x'"):
         find_place(RunStore(tmp_path / "run"), "../x", None)
-    assert Cell("../x y", "own", "a", 0, "0" * 20).folder == "..-x-y--own--a--0--000000000000"
+    for names in (
+        ("../x", "own", "0"),
+        ("x", "../own", "0"),
+        ("x", "own", "../0"),
+        ("..", "own", "0"),
+        ("", "own", "0"),
+    ):
+        with pytest.raises(InputError, match=r"use up to 200 letters, digits and - _ \."):
+            Cell(names[0], names[1], "a", 0, names[2])
+    assert Cell("x", "own", "../a b", 0, "0" * 20).folder == "x--own--..-a-b--0--000000000000"
 
 
 def test_a_reference_that_is_not_there_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-import json
+import copy
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,11 @@ import pytest
 
 from tests.data.genuine import image_folder, tar, zipped
 from volta.core.errors import InputError, MissingDataError, StoreError
+from volta.core.sealed import read_object, sealed_object
 from volta.data import LoadOptions, all_tasks, find_task, pixel_sets, store_features
 from volta.data.holdings import list_data, verify_data
 from volta.data.importing import import_task
+from volta.data.importing.task_record import TASK_KIND
 
 rng = np.random.default_rng(0)
 
@@ -269,7 +273,7 @@ def test_imported_tasks_are_listed_found_and_verified(root: Path, tmp_path: Path
     assert "has changed since it was imported" in verify_data(root)[0].problems[0]
     file.unlink()
     assert "is missing" in verify_data(root)[0].problems[0]
-    with pytest.raises(InputError, match="import the task again with --force"):
+    with pytest.raises(StoreError, match="import the task again with --force"):
         find_task("mine", root).load("features", LoadOptions(root))
 
 
@@ -280,10 +284,10 @@ def test_a_damaged_description_does_not_hide_the_other_tasks(root: Path, tmp_pat
     (report.folder / "task.json").write_text("{")
     assert all_tasks(root)["a"].title.startswith("damaged")
     assert find_task("b", root).load("features", LoadOptions(root))
-    with pytest.raises(InputError, match="is damaged"):
+    with pytest.raises(StoreError, match="is damaged"):
         find_task("a", root).load("features", LoadOptions(root))
-    (report.folder / "task.json").write_text(json.dumps({"schema": 99}))
-    with pytest.raises(InputError, match="has schema 99"):
+    (report.folder / "task.json").write_bytes(sealed_object(replace(TASK_KIND, version=99), {}))
+    with pytest.raises(StoreError, match=r"newer version of volta \(format 99"):
         find_task("a", root).load("features", LoadOptions(root))
 
 
@@ -358,7 +362,7 @@ def test_whatever_a_description_holds_the_other_tasks_are_there(root: Path, tmp_
     assert len(find_task("b", root).load().test) == 8
     assert {holding.name for holding in list_data(root)} >= {"a", "b"}
     assert [verdict.name for verdict in verify_data(root) if verdict.problems] == ["a"]
-    with pytest.raises(InputError, match=r"task\.json.*import the task again with --force"):
+    with pytest.raises(StoreError, match=r"task\.json.*import the task again with --force"):
         find_task("a", root).load()
 
 
@@ -366,11 +370,46 @@ def test_a_description_cannot_name_files_elsewhere(root: Path, tmp_path: Path) -
     x, y = blobs(40)
     import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
     path = root / "imported" / "a" / "task.json"
-    record = json.loads(path.read_text())
+    record = copy.deepcopy(dict(read_object(path, TASK_KIND).values))
     record["parts"]["train"]["inputs"]["file"] = "../../../secret.npy"
-    path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="it names the file"):
+    path.write_bytes(sealed_object(TASK_KIND, record))
+    with pytest.raises(StoreError, match=r"names the file '\.\./\.\./\.\./secret.npy'"):
         find_task("a", root).load()
+
+
+def test_an_altered_array_is_noticed_when_it_is_opened(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(40)
+    report = import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    find_task("a", root).load()
+    for path in sorted((report.folder / "arrays").iterdir()):
+        whole = bytearray(path.read_bytes())
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        with pytest.raises(StoreError, match=r"is not the array that was imported.*import the task again with --force"):
+            find_task("a", root).load()
+        path.write_bytes(whole)
+    find_task("a", root).load()
+
+
+@pytest.mark.parametrize("place", ["", "task.json", "arrays"])
+def test_a_task_is_not_read_through_links(root: Path, tmp_path: Path, place: str) -> None:
+    x, y = blobs(40)
+    import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    import_task(tmp_path / "a.npz", "b", root=root)
+    linked = root / "imported" / "a" / place if place else root / "imported" / "a"
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="is a symbolic link"):
+        find_task("a", root).load()
+    assert len(find_task("b", root).load().test) == 8
+
+
+def test_a_folder_with_another_name_is_listed_as_damaged(root: Path, tmp_path: Path) -> None:
+    x, y = blobs(40)
+    import_task(table(tmp_path / "a.npz", x=x, y=y), "a", root=root)
+    shutil.copytree(root / "imported" / "a", root / "imported" / "No Name")
+    assert all_tasks(root)["No Name"].title.startswith("damaged")
+    assert {holding.name for holding in list_data(root)} >= {"a", "No Name"}
+    assert len(find_task("a", root).load().test) == 8
 
 
 def test_the_report_says_what_was_read(root: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from volta.bench.job import CellRunner
 from volta.bench.network_store import DiskNetworkStore
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
+from volta.core.parent_death import end_with_parent
 from volta.networks.loop import EpochReport
 
 POLL_SECONDS = 0.5
@@ -124,6 +125,7 @@ _worker: list[_Worker] = []
 
 def _start_worker(config: RunConfig, store: RunStore) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
     threading.Thread(target=_die_with_parent, daemon=True).start()
     _worker[:] = [_Worker(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
 

@@ -13,7 +13,7 @@ from volta.bench.own.checking import check_sets
 from volta.bench.own.files import read_models
 from volta.bench.own.long_table import NO_LABEL
 from volta.bench.own.predictions import OwnModel, RowSet
-from volta.bench.store import pack_arrays
+from volta.bench.predictions_file import pack_arrays
 from volta.core.errors import InputError
 from volta.core.files import write_atomic
 from volta.core.types import Array

@@ -21,9 +21,10 @@ from volta.bench.own.rows import match_rows
 from volta.bench.records import OWN, CellRecord
 from volta.bench.scoring import metrics_of
 from volta.bench.stamps import Stamps, scoring_stamp
-from volta.bench.store import MANIFEST, RunStore
+from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
+from volta.core.set_names import check_plain_name, plain_name
 from volta.core.types import Array
 from volta.data import TASKS, all_tasks
 from volta.networks.recipe import Budget
@@ -43,9 +44,10 @@ def find_place(store: RunStore, task: str | None, protocol: str | None) -> Place
 
     In a new folder the task is called as the folder is, unless it is named, and the protocol is ``own``.
     """
-    if task is not None and task != _plain_letters(task):
-        raise InputError(f"--task is {task!r}; use letters, digits and - _ .")
-    if not (store.root / MANIFEST).is_file():
+    for option, name in (("--task", task), ("--protocol", protocol)):
+        if name is not None:
+            check_plain_name(name, option)
+    if not store.has_manifest:
         return Place(task or _plain(store.root.resolve().name), protocol or OWN, named=task is not None)
     groups = list(dict.fromkeys((cell.task, cell.protocol) for cell in store.cells()))
     fitting = [group for group in groups if task in (None, group[0]) and protocol in (None, group[1])]
@@ -75,7 +77,7 @@ def add_predictions(
     for model in models:
         check_name(model)
     store.check_usable()
-    manifest = store.read_manifest() if (store.root / MANIFEST).is_file() else None
+    manifest = store.read_manifest() if store.has_manifest else None
     _check_names(store, manifest, models, place)
     known = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
     if not known and place.named and place.task in all_tasks(data):
@@ -215,9 +217,5 @@ def _merged(manifest: Manifest | None, settings: RunSettings, cells: list[Cell],
 
 def _plain(name: str) -> str:
     """Return a folder's name as that of a task, and never that of a task that comes with the package."""
-    plain = _plain_letters(name) or OWN
+    plain = plain_name(name).strip(".") or OWN
     return f"{OWN}-{plain}" if plain in TASKS else plain
-
-
-def _plain_letters(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

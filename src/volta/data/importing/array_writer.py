@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.files import hash_file, write_rows
+from volta.core.sealed import seal_of_file
 from volta.core.types import Array, InputKind
 from volta.data.formats.source_rows import SourceRows
+from volta.data.importing.task_record import ArrayReference, StoredSplit
 
 _CHUNK_BYTES = 1 << 24
 _CHANNELS = (1, 3)
@@ -55,12 +57,12 @@ class ArrayWriter:
         self.notes.append(f"left out {n_bad} rows of {where} that hold NaN or infinities, the first is row {first}")
         return rows.take(np.flatnonzero(finite))
 
-    def labelled(self, rows: SourceRows, labels: NDArray[np.int64], where: str, name: str) -> dict[str, Any]:
+    def labelled(self, rows: SourceRows, labels: NDArray[np.int64], where: str, name: str) -> StoredSplit:
         """Write inputs and class numbers; return references to both."""
         whole = SourceRows(labels, None, np.arange(len(labels)))
-        return {"inputs": self.inputs(rows, where, name), "labels": self._write(whole, (), np.dtype(np.int64))}
+        return StoredSplit(self.inputs(rows, where, name), self._write(whole, (), np.dtype(np.int64)))
 
-    def inputs(self, rows: SourceRows, where: str, name: str) -> dict[str, Any]:
+    def inputs(self, rows: SourceRows, where: str, name: str) -> ArrayReference:
         """Write inputs; return a reference. Their least and largest value is kept in ``ranges`` under ``name``."""
         if not len(rows):
             raise InputError(f"{where} has no rows; give at least one")
@@ -71,14 +73,15 @@ class ArrayWriter:
             )
         return self._write(rows, shape, np.dtype(np.float32 if len(shape) == 1 else np.uint8), name)
 
-    def _write(self, rows: SourceRows, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "") -> dict[str, Any]:
+    def _write(self, rows: SourceRows, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "") -> ArrayReference:
         part = self._folder / ".part.npy"
         pieces = (_as_target(self._seen(rows.inputs[rows.rows[piece]], name), shape) for piece in _pieces(rows))
         write_rows(part, dtype, (len(rows), *shape), pieces)
         digest = hash_file(part)
         stored = f"{digest[:32]}.npy"
         part.replace(self._folder / stored)
-        return {"file": stored, "sha256": digest, "shape": [len(rows), *shape], "dtype": dtype.str}
+        seal = seal_of_file(self._folder / stored)
+        return ArrayReference(stored, digest, seal, (len(rows), *shape), dtype.str)
 
     def _seen(self, values: Array, name: str) -> Array:
         if name:

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
-from volta.core.files import sync_folder, write_json
+from volta.core.files import sync_folder
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
 from volta.core.leftovers import if_dead, living, part_folder, sweep
 from volta.core.limits import DEFAULT_LIMITS, Limits
+from volta.core.sealed import inside, write_object
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.set_names import check_ood_names, with_severities
 from volta.core.splits import complete_parts
@@ -28,7 +29,8 @@ from volta.data.formats.image_folder import label_image_folder, read_image_folde
 from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_arrays
 from volta.data.formats.source_rows import SourceRows
 from volta.data.importing.array_writer import ArrayWriter
-from volta.data.importing.imported_tasks import ARRAYS, SCHEMA, TASK_FILE, task_folder
+from volta.data.importing.imported_tasks import ARRAYS, TASK_FILE, task_folder
+from volta.data.importing.task_record import TASK_KIND, StoredOod, StoredSplit, TaskRecord
 from volta.data.options import data_root
 from volta.data.tasks import TASKS
 
@@ -120,11 +122,11 @@ def import_task(
             f"the task {name!r} exists already at {target}; choose another name or pass --force to replace it"
         )
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
-    _tidy(target.parent)
+    _tidy(inside(folder, "imported"))
     with part_folder(target.parent) as temporary:
         reader = _Reader(label, image_size, skip_bad, progress, limits)
         report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
-        write_json(temporary / TASK_FILE, record)
+        write_object(temporary / TASK_FILE, TASK_KIND, record.to_json())
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
         # Features of the images that stood under this name before are no features of these.
@@ -144,7 +146,7 @@ def _write(
     shifts: Mapping[str, Path],
     near: frozenset[str],
     encoder: EncoderKind | None,
-) -> tuple[ImportReport, dict[str, Any]]:
+) -> tuple[ImportReport, TaskRecord]:
     if not holds_arrays(source):
         # Decoding can take long; what the paths alone give away is said first.
         _split(label_image_folder(source, reader.limits), source, name, reader.limits)
@@ -155,38 +157,38 @@ def _write(
     classes, class_names, parts = _split(found, source, name, reader.limits)
     first, columns = next(iter(found.values())).inputs, next(iter(parts.values()))[0].columns
     kind = writer.set_kind(first, str(source))
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "name": name,
-        "title": f"imported from {source.name}",
-        "source": f"imported from {source.name}",
-        "kind": kind,
-        "encoder": encoder or ("vision" if kind == "pixels" else "tabular"),
-        "class_names": list(class_names),
-        "parts": {
-            part: writer.labelled(rows, labels, f"{source} {part}", part) for part, (rows, labels) in parts.items()
-        },
-        "ood": {},
-        "shifts": {},
-    }
+    stored = {part: writer.labelled(rows, labels, f"{source} {part}", part) for part, (rows, labels) in parts.items()}
+    stored_ood: dict[str, StoredOod] = {}
+    stored_shifts: dict[str, StoredSplit] = {}
     counts = {part: len(rows) for part, (rows, _) in parts.items()}
     for key, path in ood.items():
         rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"))
         rows = writer.clean(rows.in_columns(columns, str(path)), f"ood {key}")
         notes += more
-        record["ood"][key] = {"inputs": writer.inputs(rows, f"ood {key}", f"ood:{key}"), "near": key in near}
+        stored_ood[key] = StoredOod(writer.inputs(rows, f"ood {key}", f"ood:{key}"), key in near)
         counts[f"ood:{key}"] = len(rows)
     for key, path in shifts.items():
         sets, more = reader.labelled(path, _scratch(temporary, f"shift-{key}"))
         rows = writer.clean(_one_part(sets, path).in_columns(columns, str(path)), f"shift {key}")
         notes += more
         labels = class_numbers(_labels(rows), classes, f"shift {key}")
-        record["shifts"][key] = writer.labelled(rows, labels, f"shift {key}", f"shift:{key}")
+        stored_shifts[key] = writer.labelled(rows, labels, f"shift {key}", f"shift:{key}")
         counts[f"shift:{key}"] = len(rows)
     notes += writer.notes
     if (small := small_classes((labels for _, labels in parts.values()), class_names)) is not None:
         notes.append(small)
-    record["notes"] = notes
+    record = TaskRecord(
+        name=name,
+        title=f"imported from {source.name}",
+        source=f"imported from {source.name}",
+        kind=kind,
+        encoder=encoder or ("vision" if kind == "pixels" else "tabular"),
+        class_names=class_names,
+        parts=stored,
+        ood=stored_ood,
+        shifts=stored_shifts,
+        notes=tuple(notes),
+    )
     totals = np.bincount(np.concatenate([labels for _, labels in parts.values()]), minlength=len(class_names))
     class_rows = dict(zip(class_names, totals.tolist(), strict=True))
     return ImportReport(name, target, kind, class_names, counts, class_rows, writer.ranges, tuple(notes)), record

@@ -11,6 +11,8 @@ from volta.core.errors import StoreError
 
 JsonObject: TypeAlias = dict[str, object]
 """A JSON object about to be written, or just read."""
+_LARGEST = (1 << 64) - 1
+"""Beyond this a whole number fits no array and no float."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class JsonFields:
     def optional_integer(self, name: str) -> int | None:
         """Return a whole number, or None where it is null or absent."""
         value = self.get(name)
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        if value is None or _is_integer(value):
             return value
         return self._refuse(name, "a whole number")
 
@@ -78,7 +80,7 @@ class JsonFields:
         """Return a list of whole numbers."""
         wanted = "a list of whole numbers"
         values = self._list(name)
-        return tuple(value if isinstance(value, int) else self._refuse(name, wanted) for value in values)
+        return tuple(value if _is_integer(value) else self._refuse(name, wanted) for value in values)
 
     def numbers(self, name: str) -> tuple[float, ...]:
         """Return a list of finite numbers."""
@@ -115,8 +117,12 @@ class JsonFields:
         raise StoreError(f"{self.where}: {name} is {came}, expected {wanted}; {self.remedy}")
 
 
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+
+
 def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _shown(value: object) -> str:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
 from volta.core.errors import StoreError
-from volta.core.sealed_file import read_sealed, write_sealed
+from volta.core.sealed import FileKind, read_sealed, write_sealed
 
+KIND = FileKind("saved thing", 3, "save it again")
 TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.zeros((0, 4), dtype=np.float32)}
 
 
 @pytest.fixture
 def path(tmp_path):
-    write_sealed(tmp_path / "x.safetensors", TENSORS, {"format": 3, "name": "kept"})
+    write_sealed(tmp_path / "x.safetensors", KIND, TENSORS, {"name": "kept"})
     return tmp_path / "x.safetensors"
 
 
 def test_header_and_arrays_come_back(path):
-    header, arrays = read_sealed(path, 3)
-    assert header == {"format": 3, "name": "kept"}
+    header, arrays = read_sealed(path, KIND)
+    assert header.values == {"file_format": 3, "file_kind": "saved thing", "name": "kept"}
     assert set(arrays) == set(TENSORS)
     for name, array in arrays.items():
         assert array.dtype == TENSORS[name].dtype
@@ -41,9 +43,9 @@ def test_a_change_of_any_single_byte_is_refused_with_the_files_name(path):
         altered[place] ^= 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_sealed(path, 3)
+            read_sealed(path, KIND)
     path.write_bytes(whole)
-    read_sealed(path, 3)
+    read_sealed(path, KIND)
 
 
 def test_an_altered_number_is_named_as_such(path):
@@ -51,7 +53,7 @@ def test_an_altered_number_is_named_as_such(path):
     whole[-1] ^= 1
     path.write_bytes(whole)
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(path, 3)
+        read_sealed(path, KIND)
 
 
 def test_every_cut_is_refused_and_so_is_anything_added(path):
@@ -59,40 +61,40 @@ def test_every_cut_is_refused_and_so_is_anything_added(path):
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_sealed(path, 3)
+            read_sealed(path, KIND)
     path.write_bytes(whole[:-4])
     with pytest.raises(StoreError, match=f"is cut off: it has {len(whole) - 4} of {len(whole)} bytes"):
-        read_sealed(path, 3)
+        read_sealed(path, KIND)
     path.write_bytes(whole + b"\0")
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(path, 3)
+        read_sealed(path, KIND)
 
 
 def test_newer_older_and_alien_files_are_told_apart(path, tmp_path):
     with pytest.raises(StoreError, match=r"newer version of volta \(format 3, this one reads 2\)"):
-        read_sealed(path, 2)
+        read_sealed(path, replace(KIND, version=2))
     with pytest.raises(StoreError, match=r"older version of volta \(format 3, this one reads 4\)"):
-        read_sealed(path, 4)
+        read_sealed(path, replace(KIND, version=4))
     alien = tmp_path / "alien.safetensors"
     for content in (b"", b"PK\x03\x04 a zip file", save({"weight": np.zeros(3)})):
         alien.write_bytes(content)
-        with pytest.raises(StoreError, match=r"alien\.safetensors is not a saved VOLTA method"):
-            read_sealed(alien, 3)
-    alien.write_bytes(save(TENSORS, {"volta": json.dumps({"format": 3})}))
+        with pytest.raises(StoreError, match=r"alien\.safetensors is not a saved thing"):
+            read_sealed(alien, KIND)
+    alien.write_bytes(save(TENSORS, {"volta": json.dumps({"file_format": 3, "file_kind": "saved thing"})}))
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(alien, 3)
+        read_sealed(alien, KIND)
     with pytest.raises(StoreError, match=r"missing\.safetensors cannot be read: No such file"):
-        read_sealed(tmp_path / "missing.safetensors", 3)
+        read_sealed(tmp_path / "missing.safetensors", KIND)
 
 
 def test_large_files_are_sealed_in_every_piece(tmp_path):
     path = tmp_path / "large.safetensors"
-    write_sealed(path, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {"format": 3})
-    read_sealed(path, 3)
+    write_sealed(path, KIND, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {})
+    read_sealed(path, KIND)
     whole = bytearray(path.read_bytes())
     for place in (1 << 20, 2 << 20, (2 << 20) - 1):
         altered = whole.copy()
         altered[place] = 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match="altered or damaged"):
-            read_sealed(path, 3)
+            read_sealed(path, KIND)
