@@ -159,7 +159,8 @@ def test_a_network_is_one_block_named_together_and_drawn_once(pages, tmp_path: P
     )["value"]
     assert value["names"] == ["energy", "gmm", "mahalanobis"]
     assert value["first"] == value["sorted"] == [3, 0, 0]
-    assert (value["bars"], value["ood"]) == (1, 2)
+    # A row is a name and a value.
+    assert (value["bars"], value["ood"]) == (2, 4)
     assert (value["off"], value["spans"], value["back"]) == (2, [2, 0], 3)
     assert value["note"].startswith("1 row is hidden, of methods switched off")
 

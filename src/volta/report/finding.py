@@ -14,13 +14,7 @@ FEW = 3
 """Up to this many methods are named as those that lead; of more it is only said how many they are."""
 ORDER = ("ece", "accuracy", "nll", "aurc", "auroc")
 """Calibration comes first: it is what the methods are for."""
-_SUBJECTS = {
-    "ece": "calibration",
-    "accuracy": "accuracy",
-    "nll": "likelihood",
-    "aurc": "selective prediction",
-    "auroc": "OOD detection",
-}
+_SUBJECTS = {"ece": "calibration", "nll": "likelihood", "aurc": "selective prediction"}
 
 
 def finding_sentence(group: Group, own: Statistics) -> str:
