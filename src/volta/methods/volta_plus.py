@@ -71,7 +71,7 @@ class VoltaPlus(Method):
     lr: float = 2e-3
     weight_decay: float = 0.1
     batch_size: int = 512
-    n_epochs: int = 12
+    n_epochs: int = 11
     min_steps: int = 120
     relative_weight: float = 0.5
     distance_weight: float = 0.25
