@@ -45,6 +45,17 @@ def test_the_ood_score_is_the_uncertainty_unless_there_is_another():
     assert Prediction(probs, doubt, other).ood_score is other
 
 
+def test_a_prediction_holds_no_nan_and_no_infinity():
+    probs, doubt = np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([0.1, 0.2])
+    with pytest.raises(InputError, match=r"row 1 has no probs: the method gives \[nan nan\].*; scale the inputs"):
+        Prediction(np.array([[0.2, 0.8], [np.nan, np.nan]]), doubt)
+    with pytest.raises(InputError, match="row 0 has no ood_score"):
+        Prediction(probs, doubt, np.array([np.nan, 1.0]))
+    found = Prediction(probs, doubt, np.array([np.inf, -np.inf]))
+    assert found.ood_score.tolist() == [np.finfo(float).max, -np.finfo(float).max]
+    assert Prediction(probs, doubt, np.array([1e308, 1e308])).ood_score.tolist() == [1e308, 1e308]
+
+
 def test_seeds_for_different_purposes_differ_and_repeat():
     assert derive_seed(42, "a") == derive_seed(42, "a")
     assert len({derive_seed(seed, name) for seed in range(20) for name in "abc"}) == 60

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from tests.fuzz.harness import Category
+from tests.fuzz.interfaces import INTERFACES
 from tests.fuzz.own_files import OWN_FILES, task_file
 from volta.core.errors import InputError
 from volta.core.limits import Limits
@@ -228,5 +229,6 @@ CATEGORIES: dict[str, Category] = {
     "mat": Category("a.mat", _mat, lambda path: read_svhn(path, LIMITS).inputs.tobytes(), share=0.05),
     "onnx": Category("a.onnx", _onnx, lambda path: probe_onnx(path, LIMITS), share=0.05),
     **OWN_FILES,
+    **INTERFACES,
 }
 """Every category by name; the usual tests, ``make fuzz`` and the corpus go by this table."""

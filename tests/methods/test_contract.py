@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -172,6 +173,16 @@ def test_bad_input_is_refused_with_the_row(name):
         method.predict(infinite)
     with pytest.raises(InputError, match=r"inputs has rows of shape \(3,\); the method was fitted on \(8,\)"):
         method.predict(test.inputs[:, :3])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_that_overflow_are_refused_or_answered_in_numbers(name):
+    data, _ = blobs()
+    method = fitted(name, data, max_epochs=1)
+    for value in (1e30, -1e38):
+        with suppress(InputError):
+            check(method.predict(np.full((2, data.input_shape[0]), value, np.float32)), 2, 4)
 
 
 @pytest.mark.parametrize("name", NAMES)

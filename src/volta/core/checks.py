@@ -88,8 +88,7 @@ def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> 
 
 def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.intp]:
     """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1."""
-    refuse_mask(labels, name)
-    array = np.asarray(labels)
+    array = _as_array(labels, name)
     if array.ndim != 1:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples,) class indices")
     if array.size == 0:
@@ -122,8 +121,7 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]
 
 def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_]:
     """Return `correct` as (n_samples,) booleans; integers 0 and 1 are accepted."""
-    refuse_mask(correct, name)
-    array = np.asarray(correct)
+    array = _as_array(correct, name)
     if array.ndim != 1:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), True where right")
     if array.size == 0:
@@ -133,8 +131,7 @@ def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_
 
 def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
     """Return `sets` as an (n_samples, n_classes) boolean membership array; 0 and 1 are accepted."""
-    refuse_mask(sets, name)
-    array = np.asarray(sets)
+    array = _as_array(sets, name)
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes) membership")
     if array.size == 0:
@@ -209,13 +206,17 @@ def refuse_mask(values: object, name: str) -> None:
         raise InputError(f"{name} is a masked array with {n_masked} masked entries; drop or fill them ({name}.filled)")
 
 
-def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:
+def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
     refuse_mask(values, name)
     try:
         # asarray would strip a memory map of its type, and with it of the care it is read with.
-        array = values if isinstance(values, np.memmap) else np.asarray(values)
+        return values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name} is not a rectangular array; pass rows of equal length") from error
+
+
+def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = _as_array(values, name)
     if array.dtype.kind not in "iuf":
         raise InputError(f"{name} has dtype {array.dtype}; pass real numbers")
     return array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,6 +18,10 @@ from volta.networks.wide import Wide
 _PARTS: dict[str, type[Any]] = {
     part.__name__: part for part in (Cnn, Encoder, Identity, Mlp, Wide, Epistemic, Hyperbolic, Linear, Prototypes)
 }
+
+_FLATTENED = 8
+"""A convolutional body flattens up to this many values for each value of its input."""
+_HARMLESS_VALUES = 1 << 26
 
 
 class Classifier(nn.Module):
@@ -57,7 +62,15 @@ class NetworkSpec:
             return Classifier(self.body.build(self.input_shape), self.head.build(self.body.width, self.n_classes))
 
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Refuse weights of other shapes than this network has, before memory is taken for it."""
+        """Refuse weights of other shapes than this network has, before memory is taken for a large one."""
+        sizes = [
+            math.prod(self.input_shape) * _FLATTENED,
+            self.n_classes,
+            *_integers(asdict(self.body), asdict(self.head)),
+        ]
+        if math.prod(sorted(sizes)[-2:]) <= _HARMLESS_VALUES:
+            # Such a network costs little, and torch compares the shapes.
+            return
         with torch.device("meta"):
             wanted = {name: tuple(value.shape) for name, value in self.build(seed=0).state_dict().items()}
         if wanted != dict(shapes):
@@ -83,6 +96,18 @@ class NetworkSpec:
 def part_to_json(part: Any) -> dict[str, Any]:
     """Return a frozen dataclass as JSON with its class name."""
     return {"type": type(part).__name__, **asdict(part)}
+
+
+def _integers(*values: Any) -> list[int]:
+    found: list[int] = []
+    for value in values:
+        if isinstance(value, dict):
+            found += _integers(*value.values())
+        elif isinstance(value, list | tuple):
+            found += _integers(*value)
+        elif isinstance(value, int):
+            found.append(value)
+    return found
 
 
 def _part_from_json(value: dict[str, Any]) -> Any:
