@@ -189,6 +189,26 @@ def recipe(run: str) -> str:
     return table(["task (encoder)", "N", *dict.fromkeys(row["network"] for row in rows)], lines)
 
 
+def tabular(run: str) -> str:
+    """Test NLL of every model on every data set, mean over splits; the lowest is bold."""
+    rows = read(run, "tabular")
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    lines = []
+    for data in dict.fromkeys(row["data"] for row in rows):
+        mine = [row for row in rows if row["data"] == data]
+        found = {
+            name: mean(float(row["nll"]) for row in mine if row["model"] == name)
+            for name in models
+            if any(row["model"] == name for row in mine)
+        }
+        shown = {name: f"{value:.3f}" for name, value in found.items()}
+        best = min(found, key=lambda name: found[name])
+        shown[best] = f"**{shown[best]}**"
+        shape = f"{data} ({mine[0]['rows']} × {mine[0]['columns']}, K = {mine[0]['classes']})"
+        lines.append([shape, *(shown.get(name, "–") for name in models)])
+    return table(["data (rows × columns)", *models], lines)
+
+
 def made(run: str) -> str:
     """What a run was made with."""
     about = json.loads((FOLDER / run / "environment.json").read_text(encoding="utf-8"))
@@ -236,6 +256,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "costs": costs,
     "paper": paper,
     "recipe": recipe,
+    "tabular": tabular,
     "made": made,
 }
 
