@@ -18,7 +18,7 @@ from .synthetic import FULL, Plan, write_run
 MANY = replace(FULL, methods=FULL.methods[:22], n_rows=60, seeds=(1, 2), shifts=("fog-1", "fog-3"))
 CLASSES = Plan(n_classes=200, n_rows=220, seeds=(1, 2), shifts=())
 BROUGHT = Plan(
-    tasks=("my predictions",), protocols=(OWN,), methods=(("a", "A model with quite a long name", OWN), ("b", "B", OWN)),
+    tasks=("my-predictions",), protocols=(OWN,), methods=(("a", "A model with quite a long name", OWN), ("b", "B", OWN)),
     seeds=(0,), ood=(), shifts=(),
 )  # fmt: skip
 

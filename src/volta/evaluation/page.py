@@ -24,8 +24,8 @@ def write_page(path: Path, models: Sequence[OwnModel], near: Collection[str], n_
         raise MissingDataError(f"a report needs {error.name}: pip install 'volta-uq[bench]'") from error
     with tempfile.TemporaryDirectory(prefix="volta-") as folder:
         store = RunStore(Path(folder) / "run")
-        add_predictions(store, models, Place(title, OWN), near=near)
+        add_predictions(store, models, Place("predictions", OWN), near=near)
         run = load_run(store)
-        text = make_page(run, compute_statistics(store, run.tables, n_resamples), draw=False)
+        text = make_page(run, compute_statistics(store, run.tables, n_resamples), draw=False, title=title)
     write_text(path, text)
     return path

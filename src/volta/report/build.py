@@ -80,8 +80,10 @@ def make_report(
     return BuiltReport(path, run, stats)
 
 
-def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None) -> str:
-    """Return the page; ``draw`` also writes the figures for print and offers them on it."""
+def make_page(
+    run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None, title: str | None = None
+) -> str:
+    """Return the page, about its tasks unless ``title`` says otherwise; ``draw`` also writes the figures for print."""
     views, data, room = [], [], Room()
     folder = run.store.figures_folder
     for group in run.groups:
@@ -97,7 +99,7 @@ def make_page(run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | N
         places = [ChartView(chart, files.get(chart.name, ())) for chart in charts]
         views.append(group_view(group, own, places, sheet, looks.sentence if looks else ""))
         data.append(group_json(group, charts, numbers))
-    return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None))
+    return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None), title)
 
 
 def write_tables(store: RunStore, stats: Statistics) -> None:

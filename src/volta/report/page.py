@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from volta._version import __version__
+from volta.bench.records import OWN
 from volta.figures.chart import Json
 from volta.figures.style import PALETTE
 from volta.report.across import AcrossView
@@ -33,15 +34,18 @@ PARTS = (
 )
 
 
-def render_page(run: Run, groups: Sequence[GroupView], data: Json, across: AcrossView | None) -> str:
-    """Return the whole page; ``data`` is what its script draws the charts from."""
+def render_page(
+    run: Run, groups: Sequence[GroupView], data: Json, across: AcrossView | None, title: str | None = None
+) -> str:
+    """Return the whole page; ``data`` is what its script draws the charts from, ``title`` what it is about."""
     present = {part.key for group in groups for part in group.parts}
-    tasks = dict.fromkeys(group.task for group in groups)
+    about = title or ", ".join(dict.fromkeys(group.task for group in groups))
+    what = "evaluation" if all(group.protocol == OWN for group in run.groups) else "benchmark"
     return (
         template_environment()
         .get_template("page.html")
         .render(
-            title=f"VOLTA benchmark: {', '.join(tasks)}",
+            title=f"VOLTA {what}: {about}",
             run=run,
             groups=groups,
             across=across,
