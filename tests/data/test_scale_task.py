@@ -57,7 +57,7 @@ def test_large_sets_on_disk_are_scaled_on_disk(task, tmp_path, monkeypatch):
 
 def test_a_run_scales_own_data_says_so_once_and_leaves_digits(task):
     said = []
-    config = RunConfig(("own", "digits"), ("softmax",), given=(task,), seeds=(1, 2))
+    config = RunConfig(("own", "digits"), ("softmax",), array_tasks=(task,), seeds=(1, 2))
     loader = TaskLoader(config, say=said.append)
     for seed in (1, 2):
         loaded = loader.task_for("own", "fair", "softmax", seed)

@@ -17,7 +17,7 @@ from volta.core.seeding import PAPER_SEEDS, first_seeds
 from volta.core.types import InputKind, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
 from volta.data.prepare import SCALED, resplit, scale_task
-from volta.data.whole_task import WholeTask, given_task
+from volta.data.whole_task import WholeTask, task_in_memory
 from volta.features.extract import MapShards
 from volta.features.tasks import Extraction, OnSet, load_task
 from volta.methods import METHODS, find_method
@@ -49,7 +49,7 @@ class RunConfig:
     options: LoadOptions = field(default_factory=LoadOptions)
     extraction: Extraction = field(default_factory=Extraction)
     resplit: bool | None = None
-    given: tuple[Task, ...] = ()
+    array_tasks: tuple[Task, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("tasks", "methods", "protocols", "seeds"):
@@ -58,7 +58,7 @@ class RunConfig:
                 raise InputError(f"{name} is empty; name at least one")
             if len(set(values)) < len(values):
                 raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
-        for task in self.given:
+        for task in self.array_tasks:
             if task.name in TASKS:
                 raise InputError(f"a task is called {task.name!r} as one of the package's own; give it another name")
         for name in self.tasks:
@@ -85,9 +85,9 @@ class RunConfig:
                 )
 
     def source(self, name: str) -> TaskDefinition:
-        """Return the task called ``name``: one that was given, or one that goes by its name anywhere."""
-        given = next((task for task in self.given if task.name == name), None)
-        return find_task(name, self.options.root) if given is None else given_task(given)
+        """Return the task called ``name``: one made of arrays, or one that goes by its name anywhere."""
+        own = next((task for task in self.array_tasks if task.name == name), None)
+        return find_task(name, self.options.root) if own is None else task_in_memory(own)
 
     def draws_by_seed(self, name: str) -> bool:
         """Whether a task's rows are drawn anew for every seed."""
@@ -133,17 +133,17 @@ class TaskLoader:
         self._on_set = on_set
         self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
-        self._given: dict[tuple[str, InputKind], tuple[int | None, Task]] = {}
+        self._current: dict[tuple[str, InputKind], tuple[int | None, Task]] = {}
 
     def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
         """Return the task with the rows of ``seed`` and the inputs that ``method`` works on under ``protocol``."""
         source = self._config.source(task)
         kind = input_kind(source, protocol, method)
         drawn_by = seed if self._config.draws_by_seed(task) else None
-        if (task, kind) not in self._given or self._given[task, kind][0] != drawn_by:
+        if (task, kind) not in self._current or self._current[task, kind][0] != drawn_by:
             whole = self._rows_of(source, kind, drawn_by)
-            self._given[task, kind] = drawn_by, self._scaled(source, limit_rows(whole, self._config.budget))
-        return self._given[task, kind][1]
+            self._current[task, kind] = drawn_by, self._scaled(source, limit_rows(whole, self._config.budget))
+        return self._current[task, kind][1]
 
     def _scaled(self, source: TaskDefinition, task: Task) -> Task:
         asked = self._config.options.scale

@@ -30,7 +30,7 @@ def estimate_seconds(store: RunStore, cells: Iterable[Cell], missing: Iterable[C
     missing = list(missing)
     rates = _rates(store, [cell for cell in cells if store.is_done(cell) and store.is_intact(cell)])
     if not rates:
-        rates = _rates_beside(store, {cell.task for cell in missing})
+        rates = _rates_of_other_runs(store, {cell.task for cell in missing})
     if not rates:
         return None
     measured = [seconds for found in rates.values() for seconds in found]
@@ -49,7 +49,7 @@ def _rates(store: RunStore, cells: Iterable[Cell]) -> Rates:
     return rates
 
 
-def _rates_beside(store: RunStore, tasks: set[str]) -> Rates:
+def _rates_of_other_runs(store: RunStore, tasks: set[str]) -> Rates:
     rates: Rates = {}
     for path in sorted(store.root.absolute().parent.glob(f"*/{MANIFEST}")):
         other = RunStore(path.parent)

@@ -55,7 +55,7 @@ def make_config(
         options=options,
         extraction=extraction,
         resplit=settled.resplit if resplit is None and settled is not None else resplit,
-        given=tuple(task for task in tasks if isinstance(task, Task)),
+        array_tasks=tuple(task for task in tasks if isinstance(task, Task)),
     )
     if threads is not None:
         return asked

@@ -52,7 +52,7 @@ class _NoFiles:
 
 
 @dataclass(frozen=True, eq=False)
-class _Given:
+class _TaskInMemory:
     """Gives a task that is there already; a class and not a function, so that it travels to other processes."""
 
     task: Task
@@ -61,10 +61,10 @@ class _Given:
         return self.task
 
 
-def given_task(task: Task) -> WholeTask:
+def task_in_memory(task: Task) -> WholeTask:
     """Return a task in memory as one that can be run by its name."""
     check_task_name(task.name)
-    return _definition(task.name, "made of arrays", "given as arrays", _Given(task))
+    return _definition(task.name, "made of arrays", "given as arrays", _TaskInMemory(task))
 
 
 def plugin_task(plugin: Plugin) -> TaskDefinition:

@@ -52,13 +52,13 @@ class WeightedScorer:
         self.gaps = [_gap_matrix(rows) for rows in sums]
         risky = {key: rows for key, rows in read.items() if rows.uncertainty is not None}
         distinct, self.risk_of = _once(risky, lambda rows: _bytes(rows.uncertainty, rows.correct))
-        self.risks = [RiskCounter(_given(rows.uncertainty), rows.correct) for rows in distinct]
+        self.risks = [RiskCounter(_present(rows.uncertainty), rows.correct) for rows in distinct]
         self.counters: dict[str, list[PairCounter]] = {}
         self.counter_of: dict[str, dict[Model, int]] = {}
         for eval_set in self.ood_sizes:
             scored = {model: rows for model, rows in models.items() if eval_set in rows.ood_scores}
             once, self.counter_of[eval_set] = _once(scored, _pair_bytes(eval_set))
-            self.counters[eval_set] = [PairCounter(_given(rows.id_score), rows.ood_scores[eval_set]) for rows in once]
+            self.counters[eval_set] = [PairCounter(_present(rows.id_score), rows.ood_scores[eval_set]) for rows in once]
 
     def score(self, weights: Weights, ood_weights: Mapping[str, Weights]) -> dict[Key, dict[Model, Floats]]:
         """Return (metric, set) → (method, seed) → (columns,).
@@ -123,7 +123,7 @@ def _bytes(*arrays: Floats | None) -> bytes:
 
     digest = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        digest.update(_given(array).tobytes())
+        digest.update(_present(array).tobytes())
     return digest.digest()
 
 
@@ -131,7 +131,7 @@ def _pair_bytes(eval_set: str) -> Callable[[RowScores], bytes]:
     return lambda rows: _bytes(rows.id_score, rows.ood_scores[eval_set])
 
 
-def _given(array: Floats | None) -> Floats:
+def _present(array: Floats | None) -> Floats:
     if array is None:
         raise InputError("id_score is missing but ood_scores is given; pass the scores of the test rows too")
     return array
