@@ -22,6 +22,7 @@ from volta.data.importing.task_record import TASK_KIND, ArrayReference, StoredSp
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import HALF, Preparation
 from volta.data.raw_sets import CorruptionOrigin, LazyMapping, RawSets
+from volta.data.row_limits import limited_rows
 
 TASK_FILE = "task.json"
 ARRAYS = "arrays"
@@ -124,7 +125,8 @@ class ImportedArrays:
     def _generated(
         self, test: Split, options: LoadOptions, own: Mapping[str, object]
     ) -> dict[str, Callable[[], Split]]:
-        generated = generated_shifts(test, options.severities, cache_folder())
+        rows = limited_rows(test.labels, options.limit_test, self.name)
+        generated = generated_shifts(test, options.severities, cache_folder(), rows)
         if both := sorted(set(generated) & set(own)):
             raise InputError(
                 f"{self.name} has a shift {both[0]!r} of its own, which --corruptions would make too; leave its "
