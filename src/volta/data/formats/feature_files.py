@@ -31,6 +31,12 @@ def features_path(root: Path, name: str, what: str = "") -> Path:
     return root / "features" / (f"{name}-{what}.npz" if what else f"{name}.npz")
 
 
+def stored_features(root: Path, name: str) -> list[Path]:
+    """Return where a task's feature files may lie: those of fixed names, and what there is of parts of the rows."""
+    parts = [path for path in root.glob(f"features/{name}-shifts-*.npz") if path.stem.rpartition("-")[2].isdigit()]
+    return [*(features_path(root, name, what) for what in ("", "ood", "shifts")), *parts]
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureFiles:
     """The feature files of the task ``name``.

@@ -87,6 +87,14 @@ def read_record(root: Path, name: str) -> TaskRecord:
     return TaskRecord.from_json(read_object(path, TASK_KIND))
 
 
+def had_images(root: Path, name: str) -> bool:
+    """Whether a task of images stands under this name, so that feature files of the name were extracted from it."""
+    try:
+        return read_record(root, name).kind == "pixels"
+    except VoltaError:
+        return False
+
+
 @dataclass(frozen=True)
 class ImportedArrays:
     """The arrays that the task ``name`` was imported as, images or features."""
