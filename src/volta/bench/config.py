@@ -18,8 +18,8 @@ from volta.core.types import InputKind, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
 from volta.data.prepare import SCALED, resplit, scale_task
 from volta.data.whole_task import WholeTask, task_in_memory
-from volta.features.extract import MapShards
-from volta.features.tasks import Extraction, OnSet, load_task
+from volta.features.extract import MapShards, OnSet
+from volta.features.tasks import Extraction, load_task
 from volta.methods import METHODS, find_method
 from volta.methods.naming import split_names
 from volta.methods.registry import standard_methods
@@ -169,6 +169,7 @@ class TaskLoader:
         if isinstance(source, WholeTask):
             return source.load(kind, options)
         extraction = self._config.extraction
+        options = replace(options, limit_test=self._config.budget.limit_test)
         return load_task(source.name, kind, options, extraction, on_set=self._on_set, map_shards=self._map_shards)
 
 

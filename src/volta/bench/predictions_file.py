@@ -45,7 +45,7 @@ def check_checksum(path: Path, expected: str) -> None:
 def read_predictions(path: Path, names: Collection[str] | None = None) -> dict[str, Array]:
     """Return the arrays, all of them or those named that there are, each as a cell's can be."""
     try:
-        arrays = read_npz(path, names=names)
+        arrays = read_npz(path, wanted=None if names is None else names.__contains__)
         by_set: dict[str, dict[str, Array]] = {}
         for key, values in arrays.items():
             set_name, _, kind = key.rpartition("/")

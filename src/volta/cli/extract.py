@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,11 @@ from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
 from volta.core.limits import parse_limits
+
+if TYPE_CHECKING:
+    from volta.data import LoadOptions
+    from volta.features import ExtractionProgress
+    from volta.features.tasks import Extraction
 
 
 def extract(
@@ -25,9 +31,18 @@ def extract(
     corruptions: Annotated[
         bool, typer.Option("--corruptions", help="Corrupt own test images as in CIFAR-10-C too: --shifts generated.")
     ] = False,
+    only: Annotated[
+        str | None,
+        typer.Option(help="shifts: leave stored features alone and extract the shifted sets that they lack."),
+    ] = None,
+    limit_test: Annotated[
+        int | None, typer.Option(help="Extract at most this many rows of test and of each OOD and shifted set.")
+    ] = None,
     save: Annotated[
         bool,
-        typer.Option("--save", help="Also write features/SRC.npz into the data folder."),
+        typer.Option(
+            "--save", help="Also write features/SRC.npz into the data folder; with --only shifts, SRC-shifts.npz."
+        ),
     ] = False,
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
@@ -35,22 +50,52 @@ def extract(
 ) -> None:
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
     from volta.bench.config import parse_numbers
-    from volta.bench.progress import ExtractionLines
     from volta.data import LoadOptions, all_tasks, store_features
     from volta.features.tasks import Extraction, extract_task
 
+    if only not in (None, "shifts"):
+        raise InputError(f"--only is {only!r}; the one thing it names is shifts")
     if task not in all_tasks(data) and Path(task).exists():
         raise InputError(f"SRC is the path {task}; make it a task first: volta data import {task} --name NAME")
-    options = LoadOptions(data, parse_numbers(severities, "--severities"), shift_origin(shifts, corruptions))
+    options = LoadOptions(
+        data,
+        parse_numbers(severities, "--severities"),
+        shift_origin(shifts, corruptions),
+        limit_test=limit_test,
+    )
+    extraction = Extraction(backbone, weights, parse_limits(limit or ()))
+    if only == "shifts":
+        _extract_shifts(task, options, extraction, save)
+        return
+    if save and limit_test is not None:
+        raise InputError("--save would store a part of the test rows as all of them; leave --limit-test or --save out")
     with stoppable():
-        features = extract_task(
-            task,
-            options,
-            Extraction(backbone, weights, parse_limits(limit or ())),
-            on_set=lambda name: ExtractionLines(name, lambda text: typer.echo(text, err=True)),
-        )
+        features = extract_task(task, options, extraction, on_set=_lines)
     for name, found in features.items():
         typer.echo(f"{name}: {found.array.shape[0]} × {found.array.shape[1]}, {found.path}")
     if save:
         for path in store_features(task, {name: found.array for name, found in features.items()}, options):
             typer.echo(f"saved: {path}")
+
+
+def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
+    """Extract the shifted sets that stored features lack, set by set, once a few test rows tell that they fit."""
+    from volta.data import store_shifts
+    from volta.features.beside import beside, extract_missing, with_labels
+
+    with stoppable():
+        network = extraction.network(options.folder)
+        found = beside(task, options, network)
+        n_sets = len(found.images.shifts)
+        typer.echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
+        features = extract_missing(found, network, on_set=_lines)
+    for name, array in features.items():
+        typer.echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
+    if save and features:
+        typer.echo(f"saved: {store_shifts(task, with_labels(found, features), options)}")
+
+
+def _lines(name: str) -> Callable[[ExtractionProgress], None]:
+    from volta.bench.progress import ExtractionLines
+
+    return ExtractionLines(name, lambda text: typer.echo(text, err=True))

@@ -2,7 +2,7 @@
 
 from volta.data.corruptions.families import CORRUPTION_NAMES
 from volta.data.definition import TaskDefinition
-from volta.data.extracted import store_features, task_of_features
+from volta.data.extracted import store_features, store_shifts, task_of_features
 from volta.data.lookup import all_tasks, corruption_sheet, find_task, image_sets, pixel_sets
 from volta.data.options import LoadOptions, cache_folder, data_root
 from volta.data.tasks import TASKS
@@ -20,5 +20,6 @@ __all__ = [
     "image_sets",
     "pixel_sets",
     "store_features",
+    "store_shifts",
     "task_of_features",
 ]

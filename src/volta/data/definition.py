@@ -13,6 +13,7 @@ from volta.data.missing import missing_features, missing_pixels
 from volta.data.options import LoadOptions
 from volta.data.prepare import Preparation, make_task
 from volta.data.raw_sets import RawSets
+from volta.data.row_limits import limit_sets
 
 _MEGA = 1e6
 
@@ -100,7 +101,7 @@ class TaskDefinition:
         options = self._at_home(options)
         if missing := self.images.missing(options):
             raise missing_pixels(self.name, options.folder, missing)
-        return self._with_ood(self.images.read(options), options)
+        return limit_sets(self._with_ood(self.images.read(options), options), options.limit_test, self.name)
 
     def feature_sets(self, options: LoadOptions | None = None) -> RawSets:
         """Return all feature sets with their labels, before val and cal are split off."""
@@ -109,7 +110,7 @@ class TaskDefinition:
             raise missing_features(
                 self.name, options.folder, have_pixels=self.has_images(options), downloadable=bool(self.archives)
             )
-        raw = self._with_ood(self.features.read(options), options)
+        raw = limit_sets(self._with_ood(self.features.read(options), options), options.limit_test, self.name)
         lacking = [name for name in (*self.near, *self.far) if options.wants_ood(name) and name not in raw.ood]
         return replace(raw, source=f"{raw.source}; without: {', '.join(lacking)}") if lacking else raw
 

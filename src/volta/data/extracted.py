@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.types import Array, OodSet, Split, Task
-from volta.data.formats.feature_files import write_feature_sets
+from volta.data.formats.feature_files import add_shifts, write_feature_sets
 from volta.data.lookup import find_task, pixel_sets
 from volta.data.options import LoadOptions
 from volta.data.prepare import make_task
@@ -24,6 +24,11 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
     shifts and OOD sets may be left out.
     """
     options = options or LoadOptions()
+    if options.limit_test is not None:
+        raise InputError(
+            f"limit_test is {options.limit_test}, and the feature file would hold a part of the test rows alone; "
+            "store all rows, or shifted sets alone (--only shifts)"
+        )
     pixels = pixel_sets(name, options)
     sets = pixels.inputs()
     for key, rows in features.items():
@@ -37,6 +42,14 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
         if key not in features:
             raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
     return write_feature_sets(options.folder, name, features, pixels)
+
+
+def store_shifts(name: str, shifts: Mapping[str, Split], options: LoadOptions) -> Path:
+    """Keep features of shifted test sets beside a task's feature file; return the file.
+
+    With ``options.limit_test`` they are of a part of the test rows and lie in a file of their own, named by how many.
+    """
+    return add_shifts(options.folder, name, shifts, options.limit_test)
 
 
 def task_of_features(

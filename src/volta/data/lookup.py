@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from volta.core.errors import MissingDataError
 from volta.core.plugins import plugins
+from volta.core.set_names import plain_name
 from volta.core.suggest import unknown_name
 from volta.core.types import Array
 from volta.data.corruptions.shifts import sheet_of
 from volta.data.definition import TaskDefinition
+from volta.data.formats.feature_files import features_path
 from volta.data.importing.imported_tasks import imported_tasks
 from volta.data.options import SEVERITIES, LoadOptions, data_root
 from volta.data.raw_sets import RawSets
@@ -40,7 +42,10 @@ def find_task(name: str, root: Path | None = None) -> TaskDefinition:
         return TASKS[name]
     tasks = all_tasks(root)
     if name not in tasks:
-        raise unknown_name("task", name, tasks, "see: volta tasks")
+        file = features_path(data_root(root), name)
+        stored = plain_name(name) == name and file.is_file()
+        hint = f"make {file} one with: volta data import {file} --name {name}" if stored else "see: volta tasks"
+        raise unknown_name("task", name, tasks, hint)
     return tasks[name]
 
 

@@ -28,6 +28,7 @@ class LoadOptions:
     OOD sets to load; None is all. ``seed`` is the run's seed, by which a task whose test rows rotate (``digits``) draws
     all its rows; None is the fixed split. ``scale`` says how a benchmark scales columns: ``auto`` scales own data as
     the classifier does and leaves the package's tasks alone, ``standard`` and ``none`` hold for every task.
+    ``limit_test`` keeps at most that many rows of test and of each OOD and shifted set, so that no more are extracted.
     """
 
     root: Path | None = None
@@ -36,6 +37,7 @@ class LoadOptions:
     ood: tuple[str, ...] | None = None
     seed: int | None = None
     scale: ScaleName = "auto"
+    limit_test: int | None = None
 
     def __post_init__(self) -> None:
         if not set(self.severities) <= set(SEVERITIES):
@@ -44,6 +46,8 @@ class LoadOptions:
             raise InputError(f"shifts is {self.shifts!r}; pass auto, official, generated or none")
         if self.scale not in SCALES:
             raise InputError(f"scale is {self.scale!r}; pass one of {', '.join(SCALES)}")
+        if self.limit_test is not None and self.limit_test < 1:
+            raise InputError(f"limit_test is {self.limit_test}; pass a whole number of at least 1")
 
     @property
     def folder(self) -> Path:

@@ -68,6 +68,10 @@ class ExtractionProgress:
         return (self.n_done - self.n_resumed) / self.seconds if self.seconds > 0.0 else 0.0
 
 
+OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
+"""Called with the name of a set; gives what is to hear of its progress."""
+
+
 def extract_shard(job: ShardJob) -> Shard:
     """Return the features of one job: no side effects, arguments and result can be pickled."""
     pieces = [job.engine(batch) for batch in job.images.batches(job.batch_size)]
@@ -152,7 +156,7 @@ def extract_sets(
     sets: Mapping[str, Images | Array],
     backbone: str | Path | nn.Module | Backbone,
     *,
-    on_set: Callable[[str], Callable[[ExtractionProgress], None] | None] | None = None,
+    on_set: OnSet | None = None,
     weights: Path | None = None,
     root: Path | None = None,
     limits: Limits = DEFAULT_LIMITS,

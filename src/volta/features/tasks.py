@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volta.core.cache import CachedArray
 from volta.core.errors import InputError, MissingDataError
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import InputKind, Task
-from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
-from volta.features.extract import ExtractionProgress, MapShards, extract_sets
+from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, find_task, pixel_sets, task_of_features
+from volta.features.backbones import Backbone, load_backbone
+from volta.features.beside import beside, extract_missing, with_labels
+from volta.features.extract import MapShards, OnSet, extract_sets
 
 DEFAULT_BACKBONE = "resnet18"
-OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,21 @@ class Extraction:
     weights: Path | None = None
     limits: Limits = DEFAULT_LIMITS
 
+    @property
+    def is_named(self) -> bool:
+        """Whether a backbone or its weights were asked for."""
+        return self.backbone is not None or self.weights is not None
+
+    @property
+    def title(self) -> str:
+        """What makes the features, for a source note."""
+        title = self.backbone or DEFAULT_BACKBONE
+        return title if self.weights is None else f"{title} with weights {self.weights.name}"
+
+    def network(self, root: Path) -> Backbone:
+        """Return the backbone, its weights looked for under ``root`` unless they are named."""
+        return load_backbone(self.backbone or DEFAULT_BACKBONE, weights=self.weights, root=root, limits=self.limits)
+
 
 def load_task(
     name: str,
@@ -38,25 +53,49 @@ def load_task(
     on_set: OnSet | None = None,
     map_shards: MapShards | None = map,
 ) -> Task:
-    """Return a task as pixels or features; features that are nowhere yet are extracted from its images."""
+    """Return a task as pixels or features; features that are nowhere yet are extracted from its images.
+
+    Stored features stand, and only shifted sets that they lack are extracted. A backbone that is asked for by name
+    extracts everything, unless a few test images tell that it made what is stored.
+    """
     source = find_task(name, options.root)
     if kind == "pixels" or source.images is None:
         return _corrupted(source.load(kind, options), options)
-    if extraction.backbone is None and extraction.weights is None:
-        try:
-            task = source.load("features", options)
-        except MissingDataError as missing:
-            if not source.has_images(options):
-                raise missing from None
-        else:
-            if _has_corruptions(task, options) or not source.has_images(options):
-                return _corrupted(task, options)
-    features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
-    made_by = f"features by {extraction.backbone or DEFAULT_BACKBONE}"
-    if extraction.weights is not None:
-        made_by += f" with weights {extraction.weights.name}"
-    arrays = {key: found.array for key, found in features.items()}
-    return _corrupted(task_of_features(name, arrays, options, source=made_by), options)
+    task = _stored(source, options, extraction, on_set, map_shards)
+    if task is None:
+        features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
+        arrays = {key: found.array for key, found in features.items()}
+        task = task_of_features(name, arrays, options, source=f"features by {extraction.title}")
+    return _corrupted(task, options)
+
+
+def _stored(
+    source: TaskDefinition,
+    options: LoadOptions,
+    extraction: Extraction,
+    on_set: OnSet | None,
+    map_shards: MapShards | None,
+) -> Task | None:
+    """Return the task on its stored features, with the shifted sets that they lack; None where all is extracted."""
+    try:
+        task = source.load("features", options)
+    except MissingDataError as missing:
+        if not source.has_images(options):
+            raise missing from None
+        return None
+    complete = _has_corruptions(task, options)
+    if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
+        return task
+    network = extraction.network(options.folder)
+    found = beside(source.name, options, network, map_shards)
+    if extraction.is_named and not found.agreement.holds:
+        return None
+    if complete:
+        return task
+    shifts = with_labels(found, extract_missing(found, network, on_set=on_set, map_shards=map_shards))
+    return replace(
+        task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
+    )
 
 
 def extract_task(
@@ -70,10 +109,7 @@ def extract_task(
     """Return the features of every image set of a task, from the cache or extracted now."""
     return extract_sets(
         pixel_sets(name, options).inputs(),
-        extraction.backbone or DEFAULT_BACKBONE,
-        weights=extraction.weights,
-        root=options.folder,
-        limits=extraction.limits,
+        extraction.network(options.folder),
         on_set=on_set,
         map_shards=map_shards,
     )

@@ -309,6 +309,24 @@ def test_extracted_features_of_an_imported_image_task(root: Path, tmp_path: Path
     assert task.ood["other"].near
 
 
+def test_a_feature_file_of_the_data_folder_becomes_a_task_and_stays(root: Path) -> None:
+    x, y = blobs(80)
+    (root / "features").mkdir(parents=True)
+    file = table(root / "features" / "intents.npz", train_x=x, train_y=y, test_x=x[:20], test_y=y[:20])
+    others = table(root / "features" / "intents-ood.npz", outside_x=x + 9, away_x=x[:7] - 9)
+    shifted = table(root / "features" / "intents-shifts.npz", **{"typos-2_x": x[:9], "typos-2_y": y[:9]})
+    with pytest.raises(InputError, match=r"intents.npz one with: volta data import .*intents.npz --name intents"):
+        find_task("intents", root)
+    for _ in range(2):
+        import_task(
+            file, "intents", root=root, ood={"away": others}, shifts={"typos-2": shifted}, near=["away"], replace=True
+        )
+        task = find_task("intents", root).load("features", LoadOptions(root))
+        assert np.array_equal(task.ood["away"].inputs, np.float32(x[:7] - 9))
+        assert np.array_equal(task.shifts["typos-2"].labels, y[:9])
+        assert all(path.is_file() for path in (file, others, shifted))
+
+
 def test_corruptions_of_own_images_on_request(root: Path, tmp_path: Path) -> None:
     import_task(image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16), "pets", root=root)
     task = find_task("pets", root).load("pixels", LoadOptions(root, severities=(2,), shifts="generated"))
@@ -331,7 +349,9 @@ def test_a_replaced_task_loses_the_features_of_its_old_images(root: Path, tmp_pa
     sets = pixel_sets("pets", LoadOptions(root)).inputs()
     store_features("pets", {key: np.zeros((len(sets[key]), 4), np.float32) for key in sets}, LoadOptions(root))
     assert find_task("pets", root).load("features", LoadOptions(root)).fit.input_shape == (4,)
+    part = table(root / "features" / "pets-shifts-4.npz", **{"fog-1_x": np.zeros((4, 4)), "fog-1_y": np.zeros(4, int)})
     import_task(image_folder(tmp_path / "others", {"cat": 30, "dog": 30}, side=16), "pets", root=root, replace=True)
+    assert not part.exists()
     with pytest.raises(MissingDataError):
         find_task("pets", root).load("features", LoadOptions(root))
 

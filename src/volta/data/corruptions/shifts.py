@@ -37,12 +37,18 @@ def official_shifts(folder: Path, severities: tuple[int, ...], test: Split) -> L
     return _each(partial(_read_official, folder, test.labels), severities)
 
 
-def generated_shifts(test: Split, severities: tuple[int, ...], cache_root: Path) -> LazyMapping[Split]:
+def generated_shifts(
+    test: Split, severities: tuple[int, ...], cache_root: Path, rows: NDArray[np.int64] | None = None
+) -> LazyMapping[Split]:
     """Return the shifts made from the test pixels by :func:`~volta.data.corruptions.corrupt`, each cached once made.
 
-    The cache is keyed by the pixels, the corruption, the severity and the code that makes it.
+    With ``rows`` only those are made, each as it is in the whole set. The cache is keyed by the pixels, their places,
+    the corruption, the severity and the code that makes it.
     """
-    return _each(partial(_generate, ArrayCache(cache_root / "corrupted"), hash_array(test.inputs), test), severities)
+    numbers = np.arange(len(test)) if rows is None else rows
+    made_of = test if rows is None else test.take(rows)
+    places = hash_array(made_of.inputs) + ("" if rows is None else hash_array(numbers))
+    return _each(partial(_generate, ArrayCache(cache_root / "corrupted"), places, made_of, numbers), severities)
 
 
 def sheet_of(sets: RawSets) -> NDArray[np.uint8] | None:
@@ -75,7 +81,9 @@ def _read_official(folder: Path, labels: Labels, name: str, severity: int) -> Sp
     return Split(rows.transpose(0, 3, 1, 2), labels)
 
 
-def _generate(arrays: ArrayCache, images_hash: str, test: Split, name: str, severity: int) -> Split:
+def _generate(
+    arrays: ArrayCache, images_hash: str, test: Split, numbers: NDArray[np.int64], name: str, severity: int
+) -> Split:
     parts = {
         "what": "corrupted images",
         "images": images_hash,
@@ -86,7 +94,7 @@ def _generate(arrays: ArrayCache, images_hash: str, test: Split, name: str, seve
     }
 
     def write(path: Path) -> Mapping[str, Any]:
-        write_rows(path, np.dtype(np.uint8), test.inputs.shape, _corrupted(test.inputs, name, severity))
+        write_rows(path, np.dtype(np.uint8), test.inputs.shape, _corrupted(test.inputs, numbers, name, severity))
         return {}
 
     return Split(arrays.obtain(parts, write).array, test.labels)
@@ -98,10 +106,10 @@ def _each(make: Callable[[str, int], Split], severities: tuple[int, ...]) -> Laz
     )
 
 
-def _corrupted(images: Array, name: str, severity: int) -> Iterator[Array]:
+def _corrupted(images: Array, numbers: NDArray[np.int64], name: str, severity: int) -> Iterator[Array]:
     for start in range(0, len(images), _CHUNK_ROWS):
         rows = np.ascontiguousarray(images[start : start + _CHUNK_ROWS].transpose(0, 2, 3, 1))
-        changed = corrupt(rows, name, severity, seed=SPLIT_SEED, first_index=start)
+        changed = corrupt(rows, name, severity, seed=SPLIT_SEED, indices=numbers[start : start + _CHUNK_ROWS])
         yield changed.transpose(0, 3, 1, 2)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -54,9 +54,11 @@ def read_header(file: IO[bytes], where: str, limits: Limits) -> ArrayHeader:
     return ArrayHeader(shape, fortran_order, dtype, 8 + length_bytes + length)
 
 
-def read_npz(path: Path, limits: Limits = DEFAULT_LIMITS, names: Collection[str] | None = None) -> dict[str, Array]:
-    """Return the arrays of an npz, or those ``names`` that it has; object arrays, which would have to be unpickled, are
-    refused.
+def read_npz(
+    path: Path, limits: Limits = DEFAULT_LIMITS, wanted: Callable[[str], bool] | None = None
+) -> dict[str, Array]:
+    """Return the arrays of an npz, or those whose names are ``wanted``; object arrays, which would have to be
+    unpickled, are refused.
 
     The directory is judged first, each header next; every member is read to its end, where its checksum is compared.
     """
@@ -68,7 +70,7 @@ def read_npz(path: Path, limits: Limits = DEFAULT_LIMITS, names: Collection[str]
         with zipfile.ZipFile(path) as archive:
             for member in members:
                 name = member.filename.removesuffix(".npy")
-                if names is not None and name not in names:
+                if wanted is not None and not wanted(name):
                     continue
                 with archive.open(member) as file:
                     arrays[name] = _read_member(file, member.file_size, f"{path} array {name!r}", limits)

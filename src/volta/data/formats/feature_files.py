@@ -1,12 +1,13 @@
 """Frozen features on disk: ``features/NAME.npz`` for the splits, ``NAME-ood.npz`` and ``NAME-shifts.npz`` beside it.
 
 ``NAME.npz`` holds ``train_x``, ``train_y``, ``test_x``, ``test_y``, and ``val_*`` and ``cal_*`` where the splits are
-fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels.
+fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels. Shifted sets of a
+part of the test rows alone lie in ``NAME-shifts-N.npz``, N rows each, and serve loads with ``limit_test`` N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,8 +27,14 @@ PARTS = ("train", "val", "cal", "test")
 
 
 def features_path(root: Path, name: str, what: str = "") -> Path:
-    """Return the path of a task's feature file; ``what`` is empty, ``ood`` or ``shifts``."""
+    """Return the path of a task's feature file; ``what`` is empty, ``ood``, ``shifts`` or ``shifts-N``."""
     return root / "features" / (f"{name}-{what}.npz" if what else f"{name}.npz")
+
+
+def stored_features(root: Path, name: str) -> list[Path]:
+    """Return where a task's feature files may lie: those of fixed names, and what there is of parts of the rows."""
+    parts = [path for path in root.glob(f"features/{name}-shifts-*.npz") if path.stem.rpartition("-")[2].isdigit()]
+    return [*(features_path(root, name, what) for what in ("", "ood", "shifts")), *parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,24 +66,32 @@ class FeatureFiles:
             if part not in parts:
                 raise InputError(f"{path} has no {part}_x and {part}_y; it holds: {', '.join(arrays) or 'nothing'}")
         ood, _ = _extra_sets(features_path(root, self.name, "ood"), self.limits)
-        shifts, shift_labels = _extra_sets(features_path(root, self.name, "shifts"), self.limits)
+        shifts, shift_labels = self._shifts(options)
         _check_widths(path, parts["train"].inputs.shape[1], {**ood, **shifts})
         n_classes = int(max(split.labels.max() for split in parts.values())) + 1
         names = self.class_names if len(self.class_names) == n_classes else map(str, range(n_classes))
         return RawSets(
             parts=parts,
             ood={key: OodSet(rows) for key, rows in ood.items()},
-            shifts={
-                key: Split(rows, shift_labels.get(key, parts["test"].labels))
-                for key, rows in shifts.items()
-                if self._is_asked(key, options)
-            },
+            shifts={key: Split(rows, shift_labels.get(key, parts["test"].labels)) for key, rows in shifts.items()},
             class_names=tuple(names),
             source=_describe(path, ood, self.ood_rows),
         )
 
-    def _is_asked(self, shift: str, options: LoadOptions) -> bool:
-        return options.shifts != "none" and (self.every_shift or _severity(shift) in options.severities)
+    def _shifts(self, options: LoadOptions) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return the shifts asked for, whole ones before those of a part of the test rows."""
+        if options.shifts == "none":
+            return {}, {}
+
+        def is_asked(shift: str) -> bool:
+            return self.every_shift or _severity(shift) in options.severities
+
+        whole, labels = _extra_sets(features_path(options.folder, self.name, "shifts"), self.limits, is_asked)
+        if options.limit_test is None:
+            return whole, labels
+        part = features_path(options.folder, self.name, f"shifts-{options.limit_test}")
+        more, more_labels = _extra_sets(part, self.limits, lambda shift: is_asked(shift) and shift not in whole)
+        return whole | more, labels | more_labels
 
 
 def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pixels: RawSets) -> list[Path]:
@@ -96,9 +111,23 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
         if f"shift:{shift}" in features and split.labels is not pixels.parts["test"].labels:
             files["shifts"][f"{shift}_y"] = split.labels
     for what, arrays in files.items():
-        content = {key: np.asarray(array) for key, array in arrays.items()}
-        write_atomic(features_path(root, name, what), lambda file, content=content: np.savez(file, **content))  # type: ignore[misc]
+        _write(features_path(root, name, what), arrays)
     return [features_path(root, name, what) for what in files]
+
+
+def add_shifts(root: Path, name: str, shifts: Mapping[str, Split], n_rows: int | None) -> Path:
+    """Store shifted sets beside those that are there already; ``n_rows`` names sets of a part of the test rows."""
+    path = features_path(root, name, "shifts" if n_rows is None else f"shifts-{n_rows}")
+    arrays = read_npz(path) if path.is_file() else {}
+    for key, split in shifts.items():
+        arrays[f"{key}_x"], arrays[f"{key}_y"] = split.inputs, split.labels
+    _write(path, arrays)
+    return path
+
+
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    content = {key: np.asarray(array) for key, array in arrays.items()}
+    write_atomic(path, lambda file: np.savez(file, **content))  # type: ignore[arg-type]
 
 
 def labelled_part(arrays: Mapping[str, Array], part: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Split:
@@ -120,10 +149,12 @@ def _class_numbers(labels: Array, where: str, limits: Limits) -> NDArray[np.int6
     return labels.astype(np.int64)
 
 
-def _extra_sets(path: Path, limits: Limits) -> tuple[dict[str, Array], dict[str, Array]]:
+def _extra_sets(
+    path: Path, limits: Limits, is_asked: Callable[[str], bool] = lambda name: True
+) -> tuple[dict[str, Array], dict[str, Array]]:
     if not path.is_file():
         return {}, {}
-    arrays = read_npz(path, limits)
+    arrays = read_npz(path, limits, lambda key: is_asked(key[:-2]))
     rows = {key[:-2]: _features(array, f"{path} {key}") for key, array in arrays.items() if key.endswith("_x")}
     labels = {
         key[:-2]: _class_numbers(array, f"{path} {key}", limits) for key, array in arrays.items() if key.endswith("_y")

@@ -33,7 +33,12 @@ def holds_arrays(source: Path) -> bool:
 
 
 def read_labelled_arrays(
-    source: Path, label: str | None = None, *, labelled: bool = True, limits: Limits = DEFAULT_LIMITS
+    source: Path,
+    label: str | None = None,
+    *,
+    labelled: bool = True,
+    set_name: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, SourceRows]:
     """Return the rows of each split of a source; one that names no splits is one split called ``all``.
 
@@ -41,7 +46,8 @@ def read_labelled_arrays(
     ``split``. npy: a structured array, or a matrix beside ``NAME_labels.npy``. CSV and Parquet: a label column, maybe a
     split column, and numeric columns, in Parquet also one column of lists; a folder that Hugging Face ``datasets``
     saved has the same columns, and its own splits. ``label`` names the label column where it is not one of
-    ``label``, ``y``, ``labels``, ``target``.
+    ``label``, ``y``, ``labels``, ``target``. With ``set_name`` an npz may hold many sets, as the data folder's
+    ``NAME-ood.npz`` does: ``SET_x`` and maybe ``SET_y`` are taken where they are there.
     """
     suffix = source.suffix.lower()
     if source.is_dir() and is_saved_dataset(source):
@@ -55,7 +61,10 @@ def read_labelled_arrays(
     if _is_csv(source):
         return _from_csv(source, label, labelled, limits)
     if suffix == ".npz":
-        return _from_arrays(read_npz(source, limits), source, label, labelled)
+        arrays = read_npz(source, limits)
+        if set_name is not None and f"{set_name}_x" in arrays:
+            arrays = {role: arrays[f"{set_name}_{role}"] for role in ("x", "y") if f"{set_name}_{role}" in arrays}
+        return _from_arrays(arrays, source, label, labelled)
     if suffix == ".npy":
         return _from_npy(source, label, labelled, limits)
     if suffix in SUFFIXES:

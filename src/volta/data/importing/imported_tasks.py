@@ -22,6 +22,7 @@ from volta.data.importing.task_record import TASK_KIND, ArrayReference, StoredSp
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.prepare import HALF, Preparation
 from volta.data.raw_sets import CorruptionOrigin, LazyMapping, RawSets
+from volta.data.row_limits import limited_rows
 
 TASK_FILE = "task.json"
 ARRAYS = "arrays"
@@ -86,6 +87,14 @@ def read_record(root: Path, name: str) -> TaskRecord:
     return TaskRecord.from_json(read_object(path, TASK_KIND))
 
 
+def had_images(root: Path, name: str) -> bool:
+    """Whether a task of images stands under this name, so that feature files of the name were extracted from it."""
+    try:
+        return read_record(root, name).kind == "pixels"
+    except VoltaError:
+        return False
+
+
 @dataclass(frozen=True)
 class ImportedArrays:
     """The arrays that the task ``name`` was imported as, images or features."""
@@ -124,7 +133,8 @@ class ImportedArrays:
     def _generated(
         self, test: Split, options: LoadOptions, own: Mapping[str, object]
     ) -> dict[str, Callable[[], Split]]:
-        generated = generated_shifts(test, options.severities, cache_folder())
+        rows = limited_rows(test.labels, options.limit_test, self.name)
+        generated = generated_shifts(test, options.severities, cache_folder(), rows)
         if both := sorted(set(generated) & set(own)):
             raise InputError(
                 f"{self.name} has a shift {both[0]!r} of its own, which --corruptions would make too; leave its "

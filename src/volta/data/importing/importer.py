@@ -23,13 +23,13 @@ from volta.core.set_names import check_ood_names, with_severities
 from volta.core.splits import complete_parts
 from volta.core.types import Array, EncoderKind, InputKind
 from volta.data.download.transfer import OnProgress
-from volta.data.formats.feature_files import features_path
+from volta.data.formats.feature_files import stored_features
 from volta.data.formats.image_decoding import Size
 from volta.data.formats.image_folder import label_image_folder, read_image_folder, read_unlabelled_images
 from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_arrays
 from volta.data.formats.source_rows import SourceRows
 from volta.data.importing.array_writer import ArrayWriter
-from volta.data.importing.imported_tasks import ARRAYS, TASK_FILE, task_folder
+from volta.data.importing.imported_tasks import ARRAYS, TASK_FILE, had_images, task_folder
 from volta.data.importing.task_record import TASK_KIND, StoredOod, StoredSplit, TaskRecord
 from volta.data.options import data_root
 from volta.data.tasks import TASKS
@@ -65,15 +65,15 @@ class _Reader:
     progress: OnProgress | None
     limits: Limits
 
-    def labelled(self, source: Path, scratch: Path) -> tuple[dict[str, SourceRows], list[str]]:
+    def labelled(self, source: Path, scratch: Path, name: str | None = None) -> tuple[dict[str, SourceRows], list[str]]:
         if holds_arrays(source):
-            return read_labelled_arrays(source, self.label, limits=self.limits), []
+            return read_labelled_arrays(source, self.label, set_name=name, limits=self.limits), []
         return read_image_folder(source, scratch=scratch, **self._settings)
 
-    def ood_set(self, source: Path, scratch: Path) -> tuple[SourceRows, list[str]]:
+    def ood_set(self, source: Path, scratch: Path, name: str) -> tuple[SourceRows, list[str]]:
         if not holds_arrays(source):
             return read_unlabelled_images(source, scratch=scratch, **self._settings)
-        sets = read_labelled_arrays(source, self.label, labelled=False, limits=self.limits)
+        sets = read_labelled_arrays(source, self.label, labelled=False, set_name=name, limits=self.limits)
         return _one_part(sets, source), []
 
     @property
@@ -111,7 +111,7 @@ def import_task(
     ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
     undecodable images and rows that hold NaN or infinities; otherwise they are an error. ``progress`` is called as
     images are decoded. ``limits`` bound what the sources may hold or cost. An existing task stays unless ``replace``,
-    which also removes its feature files. Nothing appears before all of it is written.
+    which also removes features extracted from its images. Nothing appears before all of it is written.
     """
     folder = data_root(root)
     target = task_folder(folder, name)
@@ -130,8 +130,8 @@ def import_task(
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
         # Features of the images that stood under this name before are no features of these.
-        for what in ("", "ood", "shifts"):
-            features_path(folder, name, what).unlink(missing_ok=True)
+        for path in stored_features(folder, name) if had_images(folder, name) else ():
+            path.unlink(missing_ok=True)
         _move(temporary, target)
     return report
 
@@ -162,13 +162,13 @@ def _write(
     stored_shifts: dict[str, StoredSplit] = {}
     counts = {part: len(rows) for part, (rows, _) in parts.items()}
     for key, path in ood.items():
-        rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"))
+        rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"), key)
         rows = writer.clean(rows.in_columns(columns, str(path)), f"ood {key}")
         notes += more
         stored_ood[key] = StoredOod(writer.inputs(rows, f"ood {key}", f"ood:{key}"), key in near)
         counts[f"ood:{key}"] = len(rows)
     for key, path in shifts.items():
-        sets, more = reader.labelled(path, _scratch(temporary, f"shift-{key}"))
+        sets, more = reader.labelled(path, _scratch(temporary, f"shift-{key}"), key)
         rows = writer.clean(_one_part(sets, path).in_columns(columns, str(path)), f"shift {key}")
         notes += more
         labels = class_numbers(_labels(rows), classes, f"shift {key}")

@@ -12,16 +12,18 @@ from volta.data.download.archive import Archive
 from volta.data.options import LoadOptions, cache_folder
 from volta.data.published.image_set import ImageSet, PublishedSet
 from volta.data.raw_sets import CorruptionOrigin, LazyMapping, RawSets
+from volta.data.row_limits import limited_rows
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedImages:
-    """Which published sets make up a task.
+    """Which published sets make up the task ``name``.
 
     ``corrupted`` is the archive of the test images under the nineteen corruptions; where a task has none, they are
     generated only when asked for.
     """
 
+    name: str
     train: ImageSet
     test: ImageSet
     ood: Mapping[str, PublishedSet] = field(default_factory=dict)
@@ -59,7 +61,8 @@ class PublishedImages:
             shifts = official_shifts(self.corrupted.place(options.folder), options.severities, test)
             return shifts, "official", f"shifts: official archive ({self.corrupted.file})"
         note = "shifts: CIFAR-10-C's corruptions, generated here from the test images"
-        return generated_shifts(test, options.severities, cache_folder()), "generated", note
+        rows = limited_rows(test.labels, options.limit_test, self.name)
+        return generated_shifts(test, options.severities, cache_folder(), rows), "generated", note
 
     def _takes_archive(self, archive: Archive, options: LoadOptions) -> bool:
         """Whether the archive's corruptions are to be read: as asked, or where it lies with the images it is of."""

@@ -22,7 +22,7 @@ CIFAR10 = TaskDefinition(
     name="cifar10",
     title="CIFAR-10; OOD: CIFAR-100 (near), SVHN, uniform noise; shifts: CIFAR-10-C",
     preparation=Preparation("vision", 0.2, HALF, augment=True, paper_epochs=80),
-    images=PublishedImages(CIFAR10_TRAIN, CIFAR10_TEST, _OOD, corrupted=CIFAR_10_C),
+    images=PublishedImages("cifar10", CIFAR10_TRAIN, CIFAR10_TEST, _OOD, corrupted=CIFAR_10_C),
     features=FeatureFiles("cifar10", CIFAR10_CLASSES, {name: part.n_rows for name, part in _OOD.items()}),
     near=("cifar100",),
     far=("svhn", "noise"),

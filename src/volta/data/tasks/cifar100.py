@@ -18,7 +18,7 @@ CIFAR100 = TaskDefinition(
     name="cifar100",
     title="CIFAR-100; OOD: CIFAR-10 (near), SVHN, uniform noise",
     preparation=Preparation("vision", 0.1, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))),
-    images=PublishedImages(CIFAR100_TRAIN, CIFAR100_TEST, _OOD),
+    images=PublishedImages("cifar100", CIFAR100_TRAIN, CIFAR100_TEST, _OOD),
     features=FeatureFiles("cifar100", ood_rows={name: part.n_rows for name, part in _OOD.items()}),
     near=("cifar10",),
     far=("svhn", "noise"),

@@ -1,0 +1,142 @@
+"""Shifted sets beside stored features: what stands, what is extracted, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+
+from tests.bench.running import ENVIRONMENT, volta
+from volta.core.errors import InputError
+from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
+from volta.data.importing import import_task
+from volta.features import extract_sets, load_backbone
+from volta.features.backbones.resnet18 import ResNet18
+from volta.features.beside import Agreement, beside, extract_missing, with_labels
+from volta.features.extract import NotExtractedError
+from volta.features.tasks import Extraction, load_task
+
+N_TEST = 6
+
+
+def weights_file(path, seed):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        save_file(ResNet18().state_dict(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """Return a folder with images of two classes imported as ``colours``, weights, and features stored by them."""
+    base = tmp_path_factory.mktemp("beside")
+    random = np.random.default_rng(0)
+    for split, size in (("train", 6), ("test", N_TEST)):
+        for label, shade in (("dark", 0), ("light", 120)):
+            (base / "photos" / split / label).mkdir(parents=True)
+            for index in range(size):
+                pixels = random.integers(shade, shade + 120, (16, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(base / "photos" / split / label / f"{index}.png")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VOLTA_CACHE", str(base / "cache"))
+        import_task(base / "photos", "colours", root=base / "data")
+        options = LoadOptions(base / "data")
+        network = load_backbone("resnet18", weights=weights_file(base / "made.safetensors", 0))
+        found = extract_sets(pixel_sets("colours", options).inputs(), network)
+        # Stored in half precision: features that are extracted now differ a little from these.
+        store_features("colours", {name: each.array.astype(np.float16) for name, each in found.items()}, options)
+    weights_file(base / "other.safetensors", 1)
+    return base
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch, places):
+    monkeypatch.setenv("VOLTA_CACHE", str(places / "cache"))
+
+
+def asked(places, **changes):
+    return LoadOptions(places / "data", (2,), "generated", **changes)
+
+
+def by(places, name):
+    return Extraction(weights=places / f"{name}.safetensors")
+
+
+def test_stored_features_stand_and_only_missing_shifts_are_extracted(places):
+    extracted = []
+
+    def on_set(name):
+        extracted.append(name)
+
+    options = asked(places, limit_test=4)
+    stored = find_task("colours", places / "data").load("features", options)
+    task = load_task("colours", "features", options, by(places, "made"), on_set=on_set)
+    assert extracted == [f"shift:{name}-2" for name in CORRUPTION_NAMES]
+    assert task.fit.fingerprint == stored.fit.fingerprint
+    assert np.array_equal(task.test.inputs, stored.test.inputs)
+    assert {len(part) for part in task.shifts.values()} == {len(task.test)} == {4}
+    assert np.array_equal(task.shifts["fog-2"].labels, task.test.labels)
+    assert "shifts by resnet18 with weights made.safetensors: features of 4 test images differ" in task.source
+
+
+def test_rows_of_a_limited_set_are_those_of_the_whole(places):
+    whole, part = pixel_sets("colours", asked(places)), pixel_sets("colours", asked(places, limit_test=4))
+    rows = [
+        int(np.flatnonzero((whole.parts["test"].inputs == image).all(axis=(1, 2, 3)))[0])
+        for image in part.parts["test"].inputs
+    ]
+    for name in ("gaussian_noise-2", "snow-2", "elastic_transform-2"):
+        assert np.array_equal(part.shifts[name].inputs, whole.shifts[name].inputs[rows])
+    assert {len(one.inputs) for one in pixel_sets("colours", asked(places, limit_test=99)).shifts.values()} == {12}
+
+
+def test_another_backbone_does_not_extend_stored_features(places):
+    options = asked(places, limit_test=4)
+    network = by(places, "other").network(options.folder)
+    found = beside("colours", options, network)
+    assert not found.agreement.holds
+    with pytest.raises(InputError, match=r"so resnet18 with these weights did not make them \(0.01 is allowed\)"):
+        extract_missing(found, network)
+    # Asked for by name it makes all features, as it would without stored ones.
+    with pytest.raises(NotExtractedError):
+        load_task("colours", "features", LoadOptions(places / "data"), by(places, "other"), map_shards=None)
+    assert "other test rows than the images" in str(Agreement(0, float("inf")))
+
+
+def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp_path):
+    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
+    arguments = ("colours", "--data", places / "data", "--weights", places / "made.safetensors", "--severities", 2)
+    done = volta("extract", *arguments, "--corruptions", "--only", "shifts", "--limit-test", 4, "--save")
+    file = places / "data" / "features" / "colours-shifts-4.npz"
+    try:
+        assert done.returncode == 0, done.stderr
+        assert "19 of 19 shifted sets are missing" in done.stderr
+        assert f"saved: {file}" in done.stdout
+        stored = find_task("colours", places / "data").load("features", asked(places, limit_test=4))
+        assert len(stored.shifts) == 19
+        assert np.array_equal(stored.shifts["fog-2"].labels, stored.test.labels)
+        assert not find_task("colours", places / "data").load("features", asked(places)).shifts
+        # Stored whole, a set serves its parts too.
+        split = find_task("colours", places / "data").load("features", asked(places)).test
+        whole = store_shifts("colours", {"fog-2": split}, asked(places))
+        again = find_task("colours", places / "data").load("features", asked(places, limit_test=4))
+        assert np.array_equal(again.shifts["fog-2"].inputs, again.test.inputs)
+        assert np.array_equal(again.shifts["frost-2"].inputs, stored.shifts["frost-2"].inputs)
+        whole.unlink()
+    finally:
+        file.unlink(missing_ok=True)
+    refused = volta("extract", *arguments, "--limit-test", 4, "--save")
+    assert refused.returncode == 2
+    assert "a part of the test rows" in refused.stderr
+    assert "--only is 'test'" in volta("extract", *arguments, "--only", "test").stderr
+
+
+def test_labels_of_extracted_shifts_are_their_images(places):
+    options = asked(places, limit_test=4)
+    network = by(places, "made").network(options.folder)
+    found = beside("colours", options, network)
+    shifts = with_labels(found, extract_missing(found, network))
+    assert set(shifts) == set(found.missing)
+    assert all(np.array_equal(one.labels, found.images.parts["test"].labels) for one in shifts.values())
