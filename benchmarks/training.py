@@ -52,19 +52,32 @@ def features_data(n_rows: int) -> FitData:
 
 def own_epochs(spec: NetworkSpec, data: FitData, recipe: Recipe, repeats: int) -> tuple[float, float]:
     """Seconds of the fastest epoch of our loop after the first, and the slowest over it."""
+    times = np.diff(epoch_ends(spec, data, recipe, repeats + 1))
+    return float(times.min()), float(times.max() / times.min())
+
+
+def epoch_ends(spec: NetworkSpec, data: FitData, recipe: Recipe, n_epochs: int) -> list[float]:
+    """Train ``n_epochs`` and return when each ended."""
     ends: list[float] = []
-    recipe = replace(recipe, max_epochs=repeats + 1, patience=None)
+    recipe = replace(recipe, max_epochs=n_epochs, patience=None)
 
     def note(report: EpochReport) -> None:
         ends.append(time.perf_counter())
 
     train(spec.build(0), data, recipe, CrossEntropy(), seed=0, device=CPU, on_epoch=note)
-    times = np.diff(ends)
-    return float(times.min()), float(times.max() / times.min())
+    return ends
+
+
+def volta_spec() -> NetworkSpec:
+    return NetworkSpec(VISION_ENCODER, Prototypes(), (512,), N_CLASSES)
 
 
 def volta_epoch(data: FitData, repeats: int) -> tuple[float, float]:
-    return own_epochs(NetworkSpec(VISION_ENCODER, Prototypes(), (512,), N_CLASSES), data, VISION_RECIPE, repeats)
+    return own_epochs(volta_spec(), data, VISION_RECIPE, repeats)
+
+
+def volta_epochs(data: FitData, n_epochs: int) -> list[float]:
+    return epoch_ends(volta_spec(), data, VISION_RECIPE, n_epochs)
 
 
 def bare_products(data: FitData, batch_size: int) -> float:

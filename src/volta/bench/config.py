@@ -201,6 +201,10 @@ def default_threads(source: TaskDefinition, protocol: str, methods: Sequence[str
 
 def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
+    methods = {name: find_method(name).method for name in config.methods}
+    parameters = {name: parameters_of(method) for name, method in methods.items()}
+    stamps = {name: stamps_of(method) for name, method in methods.items()}
+    packages = {name: package_version(type(method).__module__) for name, method in methods.items()}
     cells = [
         make_cell(
             task,
@@ -208,12 +212,12 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             method,
             seed,
             data_hash=tasks.task_for(task, protocol, method, seed).fingerprint,
-            parameters=parameters_of(find_method(method).method),
-            stamps=stamps_of(find_method(method).method),
+            parameters=parameters[method],
+            stamps=stamps[method],
             budget=config.budget,
             device=config.device,
             threads=config.threads,
-            package=package_version(type(find_method(method).method).__module__),
+            package=packages[method],
         )
         for task in config.tasks
         for protocol in config.protocols

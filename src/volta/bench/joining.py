@@ -49,8 +49,10 @@ def check_joining(store: RunStore, known: Manifest, config: RunConfig, tasks: Ta
 
 def _check_names(store: RunStore, known: Manifest, cells: Sequence[Cell]) -> None:
     asked = {(cell.task, cell.protocol, cell.method) for cell in cells}
+    # A cell with the key of one that is asked for was planned, not brought along; its record need not be read.
+    planned = set(cells)
     for cell in known.cells:
-        if (cell.task, cell.protocol, cell.method) not in asked:
+        if (cell.task, cell.protocol, cell.method) not in asked or cell in planned:
             continue
         record = _sound_record(store, cell)
         if record is not None and record.origin == OWN:

@@ -25,6 +25,13 @@ def current_records(
     for record in records:
         if store.has_predictions(record.cell):
             store.check_predictions(record)
+    return rescore_stale(store, records, say)
+
+
+def rescore_stale(
+    store: RunStore, records: list[CellRecord], say: Callable[[str], object] | None = None
+) -> list[CellRecord]:
+    """Return ``records``, whose predictions were checked, with metrics as today's code computes them."""
     stamp = scoring_stamp()
     n_stale = sum(record.stamps.scoring != stamp for record in records)
     if n_stale and say is not None:

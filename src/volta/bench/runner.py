@@ -16,7 +16,7 @@ from volta.bench.joining import check_joining, kept_cells
 from volta.bench.manifest import Manifest
 from volta.bench.progress import Listener
 from volta.bench.records import EvalSet, stopped_in_climb
-from volta.bench.rescoring import current_records
+from volta.bench.rescoring import rescore_stale
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
@@ -76,10 +76,10 @@ def run(
     store.create()
     with store.manifest_lock():
         store.write_manifest(_merge(_known(store), config, cells, command))
-        damaged = store.set_aside_damaged(cells)
+        damaged, sound = store.set_aside_damaged(cells)
     for cell in damaged:
         listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
-    current_records(store, cells, listener.message)
+    rescore_stale(store, sound, listener.message)
     missing = [cell for cell in cells if not store.is_done(cell)]
     if missing:
         _keep_sheets(missing, config, store, tasks, listener)

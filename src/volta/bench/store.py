@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -227,15 +227,23 @@ class RunStore:
         """Refuse a cell whose stored predictions are not those that its record was made of."""
         check_checksum(self.cell_file(record.cell, PREDICTIONS), record.predictions)
 
-    def set_aside_damaged(self, cells: list[Cell]) -> list[Cell]:
-        """Move finished cells whose files do not match their checksums out of the way; return them."""
-        there = [cell for cell in cells if inside(self.root, "cells", cell.folder).exists()]
-        damaged = [cell for cell in there if not self.is_intact(cell)]
-        for cell in damaged:
+    def set_aside_damaged(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[CellRecord]]:
+        """Move finished cells whose files do not match their checksums out of the way.
+
+        Returns those cells, and the records of the sound ones.
+        """
+        damaged, sound = [], []
+        for cell in cells:
+            if not inside(self.root, "cells", cell.folder).exists():
+                continue
+            if (record := self._intact_record(cell)) is not None:
+                sound.append(record)
+                continue
+            damaged.append(cell)
             self.damaged_folder.mkdir(exist_ok=True)
             target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.damaged_folder))
             (self.cells_folder / cell.folder).rename(target / cell.folder)
-        return damaged
+        return damaged, sound
 
     def cells(self) -> Iterator[Cell]:
         """Walk the cells of the manifest's plan, in its order."""
@@ -247,8 +255,12 @@ class RunStore:
 
     def is_intact(self, cell: Cell) -> bool:
         """Whether a finished cell's files match their checksums."""
+        return self._intact_record(cell) is not None
+
+    def _intact_record(self, cell: Cell) -> CellRecord | None:
         try:
-            self.check_predictions(self.read_record(cell))
+            record = self.read_record(cell)
+            self.check_predictions(record)
         except OSError:
-            return False
-        return True
+            return None
+        return record
