@@ -215,9 +215,12 @@ class RunStore:
 
         Predictions that the cell's record was not made of are refused.
         """
-        path = self.cell_file(cell, PREDICTIONS)
-        check_checksum(path, self.read_record(cell).predictions)
-        return read_predictions(path, names)
+        return self.arrays_of(self.read_record(cell), names)
+
+    def arrays_of(self, record: CellRecord, names: Collection[str] | None = None) -> dict[str, Array]:
+        """Return what :meth:`read_arrays` does, of a cell whose record is at hand."""
+        self.check_predictions(record)
+        return read_predictions(self.cell_file(record.cell, PREDICTIONS), names)
 
     def has_predictions(self, cell: Cell) -> bool:
         """Whether a finished cell's predictions are there; tables of metrics can do without them."""

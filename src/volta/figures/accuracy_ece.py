@@ -89,4 +89,5 @@ ACCURACY_ECE = Chart(
     ),
     switches=(Switch("density", "density of the other methods’ seeds"),),
     shared=True,
+    needs_tests=False,
 )

@@ -46,4 +46,5 @@ CALIBRATION_BARS = Chart(
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
     shared=True,
+    needs_tests=False,
 )

@@ -70,6 +70,8 @@ class Chart:
         Whether it takes the page's whole width.
     shared
         Whether it shows only what probabilities decide, so that methods on one network are drawn once.
+    needs_tests
+        Whether it uses what the tests say: ``differences`` or ``pairs``. False lets it be drawn while they run.
     """
 
     name: str
@@ -83,3 +85,4 @@ class Chart:
     switches: tuple[Switch, ...] = ()
     wide: bool = False
     shared: bool = False
+    needs_tests: bool = True

@@ -144,4 +144,5 @@ CORRUPTION_HEATMAP = Chart(
     ),
     wide=True,
     shared=True,
+    needs_tests=False,
 )

@@ -88,4 +88,5 @@ EFFICIENCY = Chart(
     available=lambda numbers: numbers.has("latency_ms", "ece", "size_mb"),
     data=lambda numbers: points_json(numbers, "latency_ms", "ece", "Latency against ECE", "size_mb"),
     prints=(PrintVersion("efficiency", lambda numbers: efficiency(numbers.context, numbers.compared_methods)),),
+    needs_tests=False,
 )

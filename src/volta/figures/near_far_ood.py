@@ -51,4 +51,5 @@ NEAR_FAR_OOD = Chart(
     available=lambda numbers: numbers.has(X, Y),
     data=lambda numbers: points_json(numbers, X, Y, "Near against far OOD"),
     prints=(PrintVersion("near_far_ood", lambda numbers: near_far_ood(numbers.context, numbers.compared_methods)),),
+    needs_tests=False,
 )

@@ -37,4 +37,5 @@ PR_CURVES = Chart(
     data=lambda numbers: lines_json(numbers, numbers.precision_recall, LABELS, metric_name("aupr_out")),
     prints=(PrintVersion("pr_curves", _print),),
     choices=lambda numbers: (set_choice(numbers, numbers.precision_recall),),
+    needs_tests=False,
 )

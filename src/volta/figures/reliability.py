@@ -170,4 +170,5 @@ RELIABILITY = Chart(
     choices=_choices,
     wide=True,
     shared=True,
+    needs_tests=False,
 )

@@ -95,4 +95,5 @@ RISK_COVERAGE = Chart(
         ),
     ),
     choices=_choices,
+    needs_tests=False,
 )

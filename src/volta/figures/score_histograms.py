@@ -118,4 +118,5 @@ SCORE_HISTOGRAMS = Chart(
     prints=(PrintVersion("score_histograms", _print),),
     choices=_choices,
     wide=True,
+    needs_tests=False,
 )

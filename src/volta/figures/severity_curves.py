@@ -103,4 +103,5 @@ SEVERITY_CURVES = Chart(
     prints=(PrintVersion("severity_curves", _print),),
     choices=_choices,
     shared=True,
+    needs_tests=False,
 )

@@ -97,4 +97,5 @@ SUMMARY_HEATMAP = Chart(
     ),
     choices=_choices,
     wide=True,
+    needs_tests=False,
 )

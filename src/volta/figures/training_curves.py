@@ -65,4 +65,5 @@ TRAINING_CURVES = Chart(
     prints=(PrintVersion("training_curves", _print),),
     choices=lambda numbers: (Choice("seed", "seed", tuple((str(seed), str(seed)) for seed in _seeds(numbers))),),
     shared=True,
+    needs_tests=False,
 )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
 from volta.core.files import write_text
+from volta.core.machine import n_cores
 from volta.core.set_names import plain_name
 from volta.figures import CHARTS
+from volta.figures.drawing import Drawing
 from volta.report.across import across_view
-from volta.report.curves import read_curves
-from volta.report.figure_files import FigureFile, Room, draw_charts
+from volta.report.figure_files import Room, figure_files
 from volta.report.looks import StoredLooks, read_looks, with_looks
 from volta.report.numbers import group_numbers
 from volta.report.page import render_page
 from volta.report.payload import group_json
+from volta.report.reading import Predictions, read_group
 from volta.report.run import Group, Run, load_run
 from volta.report.sheet import draw_sheet
 from volta.report.statistics import Statistics, compute_statistics
@@ -69,34 +71,53 @@ def make_report(
     every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
     """
     run = load_run(store, say)
-    write_results(store, run.records)
     looks = read_looks(store)
-    stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA)
-    if looks:
-        stats = with_looks(stats, looks)
-    write_tables(store, stats)
+    with Drawing(n_cores()) as drawing:
+        read = read_groups(run, with_rows=n_resamples > 0)
+        # Most figures show no test, so that helpers draw them while the tests are computed.
+        _draw(run, drawing, read, None)
+        write_results(store, run.records)
+        rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
+        stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA, rows)
+        if looks:
+            stats = with_looks(stats, looks)
+        write_tables(store, stats)
+        _draw(run, drawing, read, stats)
+        drawing.finish()
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True, looks=looks))
+    write_text(path, make_page(run, stats, draw=True, looks=looks, read=read))
     return BuiltReport(path, run, stats)
 
 
+def read_groups(run: Run, with_rows: bool = False) -> dict[str, Predictions]:
+    """Return what the stored predictions of each group come to, by its key."""
+    return {group.key: read_group(run.store, group, with_rows) for group in run.groups}
+
+
 def make_page(
-    run: Run, stats: Statistics, *, draw: bool, looks: StoredLooks | None = None, title: str | None = None
+    run: Run,
+    stats: Statistics,
+    *,
+    draw: bool,
+    looks: StoredLooks | None = None,
+    title: str | None = None,
+    read: Mapping[str, Predictions] | None = None,
 ) -> str:
-    """Return the page, about its tasks unless ``title`` says otherwise; ``draw`` also writes the figures for print."""
+    """Return the page, about its tasks unless ``title`` says otherwise.
+
+    ``draw`` offers the figures for print of the charts, which are drawn by then, and draws those about several tasks;
+    ``read``: what the predictions come to, where they have been read already.
+    """
     views, data, room = [], [], Room()
     folder = run.store.figures_folder
+    read = read or read_groups(run)
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
-        numbers = group_numbers(group, read_curves(run.store, group), own.ablation, own.pairs)
+        numbers = group_numbers(group, read[group.key].curves, own.ablation, own.pairs)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
-        files: dict[str, tuple[FigureFile, ...]] = {}
-        sheet = None
-        if draw:
-            prefix = _prefix(run, group)
-            files = draw_charts(charts, numbers, folder, prefix, room)
-            sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix)
-        places = [ChartView(chart, files.get(chart.name, ())) for chart in charts]
+        prefix = _prefix(run, group)
+        sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix) if draw else None
+        places = [ChartView(chart, figure_files(chart, folder, prefix, room) if draw else ()) for chart in charts]
         views.append(group_view(group, own, places, sheet, looks.sentence if looks else ""))
         data.append(group_json(group, charts, numbers))
     return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None), title)
@@ -109,6 +130,17 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
             (store.root / name).unlink(missing_ok=True)
         else:
             write_text(store.root / name, content)
+
+
+def _draw(run: Run, drawing: Drawing, read: Mapping[str, Predictions], stats: Statistics | None) -> None:
+    """Have the charts drawn that show no tests or, where these are there, those that do."""
+    for group in run.groups:
+        own = stats.of(group.task, group.protocol) if stats else None
+        tests = (own.ablation, own.pairs) if own else ((), ())
+        numbers = group_numbers(group, read[group.key].curves, *tests)
+        for chart in CHARTS:
+            if chart.needs_tests == (own is not None) and chart.available(numbers):
+                drawing.add(chart, numbers, run.store.figures_folder, _prefix(run, group))
 
 
 def _prefix(run: Run, group: Group) -> str:

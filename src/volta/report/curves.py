@@ -41,50 +41,68 @@ class Curves:
     precision_recall: Mapping[str, Mapping[str, MethodCurve]]
 
 
-def read_curves(store: RunStore, group: Group) -> Curves:
-    """Return the curves of every method, reading one cell's predictions at a time."""
-    bins: dict[str, dict[str, Floats]] = {}
-    risks: dict[str, list[Floats]] = {}
-    excess: dict[str, list[Floats]] = {}
-    histograms: dict[tuple[str, int], ScoreHistogram] = {}
-    ood = OodCurves()
-    grid: Floats | None = None
-    for (method, seed), record in group.records.items():
-        arrays = store.read_arrays(record.cell)
+class CurveCollector:
+    """Curves of a group's methods, gathered one cell at a time."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._bins: dict[str, dict[str, Floats]] = {}
+        self._risks: dict[str, list[Floats]] = {}
+        self._excess: dict[str, list[Floats]] = {}
+        self._histograms: dict[tuple[str, int], ScoreHistogram] = {}
+        self._ood = OodCurves()
+        self._grid: Floats | None = None
+
+    def add(self, record: CellRecord, arrays: Mapping[str, Array]) -> None:
+        """Take up the predictions of one cell."""
+        method, seed = record.cell.method, record.cell.seed
         for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
             if name == VAL:
                 continue
             found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
-            by_method = bins.setdefault(name, {})
+            by_method = self._bins.setdefault(name, {})
             by_method[method] = by_method[method] + found if method in by_method else found
         if "test/probs" in arrays:
             correct = arrays["test/probs"].argmax(axis=1) == arrays["test/labels"]
             curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
-            if grid is None:
-                grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
-            risk = np.interp(grid, curve.coverage, curve.risk)
-            risks.setdefault(method, []).append(risk)
-            excess.setdefault(method, []).append(risk - perfect_risk(grid, float(1 - correct.mean())))
+            if self._grid is None:
+                self._grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
+            risk = np.interp(self._grid, curve.coverage, curve.risk)
+            self._risks.setdefault(method, []).append(risk)
+            above = risk - perfect_risk(self._grid, float(1 - correct.mean()))
+            self._excess.setdefault(method, []).append(above)
         scores = {
             key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
             for key, values in arrays.items()
             if key.endswith("/ood_score") and len(values)
         }
-        ood.add(method, scores)
-        histogram = _histogram(group, method, scores, record)
+        self._ood.add(method, scores)
+        histogram = _histogram(self._group, method, scores, record)
         if histogram is not None:
-            histograms[method, seed] = histogram
-    return Curves(
-        reliability={
-            name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
-            for name, by_method in bins.items()
-        },
-        risk_coverage=_mean_curves(group, grid, risks, "aurc"),
-        excess_risk=_mean_curves(group, grid, excess, "eaurc"),
-        histograms=histograms,
-        roc=ood.roc(group),
-        precision_recall=ood.precision_recall(group),
-    )
+            self._histograms[method, seed] = histogram
+
+    def curves(self) -> Curves:
+        """Return the curves of every method taken up."""
+        group = self._group
+        return Curves(
+            reliability={
+                name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
+                for name, by_method in self._bins.items()
+            },
+            risk_coverage=_mean_curves(group, self._grid, self._risks, "aurc"),
+            excess_risk=_mean_curves(group, self._grid, self._excess, "eaurc"),
+            histograms=self._histograms,
+            roc=self._ood.roc(group),
+            precision_recall=self._ood.precision_recall(group),
+        )
+
+
+def read_curves(store: RunStore, group: Group) -> Curves:
+    """Return the curves of every method, reading one cell's predictions at a time."""
+    collector = CurveCollector(group)
+    for record in group.records.values():
+        collector.add(record, store.arrays_of(record))
+    return collector.curves()
 
 
 def perfect_risk(coverage: Floats, error: float) -> Floats:

@@ -1,14 +1,12 @@
-"""The figures for print of a group: drawn, saved, and offered on the page."""
+"""The figures for print of a group as the page offers them."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volta import figures
-from volta.figures import Chart, GroupNumbers
+from volta.figures import Chart
 
 FIGURES = "figures"
 EMBEDDED_BYTES = 4_000_000
@@ -39,19 +37,14 @@ class Room:
         return data_address(path, "application/pdf")
 
 
-def draw_charts(
-    charts: Sequence[Chart], numbers: GroupNumbers, folder: Path, prefix: str, room: Room
-) -> dict[str, tuple[FigureFile, ...]]:
-    """Write every figure for print of the charts into ``folder``; return what the page offers, by chart."""
-    offered = {}
-    for chart in charts:
-        files = []
-        for version in chart.prints:
-            _, pdf = figures.save_figure(version.draw(numbers), folder, f"{prefix}{version.name}")
-            label = f"PDF ({version.word})" if version.word else "PDF"
-            files.append(FigureFile(label, pdf.name, room.address(pdf)))
-        offered[chart.name] = tuple(files)
-    return offered
+def figure_files(chart: Chart, folder: Path, prefix: str, room: Room) -> tuple[FigureFile, ...]:
+    """Return what the page offers of a chart whose figures are in ``folder``."""
+    files = []
+    for version in chart.prints:
+        pdf = folder / f"{prefix}{version.name}.pdf"
+        label = f"PDF ({version.word})" if version.word else "PDF"
+        files.append(FigureFile(label, pdf.name, room.address(pdf)))
+    return tuple(files)
 
 
 def data_address(path: Path, media_type: str) -> str:

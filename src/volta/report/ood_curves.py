@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.types import Array
 from volta.figures import MethodCurve
 from volta.figures.names import metric_key
-from volta.metrics import roc_curve
+from volta.metrics import RocCurve, roc_curve
 from volta.report.run import Group
 
 Floats = NDArray[np.float64]
@@ -21,32 +20,29 @@ ROC_GRID: Floats = np.linspace(0, 1, POINTS) ** 2
 RECALL_GRID: Floats = np.linspace(0, 1, POINTS)
 
 
-def true_positives_at(id_scores: Array, ood_scores: Array, grid: Floats = ROC_GRID) -> Floats:
+def true_positives_at(curve: RocCurve, grid: Floats = ROC_GRID) -> Floats:
     """Return the share of OOD rows called OOD where ``grid`` shares of the ID rows are, (n_points,).
 
-    id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
-
-    >>> true_positives_at(np.array([0.1, 0.4]), np.array([0.4, 0.9]), np.array([0.0, 0.25, 1.0]))
+    >>> curve = roc_curve(np.array([0.1, 0.4]), np.array([0.4, 0.9]))
+    >>> true_positives_at(curve, np.array([0.0, 0.25, 1.0]))
     array([0.5 , 0.75, 1.  ])
     """
-    curve = roc_curve(id_scores, ood_scores)
     last = np.append(curve.fpr[1:] != curve.fpr[:-1], True)
     return np.asarray(np.interp(grid, curve.fpr[last], curve.tpr[last]))
 
 
-def precision_at(id_scores: Array, ood_scores: Array, grid: Floats = RECALL_GRID) -> Floats:
+def precision_at(curve: RocCurve, n_id: int, n_ood: int, grid: Floats = RECALL_GRID) -> Floats:
     """Return the precision where at least ``grid`` shares of the OOD rows are called OOD, (n_points,).
 
     As in average precision, the precision of a threshold holds back to the recall of the stricter one.
-    id_scores: (n_id,); ood_scores: (n_ood,); higher = more OOD.
 
-    >>> precision_at(np.array([0.1, 0.4, 0.4]), np.array([0.4, 0.9]), np.array([0.0, 0.5, 1.0]))
+    >>> curve = roc_curve(np.array([0.1, 0.4, 0.4]), np.array([0.4, 0.9]))
+    >>> precision_at(curve, 3, 2, np.array([0.0, 0.5, 1.0]))
     array([1. , 1. , 0.5])
     """
-    curve = roc_curve(id_scores, ood_scores)
     called = curve.tpr > 0
-    recall, caught = curve.tpr[called], curve.tpr[called] * len(ood_scores)
-    precision = caught / (caught + curve.fpr[called] * len(id_scores))
+    recall, caught = curve.tpr[called], curve.tpr[called] * n_ood
+    precision = caught / (caught + curve.fpr[called] * n_id)
     return np.asarray(precision[np.searchsorted(recall, np.minimum(grid, recall[-1]), side="left")])
 
 
@@ -61,9 +57,10 @@ class OodCurves:
         """Take up the scores of one cell: set → (n,), the test rows being "test"."""
         for name, outside in scores.items():
             if name != "test" and "test" in scores:
-                own = scores["test"]
-                self._roc.setdefault(name, {}).setdefault(method, []).append(true_positives_at(own, outside))
-                self._precision.setdefault(name, {}).setdefault(method, []).append(precision_at(own, outside))
+                curve = roc_curve(scores["test"], outside)
+                precision = precision_at(curve, len(scores["test"]), len(outside))
+                self._roc.setdefault(name, {}).setdefault(method, []).append(true_positives_at(curve))
+                self._precision.setdefault(name, {}).setdefault(method, []).append(precision)
 
     def roc(self, group: Group) -> dict[str, dict[str, MethodCurve]]:
         """Return the ROC curves, mean over seeds."""

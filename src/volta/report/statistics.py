@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from volta.stats import (
     LeaderboardRow,
     RankRow,
     Results,
+    RowsOfCells,
     SummaryRow,
     TestRow,
     bootstrap_tables,
@@ -92,11 +93,13 @@ def compute_statistics(
     n_resamples: int = N_RESAMPLES,
     reference: str | None = None,
     alpha: float = ALPHA,
+    rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
 ) -> Statistics:
     """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
 
     ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name, "best", or
     "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
+    ``rows``: the test rows by (task, protocol), where they have been read already.
     """
     if reference is None and tables and all(table.is_own for table in tables):
         # None of them is ours, so that there is nothing to compare with but the best.
@@ -104,7 +107,7 @@ def compute_statistics(
     compared = None if reference == ALL_PAIRS else reference
     if compared is not None:
         check_reference(tables, compared)
-    bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
+    bootstraps = bootstrap_tables(store, tables, n_resamples, rows) if n_resamples else None
     return Statistics(
         summary=summarise(tables),
         tests=compare_with_reference(tables, bootstraps, compared, alpha),

@@ -27,7 +27,7 @@ from volta.stats.ranks import CriticalDifference, critical_difference, higher_is
 from volta.stats.results import Results, group_records, load_tables
 from volta.stats.rowscores import RowScores, row_scores
 from volta.stats.samples import Sample, sample_of
-from volta.stats.stored_bootstrap import bootstrap_tables
+from volta.stats.stored_bootstrap import RowsOfCells, bootstrap_tables, rows_of_cell
 from volta.stats.summary import CorruptionRow, SummaryRow, summarise, summarise_corruptions
 from volta.stats.welch import ALPHA, Comparison, hedges_g, welch
 
@@ -52,6 +52,7 @@ __all__ = [
     "RankRow",
     "Results",
     "RowScores",
+    "RowsOfCells",
     "Sample",
     "SummaryRow",
     "TestRow",
@@ -82,6 +83,7 @@ __all__ = [
     "rank_tables",
     "rank_values",
     "row_scores",
+    "rows_of_cell",
     "rows_to_csv",
     "sample_of",
     "shared_networks",

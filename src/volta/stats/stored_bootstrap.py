@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,10 +17,32 @@ from volta.stats.results import Results
 from volta.stats.rowscores import RowScores, row_scores
 
 
-def bootstrap_tables(store: RunStore, tables: Sequence[Results], n_resamples: int = N_RESAMPLES) -> Bootstraps:
-    """Return the bootstrap of all methods for each (task, protocol) with two of them, or why there is none."""
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """A cell's test rows as the bootstrap takes them: the row scores, and the bytes of the labels, which tell rows."""
+
+    labels: bytes
+    scores: RowScores
+
+
+RowsOfCells = Mapping[tuple[str, int], StoredRows]
+"""(method, seed) → its rows; a cell without stored predictions is not there."""
+
+
+def bootstrap_tables(
+    store: RunStore,
+    tables: Sequence[Results],
+    n_resamples: int = N_RESAMPLES,
+    rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
+) -> Bootstraps:
+    """Return the bootstrap of all methods for each (task, protocol) with two of them, or why there is none.
+
+    ``rows`` by (task, protocol), where they have been read already; else they are read from ``store``.
+    """
 
     def of(table: Results) -> Bootstrap | str:
+        if rows is not None:
+            return bootstrap_rows(table, rows[table.task, table.protocol], n_resamples)
         return bootstrap_table(table, lambda method, seed: store.read_arrays(table.cells[method, seed]), n_resamples)
 
     return {(table.task, table.protocol): of(table) for table in tables if len(table.methods) > 1}
@@ -29,23 +52,39 @@ def bootstrap_table(
     table: Results, read: Callable[[str, int], Mapping[str, Array]], n_resamples: int
 ) -> Bootstrap | str:
     """Return the bootstrap of a table's methods, or why there is none; ``read`` gives a method's arrays with a seed."""
-    # Where no set is near, the mean over all of them is what methods are ranked by.
-    ood_sets = table.ood_sets if table.no_near_set else table.near_sets
+    rows: dict[tuple[str, int], StoredRows] = {}
+    for method, seed in table.cells:
+        try:
+            found = rows_of_cell(table, read(method, seed))
+        except StoreError:
+            continue
+        if found is not None:
+            rows[method, seed] = found
+    return bootstrap_rows(table, rows, n_resamples)
+
+
+def rows_of_cell(table: Results, arrays: Mapping[str, Array]) -> StoredRows | None:
+    """Return a cell's test rows with its scores on the OOD sets that are resampled; None without test predictions."""
+    if "test/probs" not in arrays or "test/labels" not in arrays:
+        return None
+    labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
+    return StoredRows(labels, cell_scores(arrays, _resampled_sets(table)))
+
+
+def bootstrap_rows(table: Results, rows: RowsOfCells, n_resamples: int) -> Bootstrap | str:
+    """Return the bootstrap of a table's methods from the rows of its cells, or why there is none."""
+    ood_sets = _resampled_sets(table)
     rows_of: dict[int, bytes] = {}
     models: dict[str, dict[int, RowScores]] = {}
     for method in table.methods:
         found = {}
         for seed in table.seeds(method):
-            try:
-                arrays = read(method, seed)
-            except StoreError:
+            if (method, seed) not in rows:
                 continue
-            if "test/probs" not in arrays or "test/labels" not in arrays:
-                continue
-            labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
-            if rows_of.setdefault(seed, labels) != labels:
+            own = rows[method, seed]
+            if rows_of.setdefault(seed, own.labels) != own.labels:
                 return f"rows not resampled: {method} seed {seed} was scored on other test rows"
-            found[seed] = cell_scores(arrays, ood_sets)
+            found[seed] = own.scores
         # An interval over fewer seeds than the test in the same row would speak of another difference.
         if len(found) == len(table.seeds(method)):
             models[method] = found
@@ -67,6 +106,11 @@ def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowS
     confidence = 1 - np.asarray(probs, dtype=np.float64).max(axis=1)
     variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=confidence)
     return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
+
+
+def _resampled_sets(table: Results) -> tuple[str, ...]:
+    # Where no set is near, the mean over all of them is what methods are ranked by.
+    return table.ood_sets if table.no_near_set else table.near_sets
 
 
 def _with_average(bootstrap: Bootstrap, ood_sets: tuple[str, ...], name: str) -> Bootstrap:
