@@ -112,7 +112,7 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
     if not _allowed:
         return
     if event == "open":
-        path, mode, flags = arguments
+        path, _, flags = arguments
         if isinstance(path, str | bytes) and isinstance(flags, int) and flags & _WRITING:
             _judge(path)
     elif event in _CHANGES:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from tests.kills.processes import MODULES, start
+from tests.kills.processes import MODULES, command_line, start
 from tests.kills.scenarios import SCENARIOS, Scenario, leftovers
 
 KILLS = {"local": 100, "workers": 50, "ray": 25, "import": 13, "extract": 12}
@@ -59,7 +59,9 @@ def kill_in_a_row(
             command.kill()
             counts["kills"] += 1
             counts["with processes of its own"] += bool(command.descendants())
-            counts["BAD orphans after 5 s"] += len(command.wait_for_descendants(ORPHAN_SECONDS))
+            for orphan in command.wait_for_descendants(ORPHAN_SECONDS):
+                counts["BAD orphans after 5 s"] += 1
+                print(f"orphan {orphan}: {command_line(orphan)}", flush=True)
         found = scenario.finished(place)
         counts["BAD finished pieces lost or rewritten"] += not kept.items() <= found.items()
         kept = found

@@ -62,6 +62,14 @@ class Command:
             return False
 
 
+def command_line(pid: int) -> str:
+    """Return what a process is, in words; empty if it is gone."""
+    try:
+        return (Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def start(arguments: Sequence[str], log: Path, *, fresh: bool) -> Command:
     """Start a command in a session of its own; ``log`` takes what it says.
 
