@@ -15,6 +15,10 @@ from PIL import Image
 from tests.fuzz.harness import Category
 from tests.fuzz.interfaces import INTERFACES
 from tests.fuzz.own_files import OWN_FILES, task_file
+from tests.fuzz.own_models import OWN_MODELS
+from tests.fuzz.parser_process import parse
+from tests.fuzz.run_folders import RUN_FOLDERS
+from tests.fuzz.tables import TABLES
 from volta.core.errors import InputError
 from volta.core.limits import Limits
 from volta.data.formats.array_files import read_npy, read_npz
@@ -22,8 +26,7 @@ from volta.data.formats.feature_files import FeatureFiles
 from volta.data.formats.image_decoding import decode
 from volta.data.formats.image_files import decode_all, list_images
 from volta.data.formats.labelled_arrays import read_labelled_arrays
-from volta.data.formats.onnx_graph import probe_onnx
-from volta.data.formats.svhn_matlab import read_svhn
+from volta.data.formats.svhn_matlab import digits_of
 from volta.data.formats.table import read_columns
 from volta.data.formats.tabular_files import open_table
 from volta.data.importing.imported_tasks import DAMAGED, imported_tasks
@@ -136,7 +139,7 @@ def _read_features(path: Path) -> bytes:
 
 def _in_features(path: Path) -> bytes:
     """Read the file as the feature file of a data folder."""
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as root:
         place = Path(root) / "features" / "x.npz"
         place.parent.mkdir()
         place.write_bytes(path.read_bytes())
@@ -161,7 +164,7 @@ def _read_numbers(path: Path) -> bytes:
 
 def _read_record(path: Path) -> str:
     """List the tasks: a damaged one is listed as such, which counts as refused."""
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as root:
         place = Path(root) / "imported" / "fuzzed" / "task.json"
         place.parent.mkdir(parents=True)
         place.write_bytes(path.read_bytes())
@@ -189,6 +192,16 @@ def _read_weights(path: Path) -> str:
     from volta.features.weights import read_weights
 
     return repr({name: tuple(value.shape) for name, value in read_weights(path).items()})
+
+
+def _read_mat(path: Path) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
+        parse("volta.data.formats.svhn_matlab:convert", path, {"source": str(path), "into": folder}, LIMITS)
+        return digits_of(path, Path(folder), LIMITS).inputs.tobytes()
+
+
+def _read_graph(path: Path) -> object:
+    return parse("volta.data.formats.onnx_graph:inspect_graph", path, {"source": str(path)}, LIMITS)
 
 
 CATEGORIES: dict[str, Category] = {
@@ -225,10 +238,12 @@ CATEGORIES: dict[str, Category] = {
     "task-json": Category("task.json", task_file, _read_record, sealed=True),
     "weights-pth": Category("a.pth", _torch_weights, _read_weights),
     "weights-safetensors": Category("a.safetensors", _safetensors, _read_weights),
-    # These start a process a case.
-    "mat": Category("a.mat", _mat, lambda path: read_svhn(path, LIMITS).inputs.tobytes(), share=0.05),
-    "onnx": Category("a.onnx", _onnx, lambda path: probe_onnx(path, LIMITS), share=0.05),
+    "mat": Category("a.mat", _mat, _read_mat, share=0.5),
+    "onnx": Category("a.onnx", _onnx, _read_graph, share=0.5),
+    **TABLES,
     **OWN_FILES,
+    **OWN_MODELS,
+    **RUN_FOLDERS,
     **INTERFACES,
 }
 """Every category by name; the usual tests, ``make fuzz`` and the corpus go by this table."""

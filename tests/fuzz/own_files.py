@@ -58,7 +58,9 @@ def change(value: Any, rng: random.Random) -> Any:
     return rng.choice(_VALUES)
 
 
-def _resealed(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
+def resealed(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
+    """Return a mutator that changes what a sealed file says and seals it anew."""
+
     def mutate(data: bytes, rng: random.Random) -> bytes:
         value = {name: part for name, part in json.loads(data).items() if name != "seal"}
         for _ in range(rng.choice((1, 1, 2))):
@@ -70,13 +72,16 @@ def _resealed(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
     return mutate
 
 
-def _resealed_header(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
+def resealed_header(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
+    """Return a mutator that changes an array or what is said of them, and seals the file anew."""
+
     def mutate(data: bytes, rng: random.Random) -> bytes:
         header, arrays = unpack_sealed(np.frombuffer(bytearray(data), np.uint8), "x", kind)
         value = {name: part for name, part in header.values.items() if not name.startswith("file_")}
         if rng.random() < 0.3 and arrays:
             name = rng.choice(sorted(arrays))
-            arrays[name] = rng.choice((arrays[name][:1], arrays[name].astype(np.int8), np.zeros(3), arrays[name] * 0))
+            values = arrays[name]
+            arrays[name] = rng.choice((values.ravel()[:1], values.astype(np.int8), np.zeros(3), values * 0))
         else:
             value = change(value, rng)
         return bytes(pack_sealed(kind, arrays, value if isinstance(value, dict) else {}))
@@ -249,7 +254,7 @@ def _trained() -> tuple[bytes, bytes]:
     data, _ = blobs(n_rows=40, n_features=4)
     trainer = Trainer(seed=1, budget=Budget(max_epochs=1))
     method = METHODS["volta"]().fit(data, trainer)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
         save_method(method, "volta", Path(folder) / "m")
         return encode_network(trainer.network(data)), (Path(folder) / "m").read_bytes()
 
@@ -295,17 +300,16 @@ OWN_FILES: dict[str, Category] = {
     "own-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), sealed=True),
     "own-network": Category("x", lambda: [_trained()[0]], _network, sealed=True, share=0.3),
     "own-model": Category("x", lambda: [_trained()[1]], _model, sealed=True, share=0.3),
-    "stranger-manifest": Category("x", _MANIFESTS, _manifest, mutate=_resealed(MANIFEST_FILE)),
-    "stranger-record": Category("x", _RECORDS, _record, mutate=_resealed(RECORD_FILE)),
+    "stranger-manifest": Category("x", _MANIFESTS, _manifest, mutate=resealed(MANIFEST_FILE)),
+    "stranger-record": Category("x", _RECORDS, _record, mutate=resealed(RECORD_FILE)),
     "stranger-predictions": Category("x", _predictions_file, _other_predictions, mutate=_repacked, share=0.5),
-    "stranger-looks": Category("x", _LOOKS, _looks, mutate=_resealed(LOOKS_FILE)),
-    "stranger-task": Category("x", task_file, _task, mutate=_resealed(TASK_KIND)),
-    "stranger-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), mutate=_resealed(META_FILE)),
+    "stranger-progress": Category("x", _PROGRESS, _progress, mutate=resealed(PROGRESS_FILE)),
+    "stranger-looks": Category("x", _LOOKS, _looks, mutate=resealed(LOOKS_FILE)),
+    "stranger-task": Category("x", task_file, _task, mutate=resealed(TASK_KIND)),
+    "stranger-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), mutate=resealed(META_FILE)),
     "stranger-network": Category(
-        "x", lambda: [_trained()[0]], _network, mutate=_resealed_header(NETWORK_FILE), share=0.3
+        "x", lambda: [_trained()[0]], _network, mutate=resealed_header(NETWORK_FILE), share=0.3
     ),
-    "stranger-model": Category(
-        "x", lambda: [_trained()[1]], _any_model, mutate=_resealed_header(MODEL_FILE), share=0.3
-    ),
+    "stranger-model": Category("x", lambda: [_trained()[1]], _any_model, mutate=resealed_header(MODEL_FILE), share=0.3),
 }
 """Files of ours: ``own-`` damaged byte by byte, ``stranger-`` altered in what they say and sealed anew."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from volta.core.errors import InputError, MissingDataError
@@ -44,12 +45,17 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", 
 def load_model(path: Path) -> VoltaClassifier:
     """Return the classifier of a file, or say what is wrong with it."""
     from volta.estimators.classifier import VoltaClassifier
+    from volta.methods.saving import MODEL_FILE
 
     if not path.is_file():
         raise MissingDataError(
             f"MODEL is {path}, which does not exist; make one: volta fit DATA --label COLUMN --out {path}"
         )
-    return VoltaClassifier.load(path)
+    classifier = VoltaClassifier.load(path)
+    # Anyone can seal a file: one row tells whether what it learned goes together, before a command relies on it.
+    with MODEL_FILE.making(path):
+        classifier.decide(np.zeros((1, classifier.n_features_in_)))
+    return classifier
 
 
 def model_rows(

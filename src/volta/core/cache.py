@@ -13,7 +13,16 @@ import numpy as np
 
 from volta.core.errors import InputError, StoreError
 from volta.core.files import canonical_json, hash_text, reserve_again, reserve_npy, sync_folder
-from volta.core.sealed import FileKind, check_seal, inside, lock_file, read_object, seal_of_file, write_object
+from volta.core.sealed import (
+    FileKind,
+    check_seal,
+    inside,
+    lock_file,
+    read_file,
+    read_object,
+    seal_of_file,
+    write_object,
+)
 from volta.core.types import Array
 
 if TYPE_CHECKING:
@@ -22,7 +31,9 @@ if TYPE_CHECKING:
 ARRAY = "array.npy"
 META = "meta.json"
 JOURNAL = "shards.log"
+PART = f"{ARRAY}.part"
 CACHE_VERSION = 1
+_JOURNAL_BYTES = 1 << 28
 META_FILE = FileKind("description of a cached array", 2, "delete its folder, and it is made again")
 
 
@@ -70,11 +81,12 @@ class ArrayCache:
             path = inside(self.root, key[:32], ARRAY)
             if stored.text("key") != key or not check_seal(path, stored.text("array_seal")):
                 return None
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-            sound = array.shape == stored.integers("shape") and array.dtype.name == stored.text("dtype")
-        except (OSError, ValueError, EOFError):
+            array = _mapped(path)
+            if array is None or (array.shape, array.dtype.name) != (stored.integers("shape"), stored.text("dtype")):
+                return None
+        except OSError:
             return None
-        return CachedArray(path, array, key, stored.values) if sound else None
+        return CachedArray(path, array, key, stored.values)
 
     def obtain(self, parts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> CachedArray:
         """Return the array made of ``parts``, first made if it is not there.
@@ -89,7 +101,7 @@ class ArrayCache:
                 return found
             folder = self.folder(key)
             folder.mkdir(parents=True, exist_ok=True)
-            part = folder / f"{ARRAY}.part"
+            part = inside(folder, PART)
             try:
                 noted = make(part)
                 made = np.load(part, mmap_mode="r", allow_pickle=False)
@@ -126,8 +138,8 @@ class ShardWriter:
     def __init__(self, folder: Path, n_rows: int, dtype: np.dtype[Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._part = folder / f"{ARRAY}.part"
-        self._journal = folder / JOURNAL
+        self._part = inside(folder, PART)
+        self._journal = inside(folder, JOURNAL)
         self._n_rows = n_rows
         self._dtype = dtype
         self._array: np.memmap[Any, Any] | None = self._open()
@@ -137,7 +149,7 @@ class ShardWriter:
         if self._array is None or not self._journal.is_file():
             return []
         found = []
-        for line in self._journal.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in read_file(self._journal, _JOURNAL_BYTES).decode(errors="replace").splitlines():
             match line.split():
                 case [first, last, digest] if first.isdigit() and last.isdigit():
                     start, stop = int(first), int(last)
@@ -157,7 +169,7 @@ class ShardWriter:
             )
         self._array[start : start + len(rows)] = rows
         self._array.flush()
-        with inside(self._folder, JOURNAL).open("ab") as journal:
+        with self._journal.open("ab") as journal:
             # A line torn by a kill must not swallow the next one: every entry starts on a line of its own.
             journal.write(f"\n{start} {start + len(rows)} {_digest(rows)}\n".encode())
             journal.flush()
@@ -175,20 +187,28 @@ class ShardWriter:
 
     def _open(self) -> np.memmap[Any, Any] | None:
         """Return the array an earlier writer began, or None if there is none that fits."""
-        try:
-            array = np.lib.format.open_memmap(self._part, mode="r+")
-        except (OSError, ValueError, EOFError):
-            array = None
-        if array is not None and array.ndim > 0 and len(array) == self._n_rows and array.dtype == self._dtype:
+        # Looked at before it is opened for writing, which would make the file as long as a damaged header says.
+        found = _mapped(self._part)
+        if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self._dtype:
             reserve_again(self._part)
-            return array
+            return np.lib.format.open_memmap(self._part, mode="r+")
         self._journal.unlink(missing_ok=True)
         return None
 
 
+def _mapped(path: Path) -> Array | None:
+    """Return an npy file as a read-only memory map, or None if it is not one."""
+    try:
+        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception:
+        # NumPy reads the header with Python's own parser, which raises more kinds than NumPy's documentation names.
+        return None
+    return array
+
+
 def _publish(folder: Path, key: str, meta: Mapping[str, Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Write the description, then move the finished array beside it."""
-    part = folder / f"{ARRAY}.part"
+    part = inside(folder, PART)
     with part.open("rb+") as file:
         os.fsync(file.fileno())
     described = {**meta, "key": key, "shape": list(shape), "dtype": dtype.name, "array_seal": seal_of_file(part)}

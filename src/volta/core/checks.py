@@ -40,11 +40,8 @@ def check_probs(probs: ArrayLike, name: str = "probs") -> Floats:
 def as_prob_array(probs: ArrayLike, name: str = "probs") -> Floats:
     """Return `probs` as a two-dimensional real float array; the values are left to `checked_row_chunks`."""
     array = _as_real(probs, name)
-    if array.ndim != 2:
-        hint = "; for two classes pass np.column_stack([1 - p, p])" if array.ndim == 1 else ""
-        raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes){hint}")
-    if array.size == 0:
-        raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one class")
+    hint = "; for two classes pass np.column_stack([1 - p, p])" if array.ndim == 1 else ""
+    _check_shape(array, name, 2, f"(n_samples, n_classes){hint}")
     if array.dtype.kind != "f" or array.dtype.itemsize > 8 or not array.dtype.isnative:
         return array.astype(np.float64)
     return array
@@ -89,10 +86,7 @@ def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> 
 def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.intp]:
     """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1."""
     array = _as_array(labels, name)
-    if array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,) class indices")
-    if array.size == 0:
-        raise InputError(f"{name} is empty; pass at least one row")
+    _check_shape(array, name, 1, "(n_samples,) class indices")
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} has dtype {array.dtype}; pass integer class indices ({name}.astype(int))")
     if array.min() < 0 or array.max() >= n_classes:
@@ -106,10 +100,7 @@ def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDA
 def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]:
     """Return `scores` as (n_samples,) float64; ±inf is allowed because it orders, NaN is not."""
     array = _as_real(scores, name)
-    if array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), one score a row")
-    if array.size == 0:
-        raise InputError(f"{name} is empty; pass at least one row")
+    _check_shape(array, name, 1, "(n_samples,), one score a row")
     values: NDArray[np.float64] = array.astype(np.float64, copy=False)
     missing = np.isnan(values)
     if missing.any():
@@ -122,20 +113,14 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]
 def check_correct(correct: ArrayLike, name: str = "correct") -> NDArray[np.bool_]:
     """Return `correct` as (n_samples,) booleans; integers 0 and 1 are accepted."""
     array = _as_array(correct, name)
-    if array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape}; expected (n_samples,), True where right")
-    if array.size == 0:
-        raise InputError(f"{name} is empty; pass at least one row")
+    _check_shape(array, name, 1, "(n_samples,), True where right")
     return _as_bool(array, name, "pass predicted == labels")
 
 
 def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
     """Return `sets` as an (n_samples, n_classes) boolean membership array; 0 and 1 are accepted."""
     array = _as_array(sets, name)
-    if array.ndim != 2:
-        raise InputError(f"{name} has shape {array.shape}; expected (n_samples, n_classes) membership")
-    if array.size == 0:
-        raise InputError(f"{name} is empty, shape {array.shape}; pass at least one row and one class")
+    _check_shape(array, name, 2, "(n_samples, n_classes) membership")
     return _as_bool(array, name, "pass True where the class is in the set")
 
 
@@ -213,6 +198,15 @@ def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
         return values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError as error:
         raise InputError(f"{name} is not a rectangular array; pass rows of equal length") from error
+
+
+def _check_shape(array: NDArray[Any], name: str, n_dims: int, expected: str) -> None:
+    """Refuse an array of another number of dimensions, and an empty one."""
+    if array.ndim != n_dims:
+        raise InputError(f"{name} has shape {array.shape}; expected {expected}")
+    if array.size == 0:
+        needed = "one row" if n_dims == 1 else "one row and one class"
+        raise InputError(f"{name} is empty, shape {array.shape}; pass at least {needed}")
 
 
 def _as_real(values: ArrayLike, name: str) -> NDArray[Any]:

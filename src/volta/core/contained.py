@@ -68,7 +68,7 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
             # A process that is gone cannot take what was not yet flushed.
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
-    return _judge(path, text, process.returncode, late.is_set(), limits, seconds)
+    return judge_answer(path, text, process.returncode, late.is_set(), limits, seconds)
 
 
 def serve(job: Mapping[str, Any]) -> None:
@@ -104,7 +104,8 @@ def _exchange(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> bytes
     return answer.read(_ANSWER_BYTES)
 
 
-def _judge(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
+def judge_answer(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
+    """Return the result in the answer of a process that ended with ``code``, or raise what came instead of one."""
     try:
         answer = json.loads(text)
     except ValueError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
 from volta.core.files import hash_file
-from volta.core.foreign import reading
+from volta.core.json_fields import JsonFields
+from volta.core.sealed import FileKind, read_file
+from volta.core.sealed.objects import parse_object
 from volta.data.catalog import ARCHIVES, archive_names
 from volta.data.download.archive import Archive
 from volta.data.download.transfer import OnProgress, download, mismatch
@@ -21,6 +22,7 @@ from volta.data.formats.image_files import list_images
 from volta.data.importing.imported_tasks import DAMAGED, imported_tasks, verify_imported
 from volta.data.options import data_root
 
+_NOTE = FileKind("note of an unpacked archive", 1, "get the archive again")
 State = Literal["ready", "archive only", "partial download", "stand-in", "missing"]
 
 
@@ -171,19 +173,19 @@ def _verify_folder(holding: Holding) -> Verdict:
         problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
         return Verdict(holding.name, holding.path, "nothing", (problem,))
     try:
-        with reading(path, "is damaged", "get the archive again"):
-            files = json.loads(path.read_text(encoding="utf-8"))["files"]
-            problems = [text for name, expected in files.items() if (text := _problem(holding.path, name, expected))]
-    except InputError as error:
+        noted = JsonFields.of(parse_object(read_file(path, _NOTE.max_bytes), path, _NOTE), str(path), _NOTE.remedy)
+        files = noted.fields("files")
+        problems = [text for name in files.values if (text := _problem(holding.path, name, files.fields(name)))]
+    except VoltaError as error:
         return Verdict(holding.name, holding.path, RECORD, (str(error),))
     return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
 
 
-def _problem(folder: Path, name: str, expected: Mapping[str, Any]) -> str:
+def _problem(folder: Path, name: str, expected: JsonFields) -> str:
     file = folder / safe_name(name, folder / RECORD)
     if not file.is_file():
         return f"{name} is missing"
-    if file.stat().st_size != expected["size"] or hash_file(file) != expected["sha256"]:
+    if file.stat().st_size != expected.integer("size") or hash_file(file) != expected.text("sha256"):
         return f"{name} has changed since it was unpacked"
     return ""
 

@@ -215,9 +215,11 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
         from volta.estimators.saving import load_classifier
+        from volta.methods.saving import MODEL_FILE
 
         method, parameters, state, classes = load_classifier(Path(path), "VoltaClassifier")
-        return cls(**parameters)._restore(method, classes, state)
+        with MODEL_FILE.making(path):
+            return cls(**parameters)._restore(method, classes, state)
 
     def _state(self) -> dict[str, Any]:
         """Return what ``fit`` learned, but the method and the classes, as a saved file holds it."""
@@ -228,9 +230,10 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
     def _restore(self, method: Method, classes: NDArray[Any], state: dict[str, Any]) -> Self:
         """Take over what an equal classifier learned, from a saved file."""
+        from volta.estimators.saving import restore_state
+
         self.method_, self.classes_ = method, classes
-        for name, value in state.items():
-            setattr(self, name, value)
+        restore_state(self, state, (*_STATE, "feature_names_in_"))
         if "feature_names_in_" in state:
             self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
         self.policy_ = self.calibration_.policy(**state["policy_settings_"])

@@ -198,28 +198,31 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         """
         from volta.estimators.saving import load_classifier
         from volta.features import Preprocessing, load_backbone
+        from volta.methods.saving import MODEL_FILE
 
         method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
         for name, given in (("backbone", backbone), ("weights", weights)):
-            parameters[name] = parameters[name] if given is None else given
+            parameters[name] = parameters.get(name) if given is None else given
         if parameters["backbone"] is None:
             raise InputError(
                 f"{path} was fitted with the module {state['backbone_name']}; pass it: load(path, backbone=module)"
             )
-        made = state["preprocessing"]
-        seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
+        with MODEL_FILE.making(path):
+            made = state["preprocessing"]
+            seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
         found = load_backbone(parameters["backbone"], weights=_path(parameters["weights"]), preprocessing=seen)
         if found.weights != state["backbone_weights"]:
             raise StoreError(
                 f"{path} was fitted with {state['backbone_name']} weights {state['backbone_weights'][:12]}…, but "
                 f"those of {found.name} here are {found.weights[:12]}…; pass the same: load(path, weights=FILE)"
             )
-        classifier = cls(**parameters)
-        classifier._use(found)
         shared = {name: value for name, value in parameters.items() if name not in ("backbone", "weights", "cache")}
-        classifier.classifier_ = VoltaClassifier(encoder="vision", **shared)
-        classifier.classifier_._restore(method, classes, state["classifier"])
-        classifier._share()
+        with MODEL_FILE.making(path):
+            classifier = cls(**parameters)
+            classifier._use(found)
+            classifier.classifier_ = VoltaClassifier(encoder="vision", **shared)
+            classifier.classifier_._restore(method, classes, state["classifier"])
+            classifier._share()
         return classifier
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:

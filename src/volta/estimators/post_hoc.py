@@ -17,11 +17,12 @@ from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
-from volta.estimators.saving import load_classifier, save_classifier
+from volta.estimators.saving import load_classifier, restore_state, save_classifier
 from volta.estimators.training import seed_of
 from volta.methods import METHODS, Method, find_method
 from volta.methods.aps import Aps
 from volta.methods.post_hoc import PostHoc
+from volta.methods.saving import MODEL_FILE
 from volta.networks.outputs import LabelledOutputs, Outputs
 
 
@@ -113,12 +114,12 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
         method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
-        classifier = cls(**parameters)
-        classifier.method_ = cast(PostHoc, method)
-        classifier.classes_ = classes
-        for name, value in state.items():
-            setattr(classifier, name, value)
-        classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
+        with MODEL_FILE.making(path):
+            classifier = cls(**parameters)
+            classifier.method_ = cast(PostHoc, method)
+            classifier.classes_ = classes
+            restore_state(classifier, state, _STATE)
+            classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
         return classifier
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:

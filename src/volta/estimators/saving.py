@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, StoreError
 from volta.estimators.calibration import CALIBRATION_TYPES, FeatureOodScore
 from volta.estimators.explanation import KeptRows, Reference
 from volta.estimators.fit_record import FitRecord
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
-from volta.methods.saving import load_method, parameters_of, save_method
+from volta.methods.saving import MODEL_FILE, load_method, parameters_of, save_method
 from volta.networks.training_log import TrainingLog
 
 Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
@@ -47,10 +47,21 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
     method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
-    if (found := _holder(extra["state"])) != wanted:
+    with MODEL_FILE.making(path):
+        found = _holder(extra["state"])
+    if found != wanted:
         raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load")
-    parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
-    return method, parameters, extra["state"], np.asarray(extra["classes"])
+    with MODEL_FILE.making(path):
+        parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
+        return method, parameters, extra["state"], np.asarray(extra["classes"])
+
+
+def restore_state(classifier: object, state: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Give a classifier the learned state of a file; a name that it does not learn is refused."""
+    for name, value in state.items():
+        if name not in names:
+            raise StoreError(f"the file holds {name!r}, which a {type(classifier).__name__} does not learn")
+        setattr(classifier, name, value)
 
 
 def _holder(state: Mapping[str, Any]) -> Holder:

@@ -22,6 +22,7 @@ from volta.core.parent_death import end_with_parent
 from volta.networks.loop import EpochReport
 
 POLL_SECONDS = 0.5
+_ENDING = "volta.core.ending_server"
 _KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
 
 
@@ -101,7 +102,9 @@ def _context() -> multiprocessing.context.BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    # The kernel takes the end of the thread that started a process for its parent's.
+    ending = [_ENDING] if threading.current_thread() is threading.main_thread() else []
+    context.set_forkserver_preload([*ending, __name__])
     return context
 
 
