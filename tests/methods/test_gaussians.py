@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.covariance import ledoit_wolf
 
-from volta.methods.gaussians import fit_gaussians, fit_shrunk_gaussians
+from volta.methods.gaussians import fit_gaussians, fit_shrunk_distances
 
 
 @pytest.fixture
@@ -36,7 +36,8 @@ def test_the_shrinkage_is_ledoit_and_wolfs(rows):
     means = np.array([features[groups == group].mean(axis=0) for group in range(3)])
     _, shrinkage = ledoit_wolf(features - means[groups], assume_centered=True)
     assert 0.0 < shrinkage < 1.0
-    classes, background = fit_shrunk_gaussians(features, groups)
+    found = fit_shrunk_distances(features, groups)
+    classes, background = found.classes, found.background
     from_means, from_centre = by_hand(features, groups, shrinkage)
     assert np.allclose(classes.squared_distances(features), from_means)
     assert np.allclose(background.squared_distances(features)[:, 0], from_centre)
@@ -44,7 +45,8 @@ def test_the_shrinkage_is_ledoit_and_wolfs(rows):
 
 def test_the_shrinkage_has_a_least_value(rows):
     features, groups = rows
-    classes, background = fit_shrunk_gaussians(features, groups, least=0.7)
+    found = fit_shrunk_distances(features, groups, least=0.7)
+    classes, background = found.classes, found.background
     from_means, from_centre = by_hand(features, groups, 0.7)
     assert np.allclose(classes.squared_distances(features), from_means)
     assert np.allclose(background.squared_distances(features)[:, 0], from_centre)
@@ -52,7 +54,8 @@ def test_the_shrinkage_has_a_least_value(rows):
 
 def test_far_rows_are_never_nearer_to_a_class_than_to_all_rows(rows):
     features, groups = rows
-    classes, background = fit_shrunk_gaussians(features, groups, least=0.05)
+    found = fit_shrunk_distances(features, groups, least=0.05)
+    classes, background = found.classes, found.background
     far = 1e6 * np.random.default_rng(1).normal(size=(200, 5))
     assert (classes.squared_distances(far).min(axis=1) > background.squared_distances(far)[:, 0]).all()
 
@@ -61,6 +64,6 @@ def test_rows_that_do_not_vary_and_single_rows_have_finite_distances():
     for features in (np.ones((4, 3)), np.array([[1.0, 2.0, 3.0]])):
         for found in (
             fit_gaussians(features, np.zeros(len(features), int)),
-            *fit_shrunk_gaussians(features, np.zeros(len(features), int)),
+            *vars(fit_shrunk_distances(features, np.zeros(len(features), int))).values(),
         ):
             assert np.isfinite(found.squared_distances(features + 1.0)).all()

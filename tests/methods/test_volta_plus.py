@@ -11,7 +11,7 @@ from scipy.special import logsumexp, softmax
 from tests.conftest import blobs
 from volta.core.errors import InputError
 from volta.core.types import FitData, Split
-from volta.methods.gaussians import fit_shrunk_gaussians
+from volta.methods.gaussians import fit_shrunk_distances
 from volta.methods.volta_plus import VoltaPlus
 from volta.metrics import auroc
 from volta.networks.recipe import Budget
@@ -36,17 +36,17 @@ def test_its_score_by_hand(setting):
         return logits, -logsumexp(logits, axis=1), outputs.features[:, 32:].astype(np.float64)
 
     *_, of_train = parts(data.train.inputs)
-    classes, background = fit_shrunk_gaussians(of_train, data.train.labels, 0.05)
+    found = fit_shrunk_distances(of_train, data.train.labels, 0.05)
 
     def distances(even):
-        nearest = classes.squared_distances(even).min(axis=1)
-        return nearest, nearest - background.squared_distances(even)[:, 0]
+        nearest = found.classes.squared_distances(even).min(axis=1)
+        return nearest, nearest - found.background.squared_distances(even)[:, 0]
 
     logits, free, even = parts(test.inputs)
     _, val_free, val_even = parts(data.val.inputs)
     expected = (np.maximum(free, val_free.min()) - val_free.mean()) / val_free.std()
-    for weight, found, val in zip((0.25, 0.5), distances(even), distances(val_even), strict=True):
-        expected = expected + weight * (found - val.mean()) / val.std()
+    for weight, value, val in zip((0.25, 0.5), distances(even), distances(val_even), strict=True):
+        expected = expected + weight * (value - val.mean()) / val.std()
     prediction = method.predict(test.inputs)
     assert np.allclose(prediction.probs, softmax(logits, axis=1))
     assert np.allclose(prediction.uncertainty, 1 - softmax(logits, axis=1).max(axis=1))

@@ -47,6 +47,32 @@ class Gaussians:
         return squared.clamp(min=0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """How far rows lie from the training rows: M = min_c M_c, and M − M_0, relative to all rows.
+
+    M_c and M_0 are squared Mahalanobis distances to the classes' means and to the mean of all training rows.
+    """
+
+    classes: Gaussians
+    background: Gaussians
+
+    def of(self, rows: Array) -> tuple[Floats, Floats]:
+        """Return M and M − M_0 of rows (n, d)."""
+        nearest = self.classes.squared_distances(rows).min(axis=1)
+        return nearest, nearest - self.background.squared_distances(rows)[:, 0]
+
+    def of_tensors(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same of a float64 tensor, for ONNX graphs."""
+        nearest = self.classes.squared_distances_of_tensors(rows).amin(dim=1)
+        return nearest, nearest - self.background.squared_distances_of_tensors(rows)[:, 0]
+
+
+def fit_distances(features: Array, groups: NDArray[np.int64]) -> Distances:
+    """Fit the groups' Gaussians and one over all rows, each with its own covariance, by :func:`fit_gaussians`."""
+    return Distances(fit_gaussians(features, groups), fit_gaussians(features, np.zeros_like(groups)))
+
+
 def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     """Fit one mean per group and one pooled covariance (1/n Σ over groups) + 1e-6·I, inverted by pseudo-inverse.
 
@@ -61,8 +87,8 @@ def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     return _gaussians(found.centre, found.means, found.covariance)
 
 
-def fit_shrunk_gaussians(features: Array, groups: NDArray[np.int64], least: float = 0.0) -> tuple[Gaussians, Gaussians]:
-    """Return the groups' Gaussians and one Gaussian over all rows, both covariances shrunk alike.
+def fit_shrunk_distances(features: Array, groups: NDArray[np.int64], least: float = 0.0) -> Distances:
+    """Fit the groups' Gaussians and one Gaussian over all rows, both covariances shrunk alike.
 
     S becomes (1 − δ) S + δ (tr S / w) I with Ledoit and Wolf's δ for the groups' pooled covariance, but at least
     ``least``. One δ for both keeps the covariance over all rows the larger in every direction, so that no row is nearer
@@ -73,7 +99,7 @@ def fit_shrunk_gaussians(features: Array, groups: NDArray[np.int64], least: floa
     delta = max(least, _ledoit_wolf(found.covariance, found.fourth, len(features)))
     between = (found.means.T * (found.counts / len(features))) @ found.means
     nothing = np.zeros((1, features.shape[1]))
-    return (
+    return Distances(
         _gaussians(found.centre, found.means, _shrunk(found.covariance, delta)),
         _gaussians(found.centre, nothing, _shrunk(found.covariance + between, delta)),
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from volta.core.types import Prediction
-from volta.methods.gaussians import Gaussians, fit_gaussians
+from volta.methods.gaussians import Distances, Gaussians, fit_distances
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
 from volta.methods.vectors import unit_rows
@@ -24,17 +22,14 @@ class RmdsPlus(PostHoc):
     title = "Relative Mahalanobis++"
     origin = "extra"
     standard = False
-    learned_types = (Gaussians,)
+    learned_types = (Distances, Gaussians)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the class Gaussians and the background one on the unit training vectors."""
         train = outputs.of("train")
-        unit = unit_rows(train.outputs.need_features())
-        self.classes_ = fit_gaussians(unit, train.labels)
-        self.background_ = fit_gaussians(unit, np.zeros_like(train.labels))
+        self.distances_ = fit_distances(unit_rows(train.outputs.need_features()), train.labels)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the relative distance."""
-        unit = unit_rows(outputs.need_features())
-        uncertainty = self.classes_.squared_distances(unit).min(axis=1) - self.background_.squared_distances(unit)[:, 0]
-        return Prediction(softmax(outputs.logits), uncertainty)
+        _, relative = self.distances_.of(unit_rows(outputs.need_features()))
+        return Prediction(softmax(outputs.logits), relative)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
-from volta.methods.gaussians import Gaussians, fit_shrunk_gaussians
+from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
 from volta.networks.heads import Linear
@@ -25,27 +25,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEAST_SHRINKAGE = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Distances:
-    """How far prepared rows x lie from the training rows: M = min_c M_c, and M − M_0, relative to all rows.
-
-    M_c and M_0 are squared Mahalanobis distances to the classes' means and to the mean of all training rows.
-    """
-
-    classes: Gaussians
-    background: Gaussians
-
-    def of(self, rows: Array) -> tuple[Floats, Floats]:
-        """Return M and M − M_0 of rows (n, d)."""
-        nearest = self.classes.squared_distances(rows).min(axis=1)
-        return nearest, nearest - self.background.squared_distances(rows)[:, 0]
-
-    def of_tensors(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the same of a float64 tensor, for ONNX graphs."""
-        nearest = self.classes.squared_distances_of_tensors(rows).amin(dim=1)
-        return nearest, nearest - self.background.squared_distances_of_tensors(rows)[:, 0]
 
 
 @dataclass
@@ -88,7 +67,7 @@ class VoltaPlus(Method):
         self.beta_ = fit_temperature(logits, data.val.labels, weights=data.val.weights).beta
         free = energy(self.beta_ * logits)
         self.lowest_energy_ = float(free.min())
-        self.distances_ = fit_distances(body, data.train.inputs, data.train.labels)
+        self.distances_ = _fit_distances(body, data.train.inputs, data.train.labels)
         nearest, relative = self._of_held_out(body, data, trainer)
         self.scales_ = np.array([[values.mean(), values.std() or 1.0] for values in (free, relative, nearest)])
 
@@ -120,7 +99,7 @@ class VoltaPlus(Method):
         if not data.n_folds:
             return self.distances_.of(prepared(body, data.val.inputs))
         parts = [
-            fit_distances(body, train.inputs, train.labels).of(prepared(body, val.inputs))
+            _fit_distances(body, train.inputs, train.labels).of(prepared(body, val.inputs))
             for train, val in trainer.held_out(data)
         ]
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -130,6 +109,6 @@ class VoltaPlus(Method):
         return np.array([1.0, self.relative_weight, self.distance_weight])
 
 
-def fit_distances(body: Wide, inputs: Array, labels: NDArray[np.int64]) -> Distances:
+def _fit_distances(body: Wide, inputs: Array, labels: NDArray[np.int64]) -> Distances:
     """Learn the distances on training rows (n, d) and their classes."""
-    return Distances(*fit_shrunk_gaussians(prepared(body, inputs), labels, LEAST_SHRINKAGE))
+    return fit_shrunk_distances(prepared(body, inputs), labels, LEAST_SHRINKAGE)
