@@ -18,6 +18,17 @@ def test_importing_volta_loads_nothing_heavy():
     assert loaded_after("import volta.metrics") == set()
 
 
+def test_the_commands_help_loads_neither_numpy_nor_rich():
+    code = (
+        "import sys\nfrom volta.cli import main\nsys.argv = ['volta', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in ('numpy', 'rich') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage: volta" in done.stdout
+    assert done.stderr == "[]\n"
+
+
 def test_importing_the_classifier_loads_no_torch():
     assert "torch" not in loaded_after("from volta import VoltaClassifier; VoltaClassifier()")
 

@@ -18,12 +18,12 @@ from volta.cli.ending import conclude, print_plan
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
-from volta.core.scaling import ScaleName
 
 if TYPE_CHECKING:
     from volta.bench.config import RunConfig
     from volta.bench.progress import Listener
     from volta.bench.runner import RunSummary
+    from volta.core.scaling import ScaleName
 
 WHAT = "What is compared"
 DATA = "Data"
@@ -189,7 +189,7 @@ def bench(
         data,
         parse_numbers(severities, "--severities"),
         shift_origin(shifts, corruptions),
-        scale=cast(ScaleName, scale),
+        scale=cast("ScaleName", scale),
     )
     tasks = [name.strip() for name in task.split(",") if name.strip()]
     for name in tasks:

@@ -22,7 +22,6 @@ from volta.cli.model_files import (
 )
 from volta.cli.row_progress import row_progress
 from volta.core.errors import InputError
-from volta.core.files import write_text
 
 
 def card(
@@ -45,6 +44,7 @@ def card(
     from volta.cards.card import make_card
     from volta.cards.evidence import calibration_evidence, row_evidence
     from volta.cards.render import card_html, card_markdown
+    from volta.core.files import write_text
 
     folder = model.parent if out is None else out
     if folder.exists() and not folder.is_dir():

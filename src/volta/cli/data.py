@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from volta.cli.plain_help import PlainCommand, PlainGroup
 from volta.cli.stopping import stoppable
 from volta.cli.text_table import print_table
 from volta.core.errors import InputError
 from volta.core.limits import parse_limits
-from volta.core.types import EncoderKind
+
+if TYPE_CHECKING:
+    from volta.core.types import EncoderKind
 
 EXIT_PROBLEMS = 1
 MEGA = 1e6
 SHOWN = 20
 
-app = typer.Typer(help="Get, list, verify and import data sets.", no_args_is_help=True)
+app = typer.Typer(
+    cls=PlainGroup, help="Get, list, verify and import data sets.", no_args_is_help=True, rich_markup_mode=None
+)
 
 DataFolder = Annotated[Path | None, typer.Option("--data", help="Data folder; VOLTA_DATA or the cache folder else.")]
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def get(
     name: Annotated[str, typer.Argument(help="A task, or one archive by its name; see: volta data list.")],
     data: DataFolder = None,
@@ -40,7 +45,7 @@ def get(
         typer.echo(f"ready: {path}")
 
 
-@app.command("list")
+@app.command(cls=PlainCommand, name="list")
 def list_(data: DataFolder = None) -> None:
     """List what the data folder holds and lacks."""
     from volta.data import data_root
@@ -53,7 +58,7 @@ def list_(data: DataFolder = None) -> None:
     )
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def verify(
     names: Annotated[list[str] | None, typer.Argument(help="What to verify; everything there unless named.")] = None,
     data: DataFolder = None,
@@ -70,7 +75,7 @@ def verify(
         raise typer.Exit(EXIT_PROBLEMS)
 
 
-@app.command("import")
+@app.command(cls=PlainCommand, name="import")
 def import_(
     source: Annotated[
         str,
@@ -151,7 +156,7 @@ def _pairs(texts: list[str] | None, option: str) -> dict[str, Path | str]:
 def _encoder(text: str | None) -> EncoderKind | None:
     if text not in (None, "tabular", "vision"):
         raise InputError(f"--encoder is {text!r}; pass tabular or vision")
-    return cast(EncoderKind | None, text)
+    return cast("EncoderKind | None", text)
 
 
 def _size(text: str | None) -> tuple[int, int] | None:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from volta.cli.model_files import (
@@ -22,9 +21,11 @@ from volta.cli.model_files import (
     warnings_as_lines,
 )
 from volta.core.errors import InputError
-from volta.data.formats.feature_tables import FeatureChunk, FeatureTable
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from volta.data.formats.feature_tables import FeatureChunk, FeatureTable
     from volta.estimators.explanation import Explanation
 
 FIRST_ROWS = 10
@@ -80,6 +81,8 @@ def parse_rows(text: str) -> tuple[int, ...]:
 
 def _picked(table: FeatureTable, wanted: tuple[int, ...] | None) -> Iterator[tuple[FeatureChunk, np.ndarray]]:
     """Give chunks with the places of the rows wanted, and stop after the last of them."""
+    import numpy as np
+
     n_rows = 0
     asked = np.array(range(FIRST_ROWS) if wanted is None else wanted)
     for part in table.chunks():

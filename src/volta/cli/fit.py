@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cards.words import policy_sentence
 from volta.cli.model_files import (
     INPUT_PANEL,
     OUTPUT_PANEL,
@@ -20,13 +19,11 @@ from volta.cli.model_files import (
     warnings_as_lines,
 )
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
-from volta.core.checks import check_fraction
 from volta.core.errors import InputError
-from volta.core.files import hash_file
-from volta.data.formats.feature_tables import FeatureTable, Roles, open_features
 
 if TYPE_CHECKING:
     from volta.core.types import Array
+    from volta.data.formats.feature_tables import FeatureTable
     from volta.estimators.classifier import VoltaClassifier
 
 _PARTS = {"train": "to train", "val": "to steer", "cal": "to calibrate"}
@@ -80,6 +77,8 @@ def fit(
     quiet: QuietOption = False,
 ) -> None:
     """Fit a classifier on a table: probabilities, uncertainty, sets, abstention and OOD flags, in one file."""
+    from volta.core.checks import check_fraction
+    from volta.data.formats.feature_tables import Roles, open_features
     from volta.estimators.classifier import VoltaClassifier
     from volta.methods import find_method
 
@@ -114,6 +113,8 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
     """Fit on a table, and own rows to steer or calibrate by; the model keeps column names and the files' hashes."""
     import numpy as np
 
+    from volta.core.files import hash_file
+
     rows, labels = table.read_labelled()
     classes = np.unique(labels)
     own: dict[str, tuple[Array, Array]] = {}
@@ -133,6 +134,8 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
 
 def summary(classifier: VoltaClassifier) -> list[str]:
     """Return what a person wants to know first of a new model."""
+    from volta.cards.words import policy_sentence
+
     record, policy, calibration = classifier.fit_record_, classifier.policy_, classifier.calibration_
     parts = ", ".join(f"{record.n_rows(part)} {words}" for part, words in _PARTS.items())
     if record.n_folds:
@@ -147,5 +150,7 @@ def summary(classifier: VoltaClassifier) -> list[str]:
 
 
 def _like(table: FeatureTable, path: Path, n_features: int) -> FeatureTable:
+    from volta.data.formats.feature_tables import Roles, open_features
+
     roles = Roles(table.label, known=table.ids)
     return open_features(path, roles, names=table.names, n_features=n_features, labelled=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from volta.cli import (
     card,
     data,
     decide_rows,
+    doctor,
     evaluate,
     explain,
     export,
@@ -23,36 +25,36 @@ from volta.cli import (
     predict,
     runs,
 )
+from volta.cli.plain_help import PlainCommand, PlainGroup
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
 
 app = typer.Typer(
+    cls=PlainGroup,
+    rich_markup_mode=None,
     name="volta",
     help="Uncertainty-aware classification: know when not to trust a classifier, and compare methods that tell.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-_OWN_PANEL = "A model of your own"
-
-app.command(rich_help_panel=_OWN_PANEL)(fit.fit)
-app.command(rich_help_panel=_OWN_PANEL)(predict.predict)
-app.command(rich_help_panel=_OWN_PANEL)(decide_rows.decide)
-app.command(rich_help_panel=_OWN_PANEL)(explain.explain)
-app.command(rich_help_panel=_OWN_PANEL)(export.export)
-app.command(rich_help_panel=_OWN_PANEL)(card.card)
-app.command()(bench.bench)
-app.command()(evaluate.evaluate)
-app.command()(calibrate.calibrate)
-app.command()(extract.extract)
-app.command()(runs.report)
-app.command()(runs.status)
-app.command()(runs.compare)
-app.command()(runs.leaderboard)
-app.command()(lists.tasks)
-app.command()(lists.methods)
-app.command()(lists.metrics)
-app.add_typer(data.app, name="data")
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "A model of your own": (
+        fit.fit,
+        predict.predict,
+        decide_rows.decide,
+        explain.explain,
+        export.export,
+        card.card,
+    ),
+    "A benchmark": (bench.bench, runs.report, runs.status, runs.compare, runs.leaderboard),
+    "Predictions and features of your own": (evaluate.evaluate, calibrate.calibrate, extract.extract),
+    "What there is": (lists.tasks, lists.methods, lists.metrics, doctor.doctor),
+}
+for _panel, _functions in _COMMANDS.items():
+    for _function in _functions:
+        app.command(cls=PlainCommand, rich_help_panel=_panel)(_function)
+app.add_typer(data.app, name="data", rich_help_panel="What there is")
 
 
 def main() -> None:

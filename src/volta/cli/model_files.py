@@ -12,9 +12,9 @@ import numpy as np
 import typer
 
 from volta.core.errors import InputError, MissingDataError
-from volta.data.formats.feature_tables import FeatureTable, Roles, open_features
 
 if TYPE_CHECKING:
+    from volta.data.formats.feature_tables import FeatureTable
     from volta.estimators.classifier import VoltaClassifier
 
 INPUT_PANEL = "What is read"
@@ -62,6 +62,8 @@ def model_rows(
     classifier: VoltaClassifier, data: Path, label: str | None, ids: list[str] | None, *, labelled: bool = False
 ) -> FeatureTable:
     """Open the rows of a table as the model wants them."""
+    from volta.data.formats.feature_tables import Roles, open_features
+
     known = classifier.fit_record_.label
     roles = Roles(label, tuple(ids or ()), (known,) if known else ())
     names = getattr(classifier, "feature_names_in_", None)

@@ -21,7 +21,6 @@ from volta.cli.model_files import (
 )
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
-from volta.data.formats.tabular_files import check_new_table, new_table
 
 if TYPE_CHECKING:
     from volta.core.types import Array, Prediction
@@ -38,6 +37,8 @@ def predict(
     quiet: QuietOption = False,
 ) -> None:
     """Predict every row: its class, its uncertainty and the probability of each class. Files may exceed memory."""
+    from volta.data.formats.tabular_files import check_new_table, new_table
+
     check_new_table(out, overwrite=force)
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)

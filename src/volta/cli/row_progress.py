@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LINE_SECONDS = 10.0
 
@@ -23,6 +23,8 @@ class RowProgress(Protocol):
 @contextmanager
 def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
     """Give a function to call after each chunk; everything is said on standard error."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     if quiet:
         yield lambda n_rows, done: None
@@ -33,6 +35,15 @@ def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
 
 
 def _bar(doing: str, console: Console) -> Iterator[RowProgress]:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
