@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from volta.cli.model_files import (
-    INPUT_PANEL,
-    OUTPUT_PANEL,
-    DataArgument,
-    IdOption,
-    LabelOption,
-    ModelArgument,
-    load_model,
-    model_rows,
-    warnings_as_lines,
-)
+from volta.cli.model_files import load_model, model_rows, warnings_as_lines
+from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, IdOption, LabelOption, ModelArgument
 from volta.core.errors import InputError
 from volta.data.formats.feature_tables import FeatureChunk, FeatureTable
 
