@@ -68,12 +68,15 @@ def test_random_state_is_scikit_learns():
     assert quick(random_state=None).fit(rows, labels).seed_ >= 0
 
 
-def test_a_row_gets_the_same_bits_alone_and_among_others():
+def test_a_row_gets_the_same_numbers_alone_and_among_others():
     rows, labels = draw(150)
-    for method in ("volta", "linear", "ensemble"):
+    for method in ("volta", "linear", "ensemble", "hyperbolic"):
         classifier = quick(method).fit(rows, labels)
         alone = np.concatenate([classifier.predict_proba(rows[[i]]) for i in range(40)])
-        assert np.array_equal(alone, classifier.predict_proba(rows)[:40])
+        assert np.allclose(alone, classifier.predict_proba(rows)[:40], rtol=1e-12, atol=0.0)
+        decided, together = [classifier.decide(rows[[i]], fpr=0.1) for i in range(5)], classifier.decide(rows, fpr=0.1)
+        assert [found[0].action for found in decided] == [together[i].action for i in range(5)]
+        assert [found[0].pvalue for found in decided] == [together[i].pvalue for i in range(5)]
 
 
 def test_it_tells_how_training_went(capsys, tmp_path):

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volta.cli.model_files import (
-    INPUT_PANEL,
-    OUTPUT_PANEL,
-    DataArgument,
-    IdOption,
-    LabelOption,
-    ModelArgument,
-    load_model,
-    model_rows,
-    warnings_as_lines,
-)
+from volta.cli.model_files import load_model, model_rows, warnings_as_lines
+from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, IdOption, LabelOption, ModelArgument
 from volta.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import OUTPUT_PANEL, ForceOption, ModelArgument, check_new_file, load_model
+from volta.cli.model_files import check_new_file, load_model
+from volta.cli.options import OUTPUT_PANEL, ForceOption, ModelArgument
 from volta.core.errors import InputError
 
 

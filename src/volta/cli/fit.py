@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cli.model_files import (
-    INPUT_PANEL,
-    OUTPUT_PANEL,
-    DataArgument,
-    ForceOption,
-    IdOption,
-    QuietOption,
-    check_new_file,
-    warnings_as_lines,
-)
+from volta.cli.model_files import check_new_file, warnings_as_lines
+from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, ForceOption, IdOption, QuietOption
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 from volta.core.errors import InputError
 

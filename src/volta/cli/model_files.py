@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -16,30 +16,6 @@ from volta.core.errors import InputError, MissingDataError
 if TYPE_CHECKING:
     from volta.data.formats.feature_tables import FeatureTable
     from volta.estimators.classifier import VoltaClassifier
-
-INPUT_PANEL = "What is read"
-OUTPUT_PANEL = "What is written"
-
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that volta fit wrote.")]
-DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv (also .gz), .npz (x) or .parquet.")
-]
-IdOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--id", help="A column that is no feature and goes along; may be repeated.", rich_help_panel=INPUT_PANEL
-    ),
-]
-LabelOption = Annotated[
-    str | None, typer.Option(help="The column with the true classes, if there is one.", rich_help_panel=INPUT_PANEL)
-]
-OutOption = Annotated[
-    Path, typer.Option(help="A new file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace what stands under the name.", rich_help_panel=OUTPUT_PANEL)
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)]
 
 
 def load_model(path: Path) -> VoltaClassifier:

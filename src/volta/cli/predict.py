@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from volta.cli.model_files import (
-    DataArgument,
-    ForceOption,
-    IdOption,
-    LabelOption,
-    ModelArgument,
-    OutOption,
-    QuietOption,
-    check_carried,
-    load_model,
-    model_rows,
-    warnings_as_lines,
-)
+from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
+from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 

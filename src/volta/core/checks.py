@@ -140,15 +140,21 @@ def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
         return array
     step = max(1, CHUNK_ELEMENTS * array.shape[0] // array.size)
     for start, chunk in zip(range(0, len(array), step), row_chunks(array, step), strict=True):
-        finite = np.isfinite(chunk)
-        if not finite.all():
-            row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
-            value = array[start + row][~finite[row]].flat[0]
-            raise InputError(f"{name} row {start + row} holds {value}; impute it or drop the row")
-        if array.dtype.itemsize > 4 and (large := np.abs(chunk) > FLOAT32_MAX).any():
-            row = int(np.argmax(large.reshape(len(large), -1).any(axis=1)))
-            raise InputError(f"{name} row {start + row} is beyond float32's range, which networks use; scale it")
+        # NaN fails every comparison, so that two passes without a copy tell whether anything is wrong.
+        if not (float(chunk.max()) <= FLOAT32_MAX and float(chunk.min()) >= -FLOAT32_MAX):
+            _raise_for_features(chunk, start, name)
     return array
+
+
+def _raise_for_features(chunk: NDArray[Any], start: int, name: str) -> None:
+    finite = np.isfinite(chunk)
+    if not finite.all():
+        row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
+        value = chunk[row][~finite[row]].flat[0]
+        raise InputError(f"{name} row {start + row} holds {value}; impute it or drop the row")
+    large = np.abs(chunk) > FLOAT32_MAX
+    row = int(np.argmax(large.reshape(len(large), -1).any(axis=1)))
+    raise InputError(f"{name} row {start + row} is beyond float32's range, which networks use; scale it")
 
 
 def check_same_length(**arrays: Sized) -> int:

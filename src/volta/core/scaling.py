@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from volta.core.types import Array, EncoderKind
 
 ScaleName: TypeAlias = Literal["auto", "standard", "none"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
+
+Precision = TypeVar("Precision", bound=np.floating[Any])
 
 DIFFERENT_SCALES = 30.0
 """Columns differ in scale where the largest one's root mean square is this many times the median one's."""
@@ -43,16 +45,18 @@ class Scaler:
     def exact(self, rows: Array) -> NDArray[np.float64]:
         """Return (n, d) float64, cut only to float32's range: what the input guard sees."""
         with np.errstate(over="ignore"):
-            wide = rows.astype(np.float64)
-            if self.centre is not None and self.scale is not None:
-                wide = (wide - self.centre) / self.scale
-        return np.clip(wide, -FLOAT32_MAX, FLOAT32_MAX)
+            if self.centre is None or self.scale is None:
+                wide = rows.astype(np.float64)
+            else:
+                wide = np.subtract(rows, self.centre, dtype=np.float64)
+                wide /= self.scale
+        return wide.clip(-FLOAT32_MAX, FLOAT32_MAX, out=wide)
 
-    def apply(self, rows: Array, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return (n, d) float32, cut to ±limit: what the network sees; written to ``out`` where it is given."""
-        scaled = np.empty(rows.shape, dtype=np.float32) if out is None else out
+    def apply(self, rows: Array, dtype: type[Precision] = np.float32) -> NDArray[Precision]:  # type: ignore[assignment]
+        """Return (n, d) of ``dtype``, cut to ±limit: what the network sees."""
+        scaled = np.empty(rows.shape, dtype=dtype)
         for part in row_parts(rows):
-            scaled[part] = np.clip(self.exact(rows[part]), -self.limit, self.limit)
+            self.exact(rows[part]).clip(-self.limit, self.limit, out=scaled[part], casting="same_kind")
         return scaled
 
     def restore(self, column: int, value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -195,13 +196,12 @@ class Prediction:
     def __post_init__(self) -> None:
         if self.ood_score is None:
             object.__setattr__(self, "ood_score", self.uncertainty)  # type: ignore[unreachable]
-        for name in ("probs", "uncertainty", "ood_score"):
-            values = getattr(self, name)
-            # A sum is finite only where all of its terms are; it is the cheapest test of many.
-            with np.errstate(over="ignore", invalid="ignore"):
-                total = np.sum(values)
-            if not np.isfinite(total):
-                object.__setattr__(self, name, _without_infinities(values, name))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for name in ("probs", "uncertainty", "ood_score"):
+                values = getattr(self, name)
+                # A sum is finite only where all of its terms are; it is the cheapest test of many.
+                if not math.isfinite(values.sum()):
+                    object.__setattr__(self, name, _without_infinities(values, name))
 
     def __len__(self) -> int:
         return len(self.probs)

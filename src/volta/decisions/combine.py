@@ -1,6 +1,7 @@
 """Several scores made one, on rows of its own, so that one calibration keeps the false-alarm rate exact."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +25,21 @@ class ScoreCombination:
         """Return one score a row, higher = more OOD; scores in the order of `fit_combination`."""
         if len(scores) != len(self.reference):
             raise InputError(f"scores holds {len(scores)} arrays but {len(self.reference)} were combined; pass as many")
-        columns = _check_columns(scores, "scores")
-        parts = [_surprise(*part) for part in zip(columns, self.reference, self.units, strict=True)]
+        return self.unchecked_score(*_check_columns(scores, "scores"))
+
+    def unchecked_score(self, *scores: Floats) -> Floats:
+        """Return ``score`` of as many float64 arrays without NaN, which are not looked at again."""
+        parts = [
+            _surprise(column, ordered, unit, self.surprises)
+            for column, ordered, unit in zip(scores, self.reference, self.units, strict=True)
+        ]
         return np.asarray(np.maximum.reduce(parts))
+
+    @cached_property
+    def surprises(self) -> Floats:
+        """−log of the tail at each rank 0 … n among the reference scores: looked up, equal ranks give equal bits."""
+        n = len(self.reference[0])
+        return np.asarray(0.0 - np.log((1 + n - np.arange(n + 1)) / (n + 1)))
 
 
 def fit_combination(*reference: ArrayLike) -> ScoreCombination:
@@ -55,14 +68,13 @@ def fit_combination(*reference: ArrayLike) -> ScoreCombination:
     return ScoreCombination(ordered, np.where((spread > 0) & np.isfinite(spread), spread, 1.0))
 
 
-def _surprise(scores: Floats, ordered: Floats, unit: float) -> Floats:
-    n = len(ordered)
-    tail = (1 + n - np.searchsorted(ordered, scores, side="left")) / (n + 1)
-    excess = np.zeros(len(scores))
+def _surprise(scores: Floats, ordered: Floats, unit: float, surprises: Floats) -> Floats:
+    found: Floats = surprises[ordered.searchsorted(scores)]
     beyond = scores > ordered[-1]
-    with np.errstate(over="ignore"):
-        excess[beyond] = (scores[beyond] - ordered[-1]) / unit
-    return np.asarray(excess - np.log(tail))
+    if beyond.any():
+        with np.errstate(over="ignore"):
+            found[beyond] += (scores[beyond] - ordered[-1]) / unit
+    return found
 
 
 def _check_columns(arrays: tuple[ArrayLike, ...], name: str) -> list[Floats]:

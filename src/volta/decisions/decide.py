@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -14,9 +15,11 @@ from volta.core.errors import InputError
 from volta.decisions.multiple import check_pvalues
 from volta.decisions.policies import Policy
 from volta.decisions.ranks import exact_level
+from volta.decisions.set_scores import Floats
 
 Action: TypeAlias = Literal["answer", "abstain", "ood"]
 ACTIONS: tuple[Action, ...] = ("answer", "abstain", "ood")
+_ANSWER, _ABSTAIN, _OOD = range(len(ACTIONS))
 
 
 @dataclass(frozen=True)
@@ -136,34 +139,48 @@ def decide(
     rows = check_probs(probs)
     scores = check_scores(uncertainty, "uncertainty")
     check_same_length(probs=rows, uncertainty=scores)
-    level = float(exact_level(fpr, "fpr"))
+    exact_level(fpr, "fpr")
     names = np.arange(rows.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (rows.shape[1],):
         raise InputError(f"classes has shape {names.shape}; pass one label for each of the {rows.shape[1]} classes")
-    action = np.where(policy.answers(scores), ACTIONS.index("answer"), ACTIONS.index("abstain"))
     unusual = None
     if pvalues is not None:
         unusual = check_pvalues(pvalues, 1)
         check_same_length(probs=rows, pvalues=unusual)
-        action[unusual <= level] = ACTIONS.index("ood")
     members = None
     if sets is not None:
         members = check_sets(sets)
         if members.shape != rows.shape:
             raise InputError(f"sets has shape {members.shape} but probs {rows.shape}; pass the sets of the same rows")
-    likeliest = rows.argmax(axis=1)
+    return unchecked_decisions(rows, scores, policy, unusual, fpr, members, names)
+
+
+def unchecked_decisions(
+    probs: NDArray[Any],
+    uncertainty: Floats,
+    policy: Policy,
+    pvalues: Floats | None,
+    fpr: float,
+    sets: NDArray[np.bool_] | None,
+    classes: NDArray[Any],
+) -> Decisions:
+    """Return what `decide` does of arrays that are known to fit, which are not looked at again."""
+    action = np.where(policy.unchecked_answers(uncertainty), _ANSWER, _ABSTAIN)
+    if pvalues is not None:
+        action[pvalues <= float(exact_level(fpr, "fpr"))] = _OOD
     return Decisions(
         action=action,
-        label=names[likeliest],
-        probability=rows[np.arange(len(rows)), likeliest].astype(np.float64),
-        uncertainty=scores,
-        pvalue=unusual,
-        sets=members,
-        class_names=names,
+        label=classes[probs.argmax(axis=1)],
+        probability=probs.max(axis=1).astype(np.float64),
+        uncertainty=uncertainty,
+        pvalue=pvalues,
+        sets=sets,
+        class_names=classes,
         reasons=_reasons(policy, fpr),
     )
 
 
+@lru_cache(maxsize=64)
 def _reasons(policy: Policy, fpr: float) -> tuple[str, str, str]:
     limit = f"{policy.threshold:.4g}"
     answer = f"uncertainty at most {limit}, the policy's threshold"

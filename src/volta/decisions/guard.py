@@ -56,9 +56,12 @@ class InputGuard:
         array = self._check(inputs)
         furthest, distance = np.empty(len(array)), np.empty(len(array))
         for rows, chunk in _chunks(array):
-            furthest[rows] = self._excess(chunk).max(axis=1)
-            distance[rows] = self._distances(chunk) / self.unit
+            furthest[rows], distance[rows] = self.unchecked_parts(chunk)
         return furthest, distance
+
+    def unchecked_parts(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Return ``parts`` of finite float64 rows of the right width, which are not looked at again."""
+        return self._excess(rows).max(axis=1), self._distances(rows) / self.unit
 
     def excess(self, inputs: ArrayLike) -> Floats:
         """Return (n_samples, n_features): standard deviations outside the training rows' range, 0 inside it."""
@@ -104,13 +107,15 @@ class InputGuard:
 
     def _excess(self, rows: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            beyond = np.maximum(rows - self.high, self.low - rows) / self.scale
-        return np.clip(beyond, 0.0, LARGEST)
+            beyond = np.maximum(rows - self.high, self.low - rows)
+            beyond /= self.scale
+        return beyond.clip(0.0, LARGEST, out=beyond)
 
     def _distances(self, rows: Floats) -> Floats:
         whitened = _standardise(rows, self.centre, self.scale) @ self.whitening
         # A dot product of huge terms that cancel may round to anything but not overflow: LARGEST² · d is finite.
-        return np.asarray(np.sqrt(np.mean(whitened**2, axis=1)))
+        whitened *= whitened
+        return np.asarray(np.sqrt(whitened.sum(axis=1) / len(self.low)))
 
 
 def fit_guard(inputs: ArrayLike) -> InputGuard:
@@ -184,7 +189,9 @@ def _whitening(array: NDArray[Any], low: Floats, high: Floats, centre: Floats, s
 
 def _standardise(rows: Floats, centre: Floats, scale: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return np.clip((rows - centre) / scale, -LARGEST, LARGEST)
+        standard = rows - centre
+        standard /= scale
+    return standard.clip(-LARGEST, LARGEST, out=standard)
 
 
 def _chunks(array: NDArray[Any]) -> Iterator[tuple[slice, Floats]]:

@@ -41,8 +41,11 @@ class Policy:
 
     def answers(self, uncertainty: ArrayLike) -> NDArray[np.bool_]:
         """Return True for each row that is answered; uncertainty: (n_samples,)."""
-        scores = check_scores(uncertainty, "uncertainty")
-        return np.asarray(scores <= self.threshold) if self.exists else np.zeros(len(scores), dtype=np.bool_)
+        return self.unchecked_answers(check_scores(uncertainty, "uncertainty"))
+
+    def unchecked_answers(self, uncertainty: Floats) -> NDArray[np.bool_]:
+        """Return ``answers`` for a float64 array without NaN, which is not looked at again."""
+        return np.asarray((uncertainty <= self.threshold) & self.exists)
 
 
 def rows_needed(max_error: float, confidence: float = 0.95) -> int:

@@ -33,7 +33,7 @@ class OodTest:
         values = check_scores(scores)
         self._check_groups(groups)
         if groups is None:
-            return _pvalues(self.scores[0], values, rng)
+            return self.unchecked_pvalues(values, rng)
         members = check_labels(groups, len(self.scores), "groups")
         check_same_length(scores=values, groups=members)
         result = np.empty(len(values))
@@ -41,6 +41,10 @@ class OodTest:
             rows = members == group
             result[rows] = _pvalues(self.scores[group], values[rows], rng)
         return result
+
+    def unchecked_pvalues(self, scores: Floats, rng: np.random.Generator | None = None) -> Floats:
+        """Return ``pvalues`` of ungrouped float64 scores without NaN, which are not looked at again."""
+        return _pvalues(self.scores[0], scores, rng)
 
     def flags(self, scores: ArrayLike, *, fpr: float = 0.05, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Flag rows as OOD where the p-value is at most ``fpr``.
@@ -127,7 +131,7 @@ def conformal_pvalues(
 
 def _pvalues(ordered: Floats, values: Floats, rng: np.random.Generator | None) -> Floats:
     n = len(ordered)
-    at_least = n - np.searchsorted(ordered, values, side="left")
+    at_least = n - ordered.searchsorted(values)
     if rng is None:
         return np.asarray((1 + at_least) / (n + 1))
     above = n - np.searchsorted(ordered, values, side="right")

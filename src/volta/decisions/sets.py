@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -36,7 +37,7 @@ class SetThresholds:
     values: Floats
     counts: NDArray[np.intp]
 
-    @property
+    @cached_property
     def always_included(self) -> tuple[int, ...]:
         """Classes with too few calibration rows for α: they are in every set."""
         return tuple(int(k) for k in np.flatnonzero(self.counts < smallest_n(self.alpha)))
@@ -87,11 +88,16 @@ class SetPredictor:
             )
         sets = np.empty(array.shape, dtype=np.bool_)
         for rows, chunk in checked_row_chunks(array):
-            sets[rows] = self.score.of(chunk, rng) <= self.thresholds.values
-            if not self.allow_empty:
-                empty = np.flatnonzero(~sets[rows].any(axis=1))
-                sets[rows.start + empty, chunk[empty].argmax(axis=1)] = True
+            sets[rows] = self.unchecked_sets(chunk, rng)
         return sets
+
+    def unchecked_sets(self, probs: NDArray[Any], rng: np.random.Generator | None = None) -> NDArray[np.bool_]:
+        """Return ``predict`` of probabilities that are known to be some, which are not looked at again."""
+        sets = self.score.of(probs, rng) <= self.thresholds.values
+        if not self.allow_empty:
+            empty = np.flatnonzero(~sets.any(axis=1))
+            sets[empty, probs[empty].argmax(axis=1)] = True
+        return np.asarray(sets)
 
 
 def fit_thresholds(

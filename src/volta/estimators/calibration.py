@@ -58,7 +58,8 @@ class OodScore:
 
     def of(self, rows: Array, prediction: Prediction) -> Floats:
         """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD."""
-        return self.combination.score(prediction.ood_score, *guard_scores(self.guard, self.scaler, rows))
+        scores = guard_scores(self.guard, self.scaler, rows)
+        return self.combination.unchecked_score(prediction.ood_score, *scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,7 @@ def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats
     """Return the guard's two scores of rows in the user's units."""
     furthest, distance = np.empty(len(rows)), np.empty(len(rows))
     for part in row_parts(rows):
-        furthest[part], distance[part] = guard.parts(scaler.exact(rows[part]))
+        furthest[part], distance[part] = guard.unchecked_parts(scaler.exact(rows[part]))
     return furthest, distance
 
 

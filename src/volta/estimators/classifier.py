@@ -21,6 +21,7 @@ from volta.estimators.dividing import divide
 from volta.estimators.explanation import Explanation, explain_rows, fit_reference
 from volta.estimators.fit_record import record_fit
 from volta.estimators.inputs import UnfittedClassifierError, check_rows
+from volta.estimators.parameters import TrainingParameters
 from volta.estimators.prediction import predict_rows
 from volta.estimators.rows import FEW_VAL_ROWS, N_FOLDS
 from volta.estimators.weighting import ClassWeight, averaging_one
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from volta.networks.protocols import ProtocolName
 
 
-class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on your own features: probabilities, uncertainty, abstention, prediction sets, OOD flags.
 
     Features are scaled inside the model. Of the rows given to ``fit`` a tenth, drawn with the classes' shares, steers
@@ -108,16 +109,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         verbose: bool = False,
         device: str = "auto",
     ) -> None:
-        self.method = method
+        super().__init__(method, protocol, scale, random_state, max_epochs, keep_rows, verbose, device)
         self.encoder = encoder
-        self.protocol = protocol
-        self.scale = scale
         self.class_weight = class_weight
-        self.random_state = random_state
-        self.max_epochs = max_epochs
-        self.keep_rows = keep_rows
-        self.verbose = verbose
-        self.device = device
 
     def fit(
         self,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
-from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg, decide
+from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg
+from volta.decisions.decide import unchecked_decisions
 from volta.decisions.multiple import discovery_note
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
@@ -167,15 +168,16 @@ class DecidingMixin:
         judged = self._judge(X)
         test = self.calibration_.ood_test()
         warn_if(test.note(fpr))
-        sets = self.calibration_.sets(alpha, self.set_score_, "none", True).predict(judged.prediction.probs)
-        return decide(
-            judged.prediction.probs,
-            judged.prediction.uncertainty,
-            policy=self._policy(None),
-            pvalues=test.pvalues(judged.ood),
-            fpr=fpr,
-            sets=sets,
-            classes=self.classes_,
+        sets = self.calibration_.sets(alpha, self.set_score_, "none", True)
+        probs, uncertainty = judged.prediction.probs, judged.prediction.uncertainty
+        return unchecked_decisions(
+            probs,
+            uncertainty,
+            self._policy(None),
+            test.unchecked_pvalues(judged.ood),
+            fpr,
+            sets.unchecked_sets(probs),
+            self.classes_,
         )
 
     def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:

@@ -19,6 +19,7 @@ from volta.estimators.deciding import DecidingMixin, Judged
 from volta.estimators.explanation import Explanation
 from volta.estimators.image_inputs import ImageInput, as_images, labelled_folder
 from volta.estimators.inputs import UnfittedClassifierError
+from volta.estimators.parameters import TrainingParameters
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 16
 
 
-class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on images: a frozen backbone makes features of them, and a :class:`VoltaClassifier` decides.
 
     Images are a folder, a list of files, or an array of uint8 pixels, (n, h, w, 3) or (n, 3, h, w); they are resized
@@ -76,28 +77,21 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         self,
         backbone: str | Path | nn.Module | Backbone = "efficientnet-lite0",
         *,
-        method: str | Method = "volta",
         weights: Path | str | None = None,
         cache: Path | str | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        method: str | Method = "volta",
         protocol: ProtocolName = "fair",
         scale: ScaleName = "auto",
         random_state: int | np.random.RandomState | None = 42,
         max_epochs: int | None = None,
         keep_rows: bool = False,
-        verbose: bool = False,
-        device: str = "auto",
     ) -> None:
+        super().__init__(method, protocol, scale, random_state, max_epochs, keep_rows, verbose, device)
         self.backbone = backbone
-        self.method = method
         self.weights = weights
         self.cache = cache
-        self.protocol = protocol
-        self.scale = scale
-        self.random_state = random_state
-        self.max_epochs = max_epochs
-        self.keep_rows = keep_rows
-        self.verbose = verbose
-        self.device = device
 
     def fit(
         self,

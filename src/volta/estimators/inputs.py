@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
-        total = np.sum(rows, dtype=np.float64)
-    if not np.isfinite(total) and not (finite := np.isfinite(rows)).all():
+        total = rows.sum(dtype=np.float64)
+    if not math.isfinite(total) and not (finite := np.isfinite(rows)).all():
         row = int(np.argmin(finite.all(axis=1)))
         value = rows[row][~finite[row]][0]
         kind = "NaN" if np.isnan(value) else "infinity"

@@ -123,10 +123,9 @@ class Combined(nn.Module):
     def __init__(self, combination: ScoreCombination) -> None:
         super().__init__()
         ordered = np.stack(combination.reference)
-        n = ordered.shape[1]
         self.rank = Rank(ordered)
         self.largest, self.units = _constant(ordered[:, -1:]), _constant(combination.units[:, None])
-        self.surprises = _constant(-np.log((1 + n - np.arange(n + 1)) / (n + 1))[:, None])
+        self.surprises = _constant(combination.surprises[:, None])
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return (n, 1) combined scores."""

@@ -16,6 +16,7 @@ from volta.estimators.history import ProgressLines, warn_about
 from volta.methods import Method, find_method
 from volta.networks.protocols import PROTOCOLS, ProtocolName
 from volta.networks.recipe import Budget
+from volta.networks.threads import one_thread_for
 from volta.networks.trainer import Trainer, pick_device
 from volta.networks.training_log import TrainingLog
 
@@ -59,7 +60,8 @@ class Training:
             device=pick_device(self.device),
             on_epoch=ProgressLines() if self.verbose else None,
         )
-        fitted = method.fit(data, trainer)
+        with one_thread_for(data.train.inputs.size):
+            fitted = method.fit(data, trainer)
         history = tuple(trainer.trainings.values())
         warn_about(history)
         return fitted, history

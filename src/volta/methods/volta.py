@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from volta.methods.base import Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
 from volta.networks.bodies import Encoder
-from volta.networks.heads import PrototypeHead, Prototypes
+from volta.networks.heads import Prototypes
 from volta.networks.objectives import CrossEntropy, Objective, VoltaLosses
 from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
@@ -125,4 +125,4 @@ class Volta(Method):
     @property
     def learned_temperature(self) -> float:
         """τ as training left it."""
-        return cast(PrototypeHead, self.network_.classifier.head).temperature
+        return self.network_.temperature

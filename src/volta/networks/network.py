@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import copy
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from volta.core.types import Array
+from volta.networks.array_form import FEW_ROWS, Step, array_form
+from volta.networks.heads import PrototypeHead
 from volta.networks.layers import Dropout, seed_layers
-from volta.networks.outputs import Outputs
-from volta.networks.rows import InputRows
+from volta.networks.outputs import LastLayer, Outputs
+from volta.networks.rows import EVAL_ROWS, InputRows
 from volta.networks.spec import Classifier, NetworkSpec
 from volta.networks.training_log import TrainingLog
 
@@ -27,21 +33,54 @@ class Network:
     key: str
     device: torch.device
 
-    @torch.inference_mode()
     def outputs(self, inputs: Array) -> Outputs:
-        """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode."""
-        if self.classifier.training:
-            self.classifier.eval()
-        logits = np.empty((len(inputs), self.spec.n_classes), dtype=np.float64)
-        features = np.empty((len(inputs), self.spec.body.width), dtype=np.float32)
+        """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode.
+
+        Feature rows of float64 are computed in float64 on a processor, so that a row gets the same numbers by itself
+        and among others, far beyond float32; all other inputs are computed in float32, as networks are trained.
+        """
+        if not (inputs.dtype == np.float64 and inputs.ndim == 2 and self.device.type == "cpu"):
+            return self._run(self.classifier, InputRows(inputs, self.device).eval_batches(), len(inputs))
+        if len(inputs) > FEW_ROWS or self._array_form is None:
+            starts = range(0, len(inputs), EVAL_ROWS)
+            pieces = (torch.from_numpy(np.array(inputs[start : start + EVAL_ROWS])) for start in starts)
+            return self._run(self._wide, pieces, len(inputs))
+        body, head = self._array_form
+        encoded = body(inputs)
+        return Outputs.trusted(head(encoded), encoded.astype(np.float32), self._last_layer)
+
+    @torch.inference_mode()
+    def _run(self, classifier: Classifier, batches: Iterator[Tensor], n_rows: int) -> Outputs:
+        if classifier.training:
+            classifier.eval()
+        logits = np.empty((n_rows, self.spec.n_classes), dtype=np.float64)
+        features = np.empty((n_rows, self.spec.body.width), dtype=np.float32)
         start = 0
-        for batch in InputRows(inputs, self.device).eval_batches():
-            encoded = self.classifier.body(batch)
+        for batch in batches:
+            encoded = classifier.body(batch)
             stop = start + len(batch)
             features[start:stop] = encoded.cpu().numpy()
-            logits[start:stop] = self.classifier.head(encoded).cpu().numpy()
+            logits[start:stop] = classifier.head(encoded).cpu().numpy()
             start = stop
-        return Outputs(logits, features, self.classifier.head.last_layer())
+        return Outputs(logits, features, self._last_layer)
+
+    @cached_property
+    def temperature(self) -> float:
+        """τ of a head of prototypes as training left it."""
+        return cast(PrototypeHead, self.classifier.head).temperature
+
+    @cached_property
+    def _wide(self) -> Classifier:
+        """The classifier in float64."""
+        return copy.deepcopy(self.classifier).double().eval()
+
+    @cached_property
+    def _array_form(self) -> tuple[Step, Step] | None:
+        return array_form(self.spec, self.classifier)
+
+    @cached_property
+    def _last_layer(self) -> LastLayer | None:
+        return self.classifier.head.last_layer()
 
     def sample_logits(self, inputs: Array, random: np.random.Generator) -> NDArray[np.float64]:
         """Return the logits of one pass with dropout on and everything else in evaluation mode."""
@@ -50,10 +89,14 @@ class Network:
         try:
             for layer in layers:
                 layer.sampling = True
-            return self.outputs(inputs).logits
+            return self._run(self.classifier, InputRows(inputs, self.device).eval_batches(), len(inputs)).logits
         finally:
             for layer in layers:
                 layer.sampling = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of copies and pickles what is computed again once it is needed."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def copy(self) -> Classifier:
         """Return a classifier with the same weights and memory of its own."""

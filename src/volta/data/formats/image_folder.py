@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Unpack
 
 import numpy as np
 
 from volta.core.errors import InputError
 from volta.core.limits import DEFAULT_LIMITS, Limits
-from volta.data.download.transfer import OnProgress
-from volta.data.formats.image_decoding import Size
 from volta.data.formats.image_files import ImageFiles, list_images
-from volta.data.formats.image_isolation import decode_images
+from volta.data.formats.image_isolation import DecodeOptions, decode_images
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
 
 
@@ -61,13 +60,7 @@ def label_image_folder(source: Path, limits: Limits = DEFAULT_LIMITS) -> dict[st
 
 
 def read_image_folder(
-    source: Path,
-    *,
-    size: Size | None = None,
-    skip_bad: bool = False,
-    scratch: Path | None = None,
-    progress: OnProgress | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    source: Path, *, scratch: Path | None = None, limits: Limits = DEFAULT_LIMITS, **options: Unpack[DecodeOptions]
 ) -> tuple[dict[str, SourceRows], list[str]]:
     """Return the labelled rows of each split of an image folder, zip or tar, and notes on what was passed over.
 
@@ -75,9 +68,7 @@ def read_image_folder(
     """
     files = list_images(source, limits)
     placed = place_images(files)
-    into = scratch / "pixels.npy" if scratch else None
-    names = [item.path for item in placed]
-    found = decode_images(files, names, size=size, skip_bad=skip_bad, into=into, progress=progress)
+    found = decode_images(files, [item.path for item in placed], into=_pixels_file(scratch), **options)
     kept = np.asarray(found.rows)
     splits = np.array([placed[row].split for row in found.rows])
     labels = np.array([placed[row].label for row in found.rows])
@@ -91,13 +82,7 @@ def read_image_folder(
 
 
 def read_unlabelled_images(
-    source: Path,
-    *,
-    size: Size | None = None,
-    skip_bad: bool = False,
-    scratch: Path | None = None,
-    progress: OnProgress | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    source: Path, *, scratch: Path | None = None, limits: Limits = DEFAULT_LIMITS, **options: Unpack[DecodeOptions]
 ) -> tuple[SourceRows, list[str]]:
     """Return the images of a source without labels, whatever its folders: its ``test`` split if it has one, else all.
 
@@ -111,11 +96,14 @@ def read_unlabelled_images(
         name for name in files.names if SPLIT_NAMES.get(PurePosixPath(name).parts[depth].lower()) == "test"
     ]
     ordered = sorted(names or files.names, key=lambda name: (PurePosixPath(name).name, name))
-    into = scratch / "pixels.npy" if scratch else None
-    found = decode_images(files, ordered, size=size, skip_bad=skip_bad, into=into, progress=progress)
+    found = decode_images(files, ordered, into=_pixels_file(scratch), **options)
     return SourceRows(found.array, None, np.asarray(found.rows)), [
         f"left out {name}: {reason}" for name, reason in sorted(found.bad.items())
     ]
+
+
+def _pixels_file(scratch: Path | None) -> Path | None:
+    return scratch / "pixels.npy" if scratch else None
 
 
 def _wrappers(names: Iterable[str]) -> int:

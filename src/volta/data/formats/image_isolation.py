@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -18,26 +18,28 @@ from volta.data.formats.image_files import Decoded, ImageFiles, decode_all, list
 _SECONDS_AN_IMAGE = 0.1
 
 
+class DecodeOptions(TypedDict, total=False):
+    """How images are decoded; see :func:`~volta.data.formats.image_files.decode_all`, which has the defaults."""
+
+    size: Size | None
+    skip_bad: bool
+    progress: OnProgress | None
+
+
 def decode_images(
-    files: ImageFiles,
-    names: Sequence[str],
-    *,
-    size: Size | None = None,
-    skip_bad: bool = False,
-    into: Path | None = None,
-    progress: OnProgress | None = None,
+    files: ImageFiles, names: Sequence[str], *, into: Path | None = None, **options: Unpack[DecodeOptions]
 ) -> Decoded:
     """Decode as :func:`~volta.data.formats.image_files.decode_all` does, apart where the source's limits ask for it.
 
     Apart needs a file ``into`` which the array is written, and tells no progress.
     """
     if not files.limits.isolate_images or into is None:
-        return decode_all(files, names, size=size, skip_bad=skip_bad, into=into, progress=progress)
+        return decode_all(files, names, into=into, **options)
     job = {
         "source": str(files.source.resolve()),
         "names": list(names),
-        "size": size,
-        "skip_bad": skip_bad,
+        "size": options.get("size"),
+        "skip_bad": options.get("skip_bad", False),
         "into": str(into.resolve()),
         "limits": asdict(files.limits),
     }
