@@ -16,6 +16,7 @@ from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg, decide
 from volta.decisions.multiple import discovery_note
+from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
 from volta.estimators.calibration import Calibration, warn_if
@@ -127,7 +128,7 @@ class DecidingMixin:
         """Return conformal p-values of «the row is like the calibration rows»: P(p ≤ t) ≤ t for rows that are.
 
         The score joins the method's own and the input guard's. ``conditional="class"`` compares with calibration rows
-        of the same predicted class.
+        of the same predicted class. A row with a column a million standard deviations out of range has p = 0.
         """
         return self._pvalues(self._judge(X), conditional)
 
@@ -156,7 +157,7 @@ class DecidingMixin:
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
-        return test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
+        return np.asarray(self._pvalues(judged, conditional) <= float(exact_level(level, "fpr")))
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -172,7 +173,7 @@ class DecidingMixin:
             judged.prediction.probs,
             judged.prediction.uncertainty,
             policy=self._policy(None),
-            pvalues=test.pvalues(judged.ood),
+            pvalues=self._pvalues(judged, "none"),
             fpr=fpr,
             sets=sets,
             classes=self.classes_,
@@ -197,7 +198,7 @@ class DecidingMixin:
 
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
-        return test.pvalues(judged.ood, groups=judged.prediction.labels if test.grouped else None)
+        return self.calibration_.pvalues(test, judged.ood, judged.prediction.labels if test.grouped else None)
 
 
 class ClassifierMonitor:
