@@ -86,10 +86,25 @@ def test_a_row_with_nan_is_ood(volta_graph):
     rows = rows_of(3, seed=1)[0].astype(np.float64)
     rows[1, 2] = np.nan
     got = run(session, inputs=rows)
-    n = len(classifier.calibration_.labels)
-    assert (got["decision"][1], got["ood_pvalue"][1], got["ood_score"][1]) == (2, 1 / (n + 1), np.inf)
+    assert (got["decision"][1], got["ood_pvalue"][1], got["ood_score"][1]) == (2, 0.0, np.inf)
     kept = classifier.decide(rows[[0, 2]], alpha=0.2, fpr=0.1)
     np.testing.assert_array_equal(got["decision"][[0, 2]], kept.action)
+
+
+@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+def test_an_absurd_row_is_ood_however_few_calibration_rows_there_are(tmp_path):
+    rows, labels = rows_of(60, seed=0)
+    classifier = VoltaClassifier("linear").fit(rows, labels)
+    classifier.to_onnx(tmp_path / "few.onnx")
+    rows = rows_of(40, seed=1)[0]
+    one_column = rows[:1].copy()
+    one_column[0, 3] = -1e30
+    far = np.concatenate([np.full((1, 6), 1e30, dtype=np.float32), one_column])
+    session = opened(tmp_path / "few.onnx")
+    assert_decides_alike(session, classifier, np.concatenate([rows, far]))
+    assert (run(session, inputs=far.astype(np.float64))["decision"] == 2).all()
+    assert classifier.is_ood(far).all()
+    assert not classifier.is_ood(rows).any()
 
 
 def test_columns_far_from_0_for_their_spread_are_decided_alike(tmp_path):

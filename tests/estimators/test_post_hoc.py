@@ -193,3 +193,27 @@ def test_calibration_rows_are_for_nothing_else(method):
         for seed in (2, 3)
     ]
     assert np.array_equal(fits[0].uncertainty(rows), fits[1].uncertainty(rows))
+
+
+@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+def test_absurd_outputs_are_ood_or_refused_however_few_calibration_rows_there_are(network, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    classifier = PostHocClassifier("energy").fit(
+        outputs_of(network, batches(60, 1)), cal=outputs_of(network, batches(30, 2))
+    )
+    usual = outputs_of(network, batches(2, 3)).outputs
+    far = usual.features.copy()
+    far[1, 0] = 1e30
+    assert classifier.is_ood(Outputs(usual.logits, far)).tolist() == [False, True]
+    huge = usual.logits.copy()
+    huge[1, 0] = 1e30
+    with pytest.raises(InputError, match=r"X row 1 has the logit 1e\+30, beyond 1e\+15"):
+        classifier.predict(Outputs(huge, usual.features))
+    classifier.to_onnx(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    for logits, features in ((usual.logits, far), (huge, usual.features)):
+        inputs = {"logits": logits.astype(np.float32), "features": features.astype(np.float32)}
+        found = dict(zip(names, session.run(None, inputs), strict=True))
+        assert np.isfinite(found["probs"]).all()
+        assert found["decision"][1] == 2

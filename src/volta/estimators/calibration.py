@@ -35,6 +35,8 @@ from volta.decisions.sets import Conditional
 if TYPE_CHECKING:
     from volta.networks.outputs import Outputs
 
+ABSURD = 1e6
+"""A row of which a column is so many standard deviations out of range is OOD however few calibration rows there are."""
 SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
 """For these the mean size of sets on calibration rows is kept."""
 
@@ -57,9 +59,9 @@ class OodScore:
     combination: ScoreCombination
 
     def of(self, rows: Array, prediction: Prediction) -> Floats:
-        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD."""
-        scores = guard_scores(self.guard, self.scaler, rows)
-        return self.combination.unchecked_score(prediction.ood_score, *scores)
+        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD; infinite beyond ``ABSURD``."""
+        furthest, distance = guard_scores(self.guard, self.scaler, rows)
+        return _unless_absurd(self.combination.unchecked_score(prediction.ood_score, furthest, distance), furthest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +72,14 @@ class FeatureOodScore:
     combination: ScoreCombination
 
     def of(self, outputs: Outputs, prediction: Prediction) -> Floats:
-        """Return (n,) scores, higher = more OOD."""
-        return self.combination.score(*output_scores(self.guard, outputs, prediction))
+        """Return (n,) scores, higher = more OOD; infinite beyond ``ABSURD``."""
+        scores = output_scores(self.guard, outputs, prediction)
+        combined = self.combination.score(*scores)
+        return combined if self.guard is None else _unless_absurd(combined, scores[1])
+
+
+def _unless_absurd(scores: Floats, furthest: Floats) -> Floats:
+    return np.where(furthest > ABSURD, np.inf, scores)
 
 
 def output_scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
@@ -159,6 +167,15 @@ class Calibration:
         if conditional == "class":
             return fit_ood(self.ood, groups=self.predicted, n_groups=self.n_classes)
         raise InputError(f"conditional is {conditional!r}; pass none or class")
+
+    def pvalues(self, test: OodTest, ood: Floats, groups: NDArray[np.int64] | None = None) -> Floats:
+        """Return p-values of scores; 0 where a score is infinite, unless calibration rows have such scores too."""
+        found = test.unchecked_pvalues(ood) if groups is None else test.pvalues(ood, groups=groups)
+        return np.where(ood == np.inf, 0.0, found) if self._all_finite else found
+
+    @cached_property
+    def _all_finite(self) -> bool:
+        return bool(np.isfinite(self.ood).all())
 
     @cached_property
     def _plain_test(self) -> OodTest:

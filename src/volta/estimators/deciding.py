@@ -17,6 +17,7 @@ from volta.core.types import Array, Prediction
 from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg
 from volta.decisions.decide import unchecked_decisions
 from volta.decisions.multiple import discovery_note
+from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
 from volta.estimators.calibration import Calibration, warn_if
@@ -128,7 +129,7 @@ class DecidingMixin:
         """Return conformal p-values of «the row is like the calibration rows»: P(p ≤ t) ≤ t for rows that are.
 
         The score joins the method's own and the input guard's. ``conditional="class"`` compares with calibration rows
-        of the same predicted class.
+        of the same predicted class. A row with a column a million standard deviations out of range has p = 0.
         """
         return self._pvalues(self._judge(X), conditional)
 
@@ -157,7 +158,7 @@ class DecidingMixin:
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
-        return test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
+        return np.asarray(self._pvalues(judged, conditional) <= float(exact_level(level, "fpr")))
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -166,15 +167,14 @@ class DecidingMixin:
         row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
         """
         judged = self._judge(X)
-        test = self.calibration_.ood_test()
-        warn_if(test.note(fpr))
+        warn_if(self.calibration_.ood_test().note(fpr))
         sets = self.calibration_.sets(alpha, self.set_score_, "none", True)
         probs, uncertainty = judged.prediction.probs, judged.prediction.uncertainty
         return unchecked_decisions(
             probs,
             uncertainty,
             self._policy(None),
-            test.unchecked_pvalues(judged.ood),
+            self._pvalues(judged, "none"),
             fpr,
             sets.unchecked_sets(probs),
             self.classes_,
@@ -199,7 +199,7 @@ class DecidingMixin:
 
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
-        return test.pvalues(judged.ood, groups=judged.prediction.labels if test.grouped else None)
+        return self.calibration_.pvalues(test, judged.ood, judged.prediction.labels if test.grouped else None)
 
 
 class ClassifierMonitor:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from volta.core.checks import FLOAT32_MAX
-from volta.core.scaling import Scaler
+from volta.core.scaling import LARGEST_INPUT, Scaler
 from volta.decisions import InputGuard, OodTest, Policy, ScoreCombination, SetPredictor
 from volta.decisions.decide import ACTIONS
 from volta.decisions.guard import LARGEST
 from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats
+from volta.estimators.calibration import ABSURD
 from volta.methods.exporting import RowGraph
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, adaptive_set
 
@@ -146,6 +147,7 @@ class Decider(nn.Module):
         self._threshold = policy.threshold if policy.exists else -math.inf
         self._fpr = float(exact_level(fpr, "fpr"))
         self.pvalues = _constant((1 + n - np.arange(n + 1)) / (n + 1))
+        self._far_is_zero = not np.isinf(ordered).any()
         self._set_threshold = float(sets.thresholds.values[0])
 
     def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor) -> GraphOutputs:
@@ -157,6 +159,8 @@ class Decider(nn.Module):
         lost = total.isnan()
         ood = ood.masked_fill(lost, math.inf)
         pvalue = self.pvalues.gather(0, self.rank(ood))
+        if self._far_is_zero:
+            pvalue = pvalue.masked_fill(ood.squeeze(1) == math.inf, 0.0)
         answer, abstain, unlike = (torch.tensor(ACTIONS.index(name)) for name in ("answer", "abstain", "ood"))
         decision = torch.where(found.uncertainty <= self._threshold, answer, abstain)
         return GraphOutputs(
@@ -197,8 +201,10 @@ class FeatureGraph(nn.Module):
         if self.centre is not None and self.scale is not None:
             rows = ((rows - self.centre) / self.scale).clamp(-FLOAT32_MAX, FLOAT32_MAX)
         found = self.method(rows.clamp(-self._limit, self._limit).float())
-        scores = torch.cat([found.ood_score.unsqueeze(1), *self.guard(rows)], dim=1)
-        outputs: GraphOutputs = self.decider(found, self.combination(scores), inputs.sum(dim=1, keepdim=True))
+        furthest, distance = self.guard(rows)
+        scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
+        ood = self.combination(scores).masked_fill(furthest > ABSURD, math.inf)
+        outputs: GraphOutputs = self.decider(found, ood, inputs.sum(dim=1, keepdim=True))
         return outputs
 
 
@@ -234,7 +240,10 @@ class OutputsGraph(nn.Module):
         vectors = wide[:, :0] if features is None else features.double()
         found = self._formula(TensorOutputs(wide, vectors))
         guarded = () if self.guard is None else self.guard(vectors)
-        scores = torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1)
+        ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1))
+        ood = ood.masked_fill(wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT, math.inf)
+        if guarded:
+            ood = ood.masked_fill(guarded[0] > ABSURD, math.inf)
         total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(found, self.combination(scores), total)
+        outputs: GraphOutputs = self.decider(found, ood, total)
         return outputs

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from volta.core.errors import InputError
+from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.decisions import fit_combination, fit_guard
 from volta.decisions.set_scores import ScoreName
@@ -84,6 +85,8 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         for name, rows in (("train", train), ("val", val), ("cal", cal)):
             if not isinstance(rows, LabelledOutputs | None):
                 raise InputError(f"{name} is {type(rows).__name__}; pass LabelledOutputs(Outputs(logits), labels)")
+            if rows is not None:
+                _check_size(rows.outputs, name)
         self.seed_ = seed_of(self.random_state)
         if val is None:
             val, cal = _halves(cal, self.seed_)
@@ -148,12 +151,24 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         outputs = X if isinstance(X, Outputs) else Outputs(np.asarray(X))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
+        _check_size(outputs, "X")
         prediction = self.method_.predict_outputs(outputs)
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
 
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):
             raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
+
+
+def _check_size(outputs: Outputs, name: str) -> None:
+    """Refuse logits so large that they say nothing: softmax would make them a certain answer."""
+    large = np.abs(outputs.logits) > LARGEST_INPUT
+    if large.any():
+        row = int(np.argmax(large.any(axis=1)))
+        value = outputs.logits[row][large[row]][0]
+        raise InputError(
+            f"{name} row {row} has the logit {value:g}, beyond {LARGEST_INPUT:g}; check what the network saw"
+        )
 
 
 def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
