@@ -73,5 +73,7 @@ def _members(value: type) -> list[str]:
             continue
         if not (member.__module__ or "").startswith("volta"):
             continue
-        found.append(f"### {value.__name__}.{name}\n\n{signature(name, member)}\n\n{prose(inspect.getdoc(member) or '')}")
+        found.append(
+            f"### {value.__name__}.{name}\n\n{signature(name, member)}\n\n{prose(inspect.getdoc(member) or '')}"
+        )
     return found

@@ -12,8 +12,6 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
-sys.path.insert(0, str(ROOT / "src"))
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])</\1>', re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -22,6 +20,7 @@ MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the reference, made from docstrings, and the pages that lie beside ``docs``."""
+    sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "src")]
     from api_pages import MODULES, api_page
 
     for module in MODULES:
