@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test testall lint fuzz benchmarks clean
+.PHONY: help setup bench test testall lint docs package fuzz benchmarks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ lint: $(READY)  ## run the static checks alone
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+docs: $(READY)  ## build the documentation into site/, strictly; nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+package: $(READY)  ## build wheel and sdist, install them with the lowest and the newest dependencies, run README's example
+	$(BIN)/python .ci/package.py
+
 fuzz: $(READY)  ## read FUZZ_CASES damaged files; prints what came of them
 	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
 
@@ -41,4 +47,4 @@ benchmarks: $(READY)  ## measure speed; prints ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove .venv and caches; runs are kept
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -197,7 +197,7 @@ def bench(
     names = (*parse_methods(methods, protocol), *(ABLATION if ablation else ()))
     store = RunStore(out or default_folder(tasks))
     settled = store.settled()
-    _check_reference(reference, (*names, *(settled.methods if settled else ())))
+    _check_reference(reference, (*names, *(settled.methods if settled else ())), decide=decide)
     config = make_config(
         store,
         tasks=tasks,
@@ -238,8 +238,10 @@ def _import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
-def _check_reference(reference: str | None, methods: Sequence[str]) -> None:
+def _check_reference(reference: str | None, methods: Sequence[str], *, decide: bool) -> None:
     """Refuse before anything runs what the report would refuse after hours."""
+    if decide and reference is None and "volta" not in methods:
+        raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
     if reference is not None and reference not in ("best", "all", *methods):
         known = ", ".join(dict.fromkeys(methods))
         raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {known}")

@@ -1,0 +1,83 @@
+"""Install the wheel into empty environments with the lowest and the newest core dependencies; run README's example.
+
+For every Python of 3.11, 3.12 and 3.13 that is present. The lowest versions are those of ``pyproject.toml``; torch is
+always the one of ``constraints.txt``, since earlier releases come with gigabytes of GPU libraries. Run it by
+``make package``.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHONS = ("python3.11", "python3.12", "python3.13")
+NOT_LOWERED = "torch"
+
+
+def main() -> None:
+    """Build, check, install and run; print a line for each environment and end with 1 if one failed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _run(sys.executable, "-m", "hatchling", "build", "--directory", str(folder / "dist"))
+        _run(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted((folder / "dist").iterdir())))
+        (wheel,) = (folder / "dist").glob("*.whl")
+        present = [python for python in PYTHONS if shutil.which(python)]
+        print(f"Pythons: {', '.join(present)}; absent: {', '.join(sorted({*PYTHONS} - {*present})) or 'none'}")
+        failed = [
+            f"{python} {which}"
+            for python in present
+            for which, constraints in {"lowest": lowest(), "newest": newest()}.items()
+            if not _works(folder / f"{python}-{which}", python, wheel, which, constraints)
+        ]
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+def lowest() -> list[str]:
+    """Return the lower bounds of the core dependencies, pinned."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = [dependency.split(">=") for dependency in project["dependencies"]]
+    return [f"{name}=={version}" for name, version in bounds if name != NOT_LOWERED] + newest()
+
+
+def newest() -> list[str]:
+    """Return the one pin that is always there."""
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return [pin for pin in pins if pin.startswith(f"{NOT_LOWERED}==")]
+
+
+def _works(folder: Path, python: str, wheel: Path, which: str, constraints: list[str]) -> bool:
+    folder.mkdir()
+    (folder / "constraints.txt").write_text("\n".join(constraints) + "\n", encoding="utf-8")
+    _run(python, "-m", "venv", "env", folder=folder)
+    inside = str(folder / "env" / "bin" / "python")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"## On your own features\n\n```python\n(.*?)```", readme, re.DOTALL)
+    (folder / "example.py").write_text(code.group(1) if code else "raise SystemExit('no example')", encoding="utf-8")
+    try:
+        wanted = ("--constraint", "constraints.txt", f"{wheel}[bench,onnx]")
+        _run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, folder=folder)
+        _run(inside, "example.py", folder=folder)
+        _run(inside, "-m", "volta", "doctor", folder=folder)
+    except subprocess.CalledProcessError as error:
+        print(f"{python} {which}: failed\n{error.stdout}{error.stderr}")
+        return False
+    versions = _run(inside, "-m", "pip", "freeze", "--disable-pip-version-check", folder=folder)
+    names = {re.split(r"[=<>]", line)[0] for line in lowest()}
+    shown = [line for line in versions.splitlines() if line.partition("==")[0].lower() in names]
+    print(f"{python} {which}: README's example runs with {', '.join(shown)}")
+    return True
+
+
+def _run(*command: str, folder: Path = ROOT) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

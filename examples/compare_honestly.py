@@ -1,0 +1,23 @@
+"""The code of docs/tutorials/compare-honestly.md, made by tools/examples.py."""
+
+import subprocess
+
+import volta
+from sklearn.datasets import load_breast_cancer
+
+rows, labels = load_breast_cancer(return_X_y=True)
+task = volta.Task.from_arrays(train=(rows, labels), name="cancer")
+run = volta.benchmark(task, ["volta", "temperature", "linear"], seeds=3, max_epochs=8, progress=False)
+for row in run.summary().where(set="test+T", metric="nll"):
+    print(f"{row['method']:12} {row['mean']:.3f} ± {row['std']:.3f} over {row['n']} seeds")
+
+for row in run.tests("temperature").where(set="test+T", metric="nll"):
+    print(row["reference"], "against", row["method"], "|", row["verdict"], "| difference", round(row["difference"], 4))
+    print("   margin", row["margin"], "| could have found", round(row["detectable_difference"], 4))
+
+for row in run.leaderboard().where(metric="nll"):
+    print(row["method"], "is worse than some method" if row["in_best_group"] is False else "may be the best")
+
+subprocess.run('volta bench digits --methods temperature,linear --reference temperature --decide --cap 5 --max-epochs 2 --out runs/decided', shell=True, check=True)
+
+subprocess.run('volta compare runs/decided runs/decided', shell=True, check=True)

@@ -1,0 +1,58 @@
+"""The documentation is built as strictly as ``make docs`` does, and asks the network for nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ASSET = re.compile(
+    r"<(?:script|img|iframe|source)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+href=[\"']?(?:https?:)?//[^>]*"
+)
+CANONICAL = re.compile(r"<link[^>]+rel=[\"']?canonical")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="needs the docs extra: pip install -e '.[docs]'")
+    pytest.importorskip("latex2mathml")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
+
+
+def test_every_page_is_in_the_navigation(site):
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert pages <= set(site)
+    assert {"reference/volta.html", "reference/metrics.html", "reference/decisions.html", "changelog.html"} <= set(site)
+
+
+def test_nothing_is_fetched_from_afar(site):
+    for name, text in site.items():
+        assert [found for found in ASSET.findall(text) if not CANONICAL.match(found)] == [], name
+
+
+def test_formulas_are_drawn_by_the_browser(site):
+    assert site["formulas.html"].count("<math") > 30
+    assert all("arithmatex" not in text for text in site.values())
+
+
+def test_the_reference_has_signatures_members_and_examples(site):
+    page = re.sub(r"<[^>]+>", "", site["reference/volta.html"])
+    assert "VoltaClassifier.fit_policy" in page
+    assert "&gt;&gt;&gt; classifier = VoltaClassifier(random_state=1)" in page
+    assert "random_state: Decides initial weights" in page
+
+
+def test_the_pictures_are_small():
+    pictures = list((ROOT / "docs" / "pictures").iterdir())
+    assert pictures
+    assert all(1_000 < path.stat().st_size < 300_000 for path in pictures)

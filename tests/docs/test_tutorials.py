@@ -1,0 +1,76 @@
+"""Every tutorial's code is run as it is printed, and the example scripts are that code."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import BLOCK, run_page
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = ROOT / "docs" / "tutorials"
+NOTEBOOK = "own-features"
+PAGES = sorted(path.stem for path in TUTORIALS.glob("*.md") if BLOCK.search(path.read_text(encoding="utf-8")))
+
+
+def page(name):
+    marks = [pytest.mark.ray] if name == "scale-with-ray" else []
+    return pytest.param(name, marks=marks)
+
+
+def one_core(monkeypatch):
+    """Let a run see one core, so that small benchmarks run in this process and start no workers."""
+    if hasattr(os, "sched_getaffinity"):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+
+
+def test_there_are_nine():
+    assert len(PAGES) == 9
+
+
+@pytest.mark.parametrize("name", [page(name) for name in PAGES if name != NOTEBOOK])
+@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+def test_the_tutorial_runs_as_printed(name, tmp_path, monkeypatch):
+    if name == "scale-with-ray":
+        pytest.importorskip("ray", reason="needs the ray extra: pip install 'volta-uq[ray]'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    one_core(monkeypatch)
+    monkeypatch.setenv("VOLTA_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
+    modules = set(sys.modules)
+    try:
+        run_page(TUTORIALS / f"{name}.md", tmp_path)
+    finally:
+        for module in set(sys.modules) - modules:
+            if str(getattr(sys.modules[module], "__file__", None) or "").startswith(str(tmp_path)):
+                del sys.modules[module]
+
+
+def example_files():
+    spec = importlib.util.spec_from_file_location("examples_maker", ROOT / "tools" / "examples.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.made()
+
+
+def test_the_examples_are_the_tutorials_code():
+    for name, text in example_files().items():
+        stored = (ROOT / "examples" / name).read_text(encoding="utf-8")
+        assert stored == text, f"examples/{name} differs from its tutorial; run: python tools/examples.py"
+
+
+def test_the_notebook_runs(tmp_path):
+    nbclient = pytest.importorskip("nbclient", reason="needs the dev extra: pip install -e '.[dev]'")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(ROOT / "examples" / f"{NOTEBOOK}.ipynb", as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = [output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any("new rows right" in text for text in said)
+    assert (tmp_path / "model.safetensors").is_file()

@@ -1,0 +1,79 @@
+"""The reference's pages, made from the docstrings of what is public."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import textwrap
+from types import ModuleType
+from typing import Any
+
+MODULES = ("volta", "volta.metrics", "volta.decisions")
+ROLE = re.compile(r":\w+:`~?([^`]+)`")
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
+ENTRY = re.compile(r"^(\w[\w, ]*)\n((?: {4}.*\n?)+)", re.MULTILINE)
+EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+
+
+def api_page(module_name: str) -> str:
+    """Return a module's page: every public name with its signature, its docstring and its public members."""
+    module = importlib.import_module(module_name)
+    names = sorted(name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType))
+    parts = [f"# `{module_name}`", prose(module.__doc__ or "")]
+    parts += [section(name, getattr(module, name)) for name in names if name != "__version__"]
+    return "\n\n".join(parts) + "\n"
+
+
+def section(name: str, value: Any) -> str:
+    """Return what is said of one public name."""
+    if inspect.isclass(value):
+        return "\n\n".join([f"## {name}", signature(name, value), prose(inspect.getdoc(value) or ""), *_members(value)])
+    if callable(value):
+        return "\n\n".join([f"## {name}", signature(name, value), prose(inspect.getdoc(value) or "")])
+    entries = ", ".join(f"`{key}`" for key in value)
+    return f"## {name}\n\nA table by name: {entries}."
+
+
+def signature(name: str, value: Any) -> str:
+    """Return a call's signature as code, a line per argument where it is long."""
+    try:
+        found = inspect.signature(value)
+    except ValueError:
+        return ""
+    text = f"{name}{found}"
+    if len(text) > 110:
+        arguments = [str(one) for one in found.parameters.values()]
+        kinds = [one.kind for one in found.parameters.values()]
+        if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+            arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+        returned = "" if found.return_annotation is inspect.Signature.empty else f" -> {found.return_annotation}"
+        text = f"{name}(\n    " + ",\n    ".join(arguments) + f",\n){returned}"
+    return f"```python\n{text}\n```"
+
+
+def prose(docstring: str) -> str:
+    """Return a docstring as Markdown: roles as code, headings bold, parameters as a list, examples as code."""
+    text = ROLE.sub(lambda found: f"`{found.group(1).rpartition('.')[2]}`", docstring)
+    text = text.replace("``", "`")
+    examples = [found.group(0) for found in EXAMPLE.finditer(text)]
+    text = EXAMPLE.sub("\0", text)
+    text = HEADING.sub(r"\n**\1**\n", text)
+    text = ENTRY.sub(lambda found: f"- `{found.group(1)}`: {' '.join(textwrap.dedent(found.group(2)).split())}\n", text)
+    text = text.replace("<", "&lt;").replace("|", "\\|") if "<" in text else text
+    for example in examples:
+        text = text.replace("\0", f"\n```pycon\n{example}\n```\n", 1)
+    return text
+
+
+def _members(value: type) -> list[str]:
+    found = []
+    for name, member in inspect.getmembers(value):
+        if name.startswith("_") or not (inspect.isfunction(member) or inspect.ismethod(member)):
+            continue
+        if not (member.__module__ or "").startswith("volta"):
+            continue
+        found.append(
+            f"### {value.__name__}.{name}\n\n{signature(name, member)}\n\n{prose(inspect.getdoc(member) or '')}"
+        )
+    return found
