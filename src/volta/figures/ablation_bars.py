@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta.figures.bars import metric_choice
 from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, Difference, GroupNumbers, MethodValues
 from volta.figures.names import metric_label, metric_of
+from volta.figures.rectangles import draw_rectangles
 from volta.figures.scales import dwarfed_reach
 from volta.figures.style import PALETTE
 from volta.figures.ticks import fit_differences
@@ -65,23 +68,14 @@ def _draw(
 ) -> None:
     sign = -1 if metric_of(metric).higher_is_better is False else 1
     ends = []
+    bars: dict[bool, list[tuple[int, float]]] = {True: [], False: []}
     for place, row in enumerate(rows):
         if not row.has(metric):
             axes.text(0, place, " –", va="center", fontsize=7, color=FAINT)
             continue
         change, std = row.mean(metric) - reference.mean(metric), row.std(metric)
-        better = sign * change >= 0
-        axes.barh(
-            place,
-            change,
-            height=0.66,
-            color=BETTER if better else WORSE,
-            alpha=0.85,
-            hatch=None if better else "////",
-            edgecolor="white",
-            linewidth=0,
-        )
-        axes.plot([change - std, change + std], [place, place], color=INK, linewidth=0.8)
+        bars[sign * change >= 0].append((place, change))
+        axes.hlines(place, change - std, change + std, color=INK, linewidth=0.8)
         ends.append((min(0.0, change - std), max(0.0, change + std)))
         if (row.name, metric) in significant:
             outward = 1 if change >= 0 else -1
@@ -95,6 +89,13 @@ def _draw(
                 fontsize=10,
                 fontweight="bold",
             )
+    for better, found in bars.items():
+        if found:
+            places, changes = np.array(found, dtype=np.float64).T
+            draw_rectangles(
+                axes, 0, changes, places - 0.33, places + 0.33, facecolors=BETTER if better else WORSE, alpha=0.85,
+                hatch=None if better else "////", edgecolors="white", linewidths=0,
+            )  # fmt: skip
     fit_differences(axes, ends)
 
 

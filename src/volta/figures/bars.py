@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from volta.figures.canvas import INK, mark_ours, plain, shorten
 from volta.figures.chart import Choice, Json
 from volta.figures.data import GroupNumbers, MethodValues, with_metrics
 from volta.figures.names import metric_label, metric_of
+from volta.figures.rectangles import draw_rectangles
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -21,17 +24,22 @@ def draw_bars(axes: Axes, methods: Sequence[MethodValues], metric: str, named: b
     A method without the metric leaves its row empty, so that rows line up across panels; ``named`` writes the methods'
     names beside the axis.
     """
-    for place, method in enumerate(methods):
-        if not method.has(metric):
-            continue
-        mean, std = method.mean(metric), method.std(metric)
-        axes.barh(place, mean - start, left=start, height=0.68, color=style_of(method.name).color, alpha=0.88)
-        if std > 0:
-            axes.plot([mean - std, mean + std], [place, place], color=INK, linewidth=0.9)
-    titles = [plain(shorten(method.title)) if named else "" for method in methods]
-    axes.set_yticks(range(len(methods)), titles)
+    found = [(place, method) for place, method in enumerate(methods) if method.has(metric)]
+    places = np.array([place for place, _ in found], dtype=np.float64)
+    means = np.array([method.mean(metric) for _, method in found], dtype=np.float64)
+    stds = np.array([method.std(metric) for _, method in found], dtype=np.float64)
+    colors = [style_of(method.name).color for _, method in found]
+    draw_rectangles(axes, start, means, places - 0.34, places + 0.34, facecolors=colors, alpha=0.88, linewidths=0)
+    axes.hlines(places, means - stds, means + stds, color=INK, linewidth=0.9)
+    ends = np.concatenate([means - stds, means + stds, means, [start]])
+    margin = 0.05 * float(np.ptp(ends)) or 0.05
+    low = float(ends.min())
+    axes.set_xlim(low if low == start else low - margin, float(ends.max()) + margin)
     if named:
+        axes.set_yticks(range(len(methods)), [plain(shorten(method.title)) for method in methods])
         mark_ours(axes.get_yticklabels(), methods)
+    else:
+        axes.set_yticks([])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(methods) - 0.4, -0.6)
     axes.grid(True, axis="x")

@@ -123,21 +123,30 @@ def quiet_glyphs() -> Iterator[None]:
         yield
 
 
+def settle_layout(figure: Figure) -> None:
+    """Find where everything stands, once; what is added later moves nothing."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        with quiet_glyphs():
+            engine.execute(figure)
+        figure.set_layout_engine("none")
+
+
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes.
 
-    ``Figure.savefig`` draws everything twice to settle the layout; calling the canvases draws it once per format.
+    ``Figure.savefig`` draws everything twice to settle the layout; calling the canvases draws it once per format, with
+    one layout for both.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
     def write_png(file: IO[bytes]) -> None:
+        settle_layout(figure)
         png_canvas: Any = FigureCanvasAgg(figure)
         png_canvas.print_png(file, metadata={"Software": None})
 
     def write_pdf(file: IO[bytes]) -> None:
-        # The layout found for the first format holds for the second.
-        figure.set_layout_engine("none")
         pdf_canvas: Any = FigureCanvasPdf(figure)
         pdf_canvas.print_pdf(file, metadata={"CreationDate": None})
 

@@ -55,7 +55,6 @@ def corruption_heatmap(
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
     mark_ours(axes.get_yticklabels(), methods)
-    axes.tick_params(which="both", length=0)
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,19 @@ def draw_heatmap(axes: Axes, shade: Floats, texts: Sequence[Sequence[str]], size
         for column, text in enumerate(line):
             value = shade[row, column]
             color = FAINT if not np.isfinite(value) else "white" if value > 0.62 else INK
-            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=color)
-    n_rows, n_columns = shade.shape
-    axes.set_xticks(np.arange(n_columns + 1) - 0.5, minor=True)
-    axes.set_yticks(np.arange(n_rows + 1) - 0.5, minor=True)
-    axes.grid(True, which="minor", color="white", linewidth=1.2)
-    axes.tick_params(which="both", length=0)
+            write_inside(axes, column, row, text, fontsize=size, color=color)
+    draw_cell_edges(axes, shade.shape, color="white", linewidth=1.2)
+    axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+
+
+def write_inside(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
+    """Write a text centred on a point of a grid; it lies within the axes, so that the layout need not measure it."""
+    axes.text(x, y, text, ha="center", va="center", in_layout=False, **look)
+
+
+def draw_cell_edges(axes: Axes, shape: tuple[int, ...], **look: Any) -> None:
+    """Draw the edges of cells at whole numbers, ``shape`` being (n_rows, n_columns)."""
+    n_rows, n_columns = shape
+    axes.vlines(np.arange(n_columns + 1) - 0.5, -0.5, n_rows - 0.5, **look)
+    axes.hlines(np.arange(n_rows + 1) - 0.5, -0.5, n_columns - 0.5, **look)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, plain, quiet_glyphs
+from volta.figures.canvas import FAINT, plain, settle_layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,13 +19,13 @@ Box = tuple[float, float, float, float]
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], size: float = 7.5) -> None:
     """Write each (x, y, text, bold) beside its point, trying near places first; a thin line ties a far label.
 
-    Text widths are estimated from the number of characters, which is enough to keep labels apart.
+    Text widths are estimated from the number of characters, which is enough to keep labels apart. Labels stand where
+    the layout has put the points, so they come last, and the layout is settled by them.
     """
     figure = axes.get_figure(root=True)
     if figure is None:
         return
-    with quiet_glyphs():
-        figure.draw_without_rendering()
+    settle_layout(figure)
     to_pixels = axes.transData.transform
     scale = figure.dpi / 72
     frame = axes.get_window_extent()

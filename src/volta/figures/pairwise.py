@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from volta.figures.bars import metric_choice
-from volta.figures.canvas import INK, add_axes, mark_ours, new_figure, plain, shorten
+from volta.figures.canvas import INK, RULE, add_axes, mark_ours, new_figure, plain, shorten
 from volta.figures.chart import Chart, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, PairDifference
+from volta.figures.heatmap import draw_cell_edges, write_inside
 from volta.figures.names import metric_label
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[
         if pair.metric == metric and pair.first in place and pair.second in place and pair.verdict in COLORS:
             x, y = place[pair.second], place[pair.first]
             axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
-            axes.text(x, y, SIGNS[pair.verdict], ha="center", va="center", fontsize=7.5, color=INK)
+            write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=7.5, color=INK)
     titles = [plain(shorten(method.title, 24)) for method in methods]
     axes.set_xticks(range(len(methods)), titles, rotation=45, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
@@ -40,11 +39,8 @@ def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[
     mark_ours(axes.get_yticklabels(), methods)
     axes.set_xlim(-0.5, len(methods) - 0.5)
     axes.set_ylim(len(methods) - 0.5, -0.5)
-    edges = np.arange(len(methods) + 1) - 0.5
-    axes.set_xticks(edges, minor=True)
-    axes.set_yticks(edges, minor=True)
-    axes.grid(True, which="minor")
-    axes.tick_params(which="both", length=0)
+    draw_cell_edges(axes, (len(methods), len(methods)), color=RULE, linewidth=0.5)
+    axes.tick_params(length=0)
     return figure
 
 

@@ -14,6 +14,7 @@ from volta.figures.canvas import FAINT, INK, RULE, add_axes, new_figure, plain, 
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, Floats, GroupNumbers, MethodBins
 from volta.figures.names import set_name
+from volta.figures.rectangles import draw_rectangles
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Fig
         f"below {FEW_ROWS} rows a seed; below the axis: share of rows"
     )
     figure = new_figure("Reliability", context, (1.2 + 1.62 * columns, 1.0 + 1.75 * rows), note)
-    all_axes = add_axes(figure, rows, columns, sharex=True, sharey=True)
+    all_axes = add_axes(figure, rows, columns)
     for axes, method in zip(all_axes, methods, strict=False):
         draw_reliability(axes, method)
     for axes in all_axes[len(methods) :]:
@@ -51,7 +52,7 @@ def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Fig
             axes.set_ylabel("accuracy", fontsize=7.5)
         if index + columns >= len(methods):
             axes.set_xlabel("confidence", fontsize=7.5)
-            axes.tick_params(labelbottom=True)
+        axes.tick_params(labelleft=index % columns == 0, labelbottom=index + columns >= len(methods))
     return figure
 
 
@@ -65,24 +66,18 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     color = style_of(method.name).color
     few = rows_per_seed(method)[filled] < FEW_ROWS
     colors = [GREY if one else color for one in few]
-    axes.bar(left, accuracy, width, align="edge", color=colors, alpha=0.85, edgecolor="white", linewidth=0.4)
-    low, high = np.minimum(accuracy, confidence), np.maximum(accuracy, confidence)
-    axes.bar(
-        left,
-        high - low,
-        width,
-        bottom=low,
-        align="edge",
-        facecolor="none",
-        edgecolor=colors,
-        hatch="//////",
-        linewidth=0.4,
-        alpha=0.7,
+    draw_rectangles(
+        axes, left, left + width, 0, accuracy, facecolors=colors, alpha=0.85, edgecolors="white", linewidths=0.4
     )
+    low, high = np.minimum(accuracy, confidence), np.maximum(accuracy, confidence)
+    for hatched, look in ((~few, color), (few, GREY)):
+        if hatched.any():
+            edges = left[hatched], left[hatched] + width, low[hatched], high[hatched]
+            draw_rectangles(axes, *edges, facecolors="none", edgecolors=look, hatch="//////", linewidths=0.4, alpha=0.7)
     bottom, top = (ends[filled] for ends in accuracy_interval(method))
     axes.vlines(left + width / 2, bottom, top, color=INK, linewidth=0.7, zorder=4)
     shares = method.count[filled] / max(1, int(method.count.sum()))
-    axes.bar(left, -0.16 * shares, width, align="edge", color=FAINT, alpha=0.8)
+    draw_rectangles(axes, left, left + width, -0.16 * shares, 0, facecolors=FAINT, alpha=0.8, linewidths=0)
     axes.axhline(0, color=RULE, linewidth=0.6)
     axes.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=(0, (4, 2)))
     axes.set_xlim(0, 1)
@@ -91,7 +86,7 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
-    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING)
+    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING, in_layout=False)
     axes.set_aspect(0.84)
 
 

@@ -43,7 +43,6 @@ def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: 
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
     mark_ours(axes.get_yticklabels(), methods)
-    axes.tick_params(which="both", length=0)
     return figure
 
 

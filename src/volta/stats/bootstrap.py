@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -55,13 +56,37 @@ class Bootstrap:
 
         See :func:`hierarchical_interval`.
         """
+        rows = self.row_differences(metric, eval_set, first, second)
+        return None if rows is None else rows.interval(level)
+
+    def row_differences(self, metric: str, eval_set: str, first: str, second: str) -> RowDifferences | None:
+        """Return (first − second) as it is and on every resample of the rows, or None where one has no such metric."""
         seeds = self.shared_seeds(metric, eval_set, first, second)
         own, other = (self.row_draws(metric, eval_set, name, seeds) for name in (first, second))
         if own is None or other is None:
             return None
         by = self.observed[metric, eval_set]
         observed = np.array([by[first][seed] - by[second][seed] for seed in seeds])
-        return hierarchical_interval(observed, own - other, level, self.seed)
+        return RowDifferences(observed, own - other, self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class RowDifferences:
+    """The difference of two methods per seed: ``observed`` (n_seeds,), ``draws`` (n_seeds, n_resamples)."""
+
+    observed: Floats
+    draws: Floats
+    seed: int = BOOTSTRAP_SEED
+
+    @cached_property
+    def shared_variance(self) -> float:
+        """The variance of the mean over seeds that comes from rows all seeds share."""
+        return shared_row_variance(self.draws)
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the basic bootstrap interval, see :func:`hierarchical_interval`."""
+        shared = self.shared_variance if self.draws.shape[1] > 1 else 0.0
+        return hierarchical_interval(self.observed, self.draws, level, self.seed, shared)
 
 
 def shared_row_variance(draws: Floats) -> float:
@@ -80,7 +105,11 @@ def shared_row_variance(draws: Floats) -> float:
 
 
 def hierarchical_interval(
-    observed: Floats, draws: Floats, level: float = LEVEL, seed: int = BOOTSTRAP_SEED
+    observed: Floats,
+    draws: Floats,
+    level: float = LEVEL,
+    seed: int = BOOTSTRAP_SEED,
+    shared: float | None = None,
 ) -> tuple[float, float]:
     """Return the basic bootstrap interval of a mean over seeds, about new seeds and new rows.
 
@@ -91,7 +120,7 @@ def hierarchical_interval(
     takes it back, the percentile interval would not. Both ends are then moved out by t_ν/z, with Satterthwaite's ν,
     since few seeds make Student's tails and not normal ones.
 
-    observed: (n_seeds,); draws: (n_seeds, n_resamples).
+    observed: (n_seeds,); draws: (n_seeds, n_resamples); shared: :func:`shared_row_variance` of them, where it is known.
     Reference: Davison & Hinkley, Bootstrap Methods and their Application (1997), §3.8 and 5.2; Hesterberg, The American
     Statistician 69 (2015).
     """
@@ -100,12 +129,12 @@ def hierarchical_interval(
     n, n_resamples = draws.shape
     means = draws.mean(axis=0)
     centre, spread, d = float(means.mean()), float(np.var(means, ddof=1)) if n_resamples > 1 else 0.0, observed.mean()
-    shared = shared_row_variance(draws) if n_resamples > 1 else 0.0
+    if shared is None:
+        shared = shared_row_variance(draws) if n_resamples > 1 else 0.0
     moved = centre + (means - centre) * (np.sqrt(shared / spread) if spread > 0 else 0.0)
     stretch = 1.0
     if n > 1:
-        counts = draw_counts(n, n_resamples, rng(seed, "bootstrap", "seeds")).astype(np.float64)
-        moved += np.sqrt(n / (n - 1)) * ((observed - d) @ counts) / n
+        moved += np.sqrt(n / (n - 1)) * ((observed - d) @ _seed_counts(n, n_resamples, seed)) / n
         stretch = t_over_z(satterthwaite(float(np.var(observed, ddof=1)) / n, n - 1, shared), level)
     tail = (1 - level) / 2
     low, high = np.quantile(moved, [tail, 1 - tail])
@@ -167,6 +196,12 @@ def paired_bootstrap(
         for _ in pool.map(score_chunk, range(0, n_resamples, step)):
             pass
     return Bootstrap(observed, resampled, seed)
+
+
+@lru_cache(maxsize=4)
+def _seed_counts(n: int, n_resamples: int, seed: int) -> Floats:
+    """Return how often each of n seeds occurs in each resample, (n, n_resamples): the same for every difference."""
+    return draw_counts(n, n_resamples, rng(seed, "bootstrap", "seeds")).astype(np.float64)
 
 
 def draw_counts(n: int, width: int, generator: np.random.Generator) -> Weights:

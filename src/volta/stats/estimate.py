@@ -80,12 +80,12 @@ class Estimate:
         return Estimate(-self.value, self.n, self.seed_error, self.seed_degrees, self.row_error)
 
     def _tail(self, distance: float) -> float:
-        from scipy import special
+        import scipy.special
 
         if self.constant:
             return float(distance <= 0) if self.value == 0 else 1.0
         t, degrees = distance / self.standard_error, self.degrees
-        return float(special.ndtr(-t) if math.isinf(degrees) else special.stdtr(degrees, -t))
+        return float(scipy.special.ndtr(-t) if math.isinf(degrees) else scipy.special.stdtr(degrees, -t))
 
     def with_seeds(self, n: int) -> Estimate:
         """Return what the estimate would be with ``n`` seeds of the same deviation: rows do not shrink."""
@@ -126,16 +126,16 @@ def satterthwaite(seed_variance: float, seed_degrees: float, row_variance: float
 
 def t_over_z(degrees: float, level: float) -> float:
     """Return how much wider Student's two-sided interval of ``level`` is than the normal one."""
-    from scipy import special
+    import scipy.special
 
-    return t_quantile((1 + level) / 2, degrees) / float(special.ndtri((1 + level) / 2))
+    return t_quantile((1 + level) / 2, degrees) / float(scipy.special.ndtri((1 + level) / 2))
 
 
 def t_quantile(level: float, degrees: float) -> float:
     """Return the quantile of Student's t, or of the normal where the degrees are infinite."""
-    from scipy import special
+    import scipy.special
 
-    return float(special.ndtri(level) if math.isinf(degrees) else special.stdtrit(degrees, level))
+    return float(scipy.special.ndtri(level) if math.isinf(degrees) else scipy.special.stdtrit(degrees, level))
 
 
 def check_margin(margin: float) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from volta.bench.records import OWN
-from volta.stats.bootstrap import Bootstrap, shared_row_variance
+from volta.stats.bootstrap import Bootstrap, RowDifferences
 from volta.stats.csv_rows import joined_notes
 from volta.stats.estimate import Estimate
 from volta.stats.margins import margin_of
@@ -55,12 +56,12 @@ class PairTest:
     identical: bool = False
     note: str = ""
 
-    @property
+    @cached_property
     def p(self) -> float | None:
         """The two-sided p against «no difference», or None where there is no test."""
         return None if self.gain is None else self.gain.p_differs()
 
-    @property
+    @cached_property
     def p_equivalent(self) -> float | None:
         """The p of the two one-sided tests with the metric's margin."""
         margin = margin_of(self.metric)
@@ -96,7 +97,8 @@ def compare_pair(
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
-    row_variance, no_rows = _row_variance(source, metric, eval_set, first, second)
+    rows = source if isinstance(source, str) else source.row_differences(metric, eval_set, first, second)
+    row_variance, no_rows = _row_variance(rows)
     elsewhere = table.has_other_rows(first, second)
     paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
     if paired and differences is not None:
@@ -111,8 +113,8 @@ def compare_pair(
         apart = "scored on other test rows: not paired" if elsewhere else "no two shared seeds: not paired"
         why = joined_notes(apart, left.why_untestable, right.why_untestable)
     ends = None
-    if interval and paired and isinstance(source, Bootstrap):
-        ends = source.difference(metric, eval_set, first, second)
+    if interval and paired and isinstance(rows, RowDifferences):
+        ends = rows.interval()
     return PairTest(
         first, second, metric, eval_set, n, left, right,
         paired=paired,
@@ -154,14 +156,12 @@ def verdict_on(
     return "cannot tell"
 
 
-def _row_variance(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> tuple[float, str]:
-    if isinstance(source, str):
-        return 0.0, source
-    seeds = source.shared_seeds(metric, eval_set, first, second)
-    own, other = (source.row_draws(metric, eval_set, name, seeds) for name in (first, second))
-    if own is None or other is None:
+def _row_variance(rows: RowDifferences | str | None) -> tuple[float, str]:
+    if isinstance(rows, str):
+        return 0.0, rows
+    if rows is None:
         return 0.0, "rows not resampled: no stored predictions for this pair and set"
-    return shared_row_variance(own - other), ""
+    return rows.shared_variance, ""
 
 
 def _no_variance(estimate: Estimate | None) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from volta.bench.cells import Cell
 from volta.bench.records import OWN, TEST, CellRecord, EvalSet
 from volta.bench.rescoring import current_records
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
-from volta.stats.samples import Sample, sample_of
+from volta.stats.samples import Sample, samples_of
 
 OUR_ORIGIN = "volta"
 BASELINE_ORIGINS = ("paper", "extra", OWN)
@@ -83,12 +84,30 @@ class Results:
 
     def sample(self, method: str, eval_set: str, metric: str) -> Sample | None:
         """Return n, mean and deviation over seeds, or None where there is no value."""
-        values = self.of(method, eval_set, metric)
-        return sample_of(values.values()) if values else None
+        return self.samples.get((method, eval_set, metric))
+
+    @cached_property
+    def samples(self) -> Mapping[tuple[str, str, str], Sample]:
+        """What :meth:`sample` returns, by (method, set, metric), in the order of the values."""
+        found = {
+            (method, eval_set, metric): by_seed.values()
+            for method, sets in self.values.items()
+            for eval_set, metrics in sets.items()
+            for metric, by_seed in metrics.items()
+            if by_seed
+        }
+        return dict(zip(found, samples_of(list(found.values())), strict=True))
 
     def seeds(self, method: str) -> tuple[int, ...]:
         """Return the finished seeds of a method, in order."""
-        return tuple(sorted(seed for name, seed in self.cells if name == method))
+        return self._seeds.get(method, ())
+
+    @cached_property
+    def _seeds(self) -> Mapping[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {}
+        for name, seed in self.cells:
+            found.setdefault(name, []).append(seed)
+        return {name: tuple(sorted(seeds)) for name, seeds in found.items()}
 
 
 def load_tables(store: RunStore) -> list[Results]:

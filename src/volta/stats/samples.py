@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 
@@ -49,9 +50,34 @@ def sample_of(values: Iterable[float]) -> Sample:
     array = np.asarray(list(values), dtype=np.float64)
     if array.ndim != 1 or not len(array):
         raise InputError(f"values has shape {array.shape}; pass at least one number")
+    return _samples(array[None])[0]
+
+
+def samples_of(many: Sequence[Collection[float]]) -> list[Sample]:
+    """Return what :func:`sample_of` does, of many collections of values at once.
+
+    >>> [sample.mean for sample in samples_of([[1.0, 2.0], [3.0], [5.0, 6.0]])]
+    [1.5, 3.0, 5.5]
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, values in enumerate(many):
+        by_length.setdefault(len(values), []).append(place)
+    found: dict[int, Sample] = {}
+    for length, places in by_length.items():
+        if not length:
+            raise InputError("values is empty; pass at least one number")
+        array = np.array([list(many[place]) for place in places], dtype=np.float64)
+        found |= zip(places, _samples(array), strict=True)
+    return [found[place] for place in range(len(many))]
+
+
+def _samples(array: NDArray[np.float64]) -> list[Sample]:
+    """Return the sample of each row of (n_samples, n)."""
     if not np.isfinite(array).all():
         raise InputError(f"values holds {array[~np.isfinite(array)][0]}; pass finite numbers")
+    n = array.shape[1]
     # Shifting by a value of the sample makes the differences of equal values exactly 0.
-    shifted = array - array[0]
-    std = float(np.std(shifted, ddof=1)) if len(array) > 1 else None
-    return Sample(len(array), float(array[0] + shifted.mean()), std)
+    shifted = array - array[:, :1]
+    means = (array[:, 0] + shifted.mean(axis=1)).tolist()
+    deviations = np.std(shifted, axis=1, ddof=1).tolist() if n > 1 else [None] * len(means)
+    return [Sample(n, mean, std) for mean, std in zip(means, deviations, strict=True)]

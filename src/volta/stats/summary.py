@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from volta.bench.records import EvalSet
 from volta.stats.csv_rows import joined_notes
 from volta.stats.results import Results
-from volta.stats.samples import sample_of
+from volta.stats.samples import samples_of
 
 MEAN_OVER_CORRUPTIONS = "(mean)"
 """Stands in the corruption column where a row averages all corruptions of one severity; no set can be called so."""
@@ -47,19 +47,14 @@ class CorruptionRow:
 
 def summarise(tables: Iterable[Results]) -> list[SummaryRow]:
     """Return mean and sample standard deviation over seeds of every metric of every method on every set."""
-    rows = []
-    for table in tables:
-        for method, sets in table.values.items():
-            for eval_set, metrics in sets.items():
-                for metric, values in metrics.items():
-                    sample = sample_of(values.values())
-                    rows.append(
-                        SummaryRow(
-                            table.task, table.protocol, method, eval_set, metric,
-                            sample.n, sample.mean, sample.std, sample.why_untestable,
-                        )
-                    )  # fmt: skip
-    return rows
+    return [
+        SummaryRow(
+            table.task, table.protocol, method, eval_set, metric,
+            sample.n, sample.mean, sample.std, sample.why_untestable,
+        )
+        for table in tables
+        for (method, eval_set, metric), sample in table.samples.items()
+    ]  # fmt: skip
 
 
 def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
@@ -73,8 +68,9 @@ def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
         for method, sets in table.values.items():
             parsed = {EvalSet.parse(name): metrics for name, metrics in sets.items()}
             shifted = {one: metrics for one, metrics in parsed.items() if one.kind == "shift"}
-            for corruption, severity, metric, values, note in _with_means(shifted):
-                sample = sample_of(values.values())
+            found = list(_with_means(shifted))
+            samples = samples_of([values.values() for *_, values, _ in found])
+            for (corruption, severity, metric, _, note), sample in zip(found, samples, strict=True):
                 rows.append(
                     CorruptionRow(
                         table.task, table.protocol, method, corruption, severity, metric,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Weights: TypeAlias = NDArray[np.float32] | NDArray[np.uint8]
 """(n, columns): float32 with rows next to each other, or uint8 with columns next to each other where rows are many."""
-_BLOCK = 100
+_BLOCK = 20
 _EXACT = 1 << 24
 
 

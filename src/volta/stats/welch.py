@@ -49,11 +49,11 @@ def welch(first: Sample, second: Sample, alpha: float = ALPHA) -> Comparison:
         if difference == 0:
             return Comparison(0.0, 1.0, 0.0, 0.0, None, 0.0)
         return Comparison(difference, None, None, None, None, 0.0, "no variance on either side: Welch's t is undefined")
-    from scipy import special
+    import scipy.special
 
     degrees = 1 / sum((part / error) ** 4 / (sample.n - 1) for part, sample in zip(parts, (first, second), strict=True))
-    p = 2 * float(special.stdtr(degrees, -abs(difference) / error))
-    half_width = float(special.stdtrit(degrees, 1 - alpha / 2)) * error
+    p = 2 * float(scipy.special.stdtr(degrees, -abs(difference) / error))
+    half_width = float(scipy.special.stdtrit(degrees, 1 - alpha / 2)) * error
     return Comparison(difference, min(p, 1.0), difference - half_width, difference + half_width, degrees, error)
 
 

@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,7 +49,7 @@ def read_header(file: IO[bytes], where: str, limits: Limits) -> ArrayHeader:
     content = file.read(length)
     if len(content) < length:
         raise ValueError("it is cut off within its header")
-    shape, fortran_order, dtype = _parse(version, prefix + content, limits)
+    shape, fortran_order, dtype = _parse(version, prefix + content, limits.header_bytes)
     if any(side < 0 for side in shape):
         raise ValueError(f"its shape is {shape}")
     return ArrayHeader(shape, fortran_order, dtype, 8 + length_bytes + length)
@@ -126,8 +127,9 @@ def _starts(path: Path, magic: bytes) -> bool:
         return file.read(len(magic)) == magic
 
 
-def _parse(version: tuple[int, int], content: bytes, limits: Limits) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Parse a header by NumPy's own reader, which evaluates literals and nothing else."""
+@lru_cache(maxsize=256)
+def _parse(version: tuple[int, int], content: bytes, max_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Parse a header by NumPy's own reader, which evaluates literals and nothing else; a run has few distinct ones."""
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran_order, dtype = read(io.BytesIO(content), max_header_size=limits.header_bytes)
+    shape, fortran_order, dtype = read(io.BytesIO(content), max_header_size=max_bytes)
     return shape, fortran_order, dtype
