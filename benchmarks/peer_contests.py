@@ -11,11 +11,11 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import mixture
 import numpy as np
 import torch
-import training
 
+import mixture
+import training
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.aps import Aps
 from volta.methods.conformal import Conformal
@@ -79,14 +79,15 @@ class Contest:
 def stand_in_parts() -> None:
     """Let peers be imported without compiled parts that none of what is timed uses.
 
-    torchvision's wheels want a CUDA build of torch for its box operators; torchcp imports torchsort for one loss and
-    torch_geometric for graphs.
+    torchvision's wheels want a CUDA build of torch for its box operators; torchcp imports torchsort for one loss,
+    torch_geometric for graphs and transformers for language models.
     """
     sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
     torchsort = types.ModuleType("torchsort")
     torchsort.soft_rank = torchsort.soft_sort = None  # type: ignore[attr-defined]
     sys.modules.setdefault("torchsort", torchsort)
-    sys.modules.setdefault("torchcp.graph", types.ModuleType("torchcp.graph"))
+    for name in ("torchcp.graph", "torchcp.llm"):
+        sys.modules.setdefault(name, types.ModuleType(name))
 
 
 def ours(method: PostHoc, case: Case, n_queries: int | None = None) -> Callable[[], Prediction]:

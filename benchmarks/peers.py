@@ -32,11 +32,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from peer_contests import N_CLASSES, PEERS, Case, Contest, stand_in_parts
 from scipy.stats import spearmanr
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
+from peer_contests import N_CLASSES, PEERS, Case, Contest, stand_in_parts
 from volta import metrics
 from volta.core.types import Prediction
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
@@ -149,7 +149,7 @@ def _agreement(mine: object, others: object) -> str:
 
 def _metrics(repeats: int) -> list[float]:
     # torchmetrics imports torchvision where it is there, so not before ``stand_in_parts``.
-    import metrics as metric_benchmark  # noqa: PLC0415
+    import metrics as metric_benchmark
 
     ratios = []
     for n_rows, n_classes in metric_benchmark.FULL:

@@ -29,6 +29,9 @@ def extract(
         bool,
         typer.Option("--save", help="Also write features/SRC.npz into the data folder."),
     ] = False,
+    precision: Annotated[
+        str, typer.Option(help="f32, or bf16: faster, through OpenVINO, on processors that have it; other features.")
+    ] = "f32",
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
     ] = None,
@@ -37,6 +40,7 @@ def extract(
     from volta.bench.config import parse_numbers
     from volta.bench.progress import ExtractionLines
     from volta.data import LoadOptions, all_tasks, store_features
+    from volta.features.openvino import known_precision
     from volta.features.tasks import Extraction, extract_task
 
     if task not in all_tasks(data) and Path(task).exists():
@@ -46,7 +50,7 @@ def extract(
         features = extract_task(
             task,
             options,
-            Extraction(backbone, weights, parse_limits(limit or ())),
+            Extraction(backbone, weights, parse_limits(limit or ()), known_precision(precision)),
             on_set=lambda name: ExtractionLines(name, lambda text: typer.echo(text, err=True)),
         )
     for name, found in features.items():

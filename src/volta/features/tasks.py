@@ -12,6 +12,7 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import InputKind, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, task_of_features
 from volta.features.extract import ExtractionProgress, MapShards, extract_sets
+from volta.features.openvino import Precision
 
 DEFAULT_BACKBONE = "resnet18"
 OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
@@ -21,12 +22,13 @@ OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 class Extraction:
     """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18.
 
-    ``limits`` bound what the backbone's file may cost.
+    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products.
     """
 
     backbone: str | None = None
     weights: Path | None = None
     limits: Limits = DEFAULT_LIMITS
+    precision: Precision = "f32"
 
 
 def load_task(
@@ -74,6 +76,7 @@ def extract_task(
         weights=extraction.weights,
         root=options.folder,
         limits=extraction.limits,
+        precision=extraction.precision,
         on_set=on_set,
         map_shards=map_shards,
     )
