@@ -7,7 +7,7 @@ a linear discriminant as the network; without that file simulated ones of the sa
 together. Neighbour searches score 2,000 rows. Calls take turns, ``--repeats`` times after
 a first one that is not counted, ten times as often below half a second, and where a call takes more than 4 s once, the
 first one counted too; a ratio is the peer's best over ours, above 1 meaning
-that ours is faster, and a spread is a side's slowest over its fastest. «agrees» is the rank correlation of the two
+that ours is faster, in processor time, which other work on the machine disturbs less than the clock, and a spread is a side's slowest over its fastest. «agrees» is the rank correlation of the two
 scores, where both give one score a row. Ours works in float64 and gives probabilities beside the score; the peers work
 in float32 unless they are NumPy's. ``--metrics`` adds the metrics beside scikit-learn's and torchmetrics'.
 
@@ -133,9 +133,9 @@ def _timed(contest: Contest, repeats: int) -> float:
 
 
 def _clocked(call: Callable[[], object]) -> tuple[float, object]:
-    started = time.perf_counter()
+    started = time.process_time()
     result = call()
-    return time.perf_counter() - started, result
+    return time.process_time() - started, result
 
 
 def _agreement(mine: object, others: object) -> str:
