@@ -11,11 +11,11 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import mixture
 import numpy as np
 import torch
-import training
 
+import mixture
+import training
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.aps import Aps
 from volta.methods.conformal import Conformal
@@ -79,12 +79,15 @@ class Contest:
 def stand_in_parts() -> None:
     """Let peers be imported without compiled parts that none of what is timed uses.
 
-    torchvision's wheels want a CUDA build of torch for its box operators; torchcp imports torchsort for one loss.
+    torchvision's wheels want a CUDA build of torch for its box operators; torchcp imports torchsort for one loss,
+    torch_geometric for graphs and transformers for language models.
     """
     sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._meta_registrations")
     torchsort = types.ModuleType("torchsort")
     torchsort.soft_rank = torchsort.soft_sort = None  # type: ignore[attr-defined]
     sys.modules.setdefault("torchsort", torchsort)
+    for name in ("torchcp.graph", "torchcp.llm"):
+        sys.modules.setdefault(name, types.ModuleType(name))
 
 
 def ours(method: PostHoc, case: Case, n_queries: int | None = None) -> Callable[[], Prediction]:
@@ -108,7 +111,7 @@ def pytorch_ood(case: Case) -> Iterator[Contest]:
     features, logits = torch.tensor(case.test.outputs.features), torch.tensor(case.test.outputs.logits).float()
 
     def scored(score: Callable[[], torch.Tensor], n_rows: int | None = None) -> Callable[[], object]:
-        return lambda: (logits[:n_rows].softmax(dim=1), score())[1]
+        return lambda: (logits[:n_rows].softmax(dim=1), score().detach())[1]
 
     def fitted(make: Callable[[], object], n_rows: int | None = None) -> Callable[[], object]:
         def score() -> torch.Tensor:
@@ -117,7 +120,7 @@ def pytorch_ood(case: Case) -> Iterator[Contest]:
 
         return scored(score, n_rows)
 
-    few = NEIGHBOUR_QUERIES
+    few, maps, flat_head = NEIGHBOUR_QUERIES, features[:, :, None, None], torch.nn.Sequential(torch.nn.Flatten(), head)
     contests = {
         "softmax": (Softmax(), scored(lambda: detector.MaxSoftmax.score(logits)), None),
         "energy": (Energy(), scored(lambda: detector.EnergyBased.score(logits)), None),
@@ -133,13 +136,11 @@ def pytorch_ood(case: Case) -> Iterator[Contest]:
         "react": (
             React(),
             scored(
-                lambda: (
-                    detector.ReAct(None, head).fit_feature_maps(train, train_labels).predict_feature_maps(features)
-                )
+                lambda: detector.ReAct(None, head).fit_feature_maps(train, train_labels).predict_feature_maps(features)
             ),
             None,
         ),
-        "scale": (Scale(), scored(lambda: detector.SCALE(None, head, 0.85).predict_feature_maps(features)), None),
+        "scale": (Scale(), scored(lambda: detector.SCALE(None, flat_head, 0.85).predict_feature_maps(maps)), None),
         "temperature": (
             Temperature(),
             scored(lambda: detector.TemperatureScaling(None).fit_logits(val, val_labels).predict_logits(logits)),

@@ -201,8 +201,8 @@ def _ray(options: argparse.Namespace) -> None:
         first = first or seconds
         speed_up, possible = first / seconds, min(n_nodes, cores)
         print(
-            f"ray: {n_nodes} nodes, {11 * options.seeds} cells of digits in {seconds:.1f} s, {speed_up:.2f} × one node: "
-            f"efficiency {speed_up / possible:.2f} of the {possible} processors it can have",
+            f"ray: {n_nodes} nodes, {11 * options.seeds} cells of digits in {seconds:.1f} s, {speed_up:.2f} × one "
+            f"node: efficiency {speed_up / possible:.2f} of the {possible} processors it can have",
             flush=True,
         )
 

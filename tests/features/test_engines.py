@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from volta.features import EngineWarning, ExportError, Preprocessing, TorchBackb
 from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
 from volta.features.preprocessing import prepare
 
+needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="needs volta-uq[openvino]")
 needs_onnx = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "onnxscript")),
     reason="needs volta-uq[onnx]",
@@ -165,3 +167,35 @@ def test_threads_are_put_back(tiny: TorchBackbone, pixels: np.ndarray) -> None:
 
 def test_tiny_network_is_what_the_fixture_says() -> None:
     assert tiny_network()(torch.zeros(1, 3, 8, 8)).shape == (1, 6)
+
+
+@needs_onnx
+@needs_openvino
+def test_openvino_agrees_with_torch_and_can_be_sent(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
+    engine = make_engine(tiny, runtime="openvino", cache=tmp_path, threads=1)
+    expected = eager_features(tiny.network, pixels, tiny.preprocessing)
+    np.testing.assert_allclose(engine(pixels), expected, atol=1e-5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(engine))(pixels), engine(pixels))
+    assert "OpenVINO" in engine.title
+
+
+@needs_openvino
+def test_bf16_needs_a_processor_that_has_it(
+    tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volta.features.openvino.has_bfloat16", lambda: False)
+    with pytest.raises(InputError, match="no instructions for bfloat16"):
+        make_engine(tiny, precision="bf16", cache=tmp_path)
+
+
+def test_precision_and_runtime_are_checked(tiny: TorchBackbone, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="precision is 'f8'; pass f32 or bf16"):
+        make_engine(tiny, precision="f8", cache=tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="only openvino has it"):
+        make_engine(tiny, runtime="onnx", precision="bf16", cache=tmp_path)
+
+
+def test_openvino_missing_is_said(tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(MissingDataError, match=r"volta-uq\[openvino\]"):
+        make_engine(tiny, runtime="openvino", cache=tmp_path)

@@ -28,7 +28,7 @@ from volta.features import (
     make_engine,
     module_backbone,
 )
-from volta.features.extract import missing_ranges
+from volta.features.extract import NotExtractedError, missing_ranges
 
 
 def test_features_are_the_engines_rows_in_order(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
@@ -69,6 +69,12 @@ def test_whatever_decides_the_features_changes_the_key(pixels: np.ndarray, tmp_p
     ]
     keys = {extract(**(base | variant), cache=tmp_path, runtime="torch").key for variant in variants}
     assert len(keys) == len(variants)
+
+
+def test_stored_f32_features_are_not_taken_for_bf16(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
+    extract(pixels, tiny, cache=tmp_path, runtime="torch")
+    with pytest.raises(NotExtractedError):
+        extract(pixels, tiny, cache=tmp_path, precision="bf16", map_shards=None)
 
 
 def test_progress_counts_every_image(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:

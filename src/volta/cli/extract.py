@@ -44,6 +44,9 @@ def extract(
             "--save", help="Also write features/SRC.npz into the data folder; with --only shifts, SRC-shifts.npz."
         ),
     ] = False,
+    precision: Annotated[
+        str, typer.Option(help="f32, or bf16: faster, through OpenVINO, on processors that have it; other features.")
+    ] = "f32",
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
     ] = None,
@@ -51,6 +54,7 @@ def extract(
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
     from volta.bench.config import parse_numbers
     from volta.data import LoadOptions, all_tasks, store_features
+    from volta.features.openvino import known_precision
     from volta.features.tasks import Extraction, extract_task
 
     if only not in (None, "shifts"):
@@ -63,7 +67,7 @@ def extract(
         shift_origin(shifts, corruptions),
         limit_test=limit_test,
     )
-    extraction = Extraction(backbone, weights, parse_limits(limit or ()))
+    extraction = Extraction(backbone, weights, parse_limits(limit or ()), known_precision(precision))
     if only == "shifts":
         _extract_shifts(task, options, extraction, save)
         return
@@ -88,7 +92,7 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
         found = beside(task, options, network)
         n_sets = len(found.images.shifts)
         typer.echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
-        features = extract_missing(found, network, on_set=_lines)
+        features = extract_missing(found, network, precision=extraction.precision, on_set=_lines)
     for name, array in features.items():
         typer.echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
     if save and features:

@@ -14,6 +14,7 @@ from volta.data import LoadOptions, find_task
 from volta.data.raw_sets import RawSets
 from volta.features.backbones import Backbone
 from volta.features.extract import MapShards, OnSet, extract, extract_sets
+from volta.features.openvino import Precision
 
 CHECKED_ROWS = 36
 TOLERANCE = 0.01
@@ -65,7 +66,12 @@ def beside(name: str, options: LoadOptions, network: Backbone, map_shards: MapSh
 
 
 def extract_missing(
-    found: Beside, network: Backbone, *, on_set: OnSet | None = None, map_shards: MapShards | None = map
+    found: Beside,
+    network: Backbone,
+    *,
+    precision: Precision = "f32",
+    on_set: OnSet | None = None,
+    map_shards: MapShards | None = map,
 ) -> dict[str, CachedArray]:
     """Return the features of the shifted sets that are not stored, from the cache or extracted now."""
     if not found.agreement.holds:
@@ -76,7 +82,7 @@ def extract_missing(
         )
     images = found.images.inputs()
     sets = {f"shift:{name}": images[f"shift:{name}"] for name in found.missing}
-    return extract_sets(sets, network, on_set=on_set, map_shards=map_shards)
+    return extract_sets(sets, network, precision=precision, on_set=on_set, map_shards=map_shards)
 
 
 def with_labels(found: Beside, features: Mapping[str, CachedArray]) -> dict[str, Split]:

@@ -6,7 +6,7 @@ import importlib.util
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -22,9 +22,10 @@ from volta.data.formats.onnx_graph import probe_onnx
 from volta.data.options import cache_folder
 from volta.features.backbones.backbone import Backbone, OnnxBackbone, TorchBackbone
 from volta.features.export import ExportError, exported
+from volta.features.openvino import OpenvinoEngine, Precision, check_precision
 from volta.features.preprocessing import Pipeline, Preprocessing, as_rows, check_pixels, prepare
 
-Runtime = Literal["auto", "onnx", "torch"]
+Runtime = Literal["auto", "onnx", "openvino", "torch"]
 Features = NDArray[np.float32]
 
 
@@ -119,6 +120,7 @@ def make_engine(
     backbone: Backbone,
     *,
     runtime: Runtime = "auto",
+    precision: Precision = "f32",
     device: torch.device | None = None,
     threads: int | None = None,
     cache: Path | None = None,
@@ -129,16 +131,20 @@ def make_engine(
     ----------
     runtime
         ``onnx``: ONNX Runtime, exporting the network once to ``cache``/onnx. ``torch``: eager PyTorch. ``auto``: ONNX
-        Runtime on the CPU where it is installed and the network can be exported, else PyTorch. Their features agree to
-        1e-4.
+        Runtime on the CPU where it is installed and the network can be exported, else PyTorch. ``openvino``: OpenVINO
+        on the exported network as it is written. Their features agree to 1e-4.
+    precision
+        ``bf16`` multiplies in bfloat16, through OpenVINO, on processors that have it; its features are others.
     device
-        Where PyTorch runs; anything but the CPU rules out ONNX Runtime.
+        Where PyTorch runs; anything but the CPU rules out ONNX Runtime and OpenVINO.
     threads
         Threads on the CPU; None leaves the libraries' own choice.
     """
     device = device or torch.device("cpu")
-    if runtime not in ("auto", "onnx", "torch"):
-        raise InputError(f"runtime is {runtime!r}; pass auto, onnx or torch")
+    if runtime not in ("auto", "onnx", "openvino", "torch"):
+        raise InputError(f"runtime is {runtime!r}; pass auto, onnx, openvino or torch")
+    if runtime == "openvino" or precision != "f32":
+        return _openvino_engine(backbone, runtime, precision, device, threads, cache or cache_folder())
     if isinstance(backbone, OnnxBackbone):
         if runtime == "torch":
             raise InputError(f"runtime is 'torch' but {backbone.name} is an ONNX file; pass auto or onnx")
@@ -156,6 +162,29 @@ def make_engine(
         return eager
     _need_onnxruntime("runtime 'onnx'")
     return _graph_engine(backbone, pipeline, eager, runtime, threads, cache or cache_folder())
+
+
+def _openvino_engine(
+    backbone: Backbone,
+    runtime: Runtime,
+    precision: Precision,
+    device: torch.device,
+    threads: int | None,
+    cache: Path,
+) -> Engine:
+    if runtime not in ("auto", "openvino"):
+        raise InputError(f"precision is {precision!r} and runtime {runtime!r}; only openvino has it, pass auto")
+    check_precision(precision)
+    if device.type != "cpu":
+        raise InputError(f"runtime is 'openvino' but device is {device.type}; OpenVINO is used on the CPU only")
+    if isinstance(backbone, OnnxBackbone):
+        raise InputError(f"runtime is 'openvino' but {backbone.name} is an ONNX file; pass auto or onnx")
+    _need_onnxruntime("runtime 'openvino'")
+    # OpenVINO has fast convolutions of its own, so it gets the network as it is written.
+    plain = replace(backbone, fast=None)
+    pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
+    path = exported(pipeline, plain, cache / "onnx", as_written=True)
+    return OpenvinoEngine(path, backbone.preprocessing, precision, threads)
 
 
 def _graph_engine(

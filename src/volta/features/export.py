@@ -29,10 +29,11 @@ class ExportError(VoltaError):
     """A network cannot be exported to ONNX."""
 
 
-def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path) -> Path:
+def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path, *, as_written: bool = False) -> Path:
     """Return the ONNX file of ``pipeline`` in ``folder``, exporting it first if it is not there.
 
     The graph's inputs are those of :meth:`Pipeline.forward`; the number of images and their size are free.
+    ``as_written`` keeps the graph of a backbone whose rewritten network was taken away apart from that network's.
     """
     key = hash_text(
         canonical_json(
@@ -43,6 +44,7 @@ def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path) -> Path:
                 "weights": backbone.weights,
                 "preprocessing": backbone.preprocessing.to_json(),
             }
+            | ({"as_written": True} if as_written else {})
         )
     )
     path = folder / f"{key[:32]}.onnx"

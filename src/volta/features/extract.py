@@ -22,6 +22,7 @@ from volta.features.backbones import Backbone, load_backbone
 from volta.features.engines import Engine, Features, Runtime, make_engine
 from volta.features.feature_writer import FeatureWriter
 from volta.features.images import Images, PixelArray
+from volta.features.openvino import Precision
 
 SHARD_ROWS = 2048
 BATCH_ROWS = 16
@@ -87,6 +88,7 @@ def extract(
     cache: Path | None = None,
     dtype: str = "float32",
     runtime: Runtime = "auto",
+    precision: Precision = "f32",
     device: torch.device | None = None,
     threads: int | None = None,
     batch_size: int = BATCH_ROWS,
@@ -109,6 +111,8 @@ def extract(
     runtime, device, threads
         See :func:`~volta.features.engines.make_engine`. They do not change which features are meant, so they are noted
         in the set's ``meta`` and are not part of its key.
+    precision
+        ``f32``, or ``bf16`` through OpenVINO on processors that have it: other features, under a key of their own.
     shard_rows
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
@@ -130,7 +134,7 @@ def extract(
         "weights": network.weights,
         "preprocessing": network.preprocessing.to_json(),
         "dtype": dtype,
-    }
+    } | ({} if precision == "f32" else {"precision": precision})
     key = cache_key(parts)
     store = ArrayCache(folder / "features")
     if (found := store.get(key)) is not None:
@@ -142,7 +146,9 @@ def extract(
     with store.lock(key):
         if (found := store.get(key)) is not None:
             return found
-        engine = make_engine(network, runtime=runtime, device=device, threads=threads, cache=folder)
+        engine = make_engine(
+            network, runtime=runtime, precision=precision, device=device, threads=threads, cache=folder
+        )
         writer = FeatureWriter(store.folder(key), len(source), dtype)
         started = time.perf_counter()
         _write_missing(source, engine, writer, batch_size, shard_rows, map_shards, on_progress)

@@ -13,6 +13,7 @@ from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, find_task,
 from volta.features.backbones import Backbone, load_backbone
 from volta.features.beside import beside, extract_missing, with_labels
 from volta.features.extract import MapShards, OnSet, extract_sets
+from volta.features.openvino import Precision
 
 DEFAULT_BACKBONE = "resnet18"
 
@@ -21,12 +22,13 @@ DEFAULT_BACKBONE = "resnet18"
 class Extraction:
     """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18.
 
-    ``limits`` bound what the backbone's file may cost.
+    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products.
     """
 
     backbone: str | None = None
     weights: Path | None = None
     limits: Limits = DEFAULT_LIMITS
+    precision: Precision = "f32"
 
     @property
     def is_named(self) -> bool:
@@ -92,7 +94,8 @@ def _stored(
         return None
     if complete:
         return task
-    shifts = with_labels(found, extract_missing(found, network, on_set=on_set, map_shards=map_shards))
+    extracted = extract_missing(found, network, precision=extraction.precision, on_set=on_set, map_shards=map_shards)
+    shifts = with_labels(found, extracted)
     return replace(
         task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
     )
@@ -110,6 +113,7 @@ def extract_task(
     return extract_sets(
         pixel_sets(name, options).inputs(),
         extraction.network(options.folder),
+        precision=extraction.precision,
         on_set=on_set,
         map_shards=map_shards,
     )
