@@ -99,6 +99,28 @@ def test_features_may_have_their_own_scales(load, least):
     assert score(lambda rows: rows * 1e-7 + 3.0) == pytest.approx(raw, abs=0.02)
 
 
+def test_other_methods_and_mixed_columns_need_no_scaling_either(cancer):
+    train, test, y_train, y_test = cancer
+    assert VoltaClassifier("linear").fit(train, y_train).score(test, y_test) >= 0.95
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=3000)
+    even = random.normal(size=(3000, 54)) + 0.5 * random.normal(size=(3, 54))[labels]
+    mixed = even * 10.0 ** random.uniform(-3.0, 4.0, 54) + 10.0 ** random.uniform(-3.0, 4.0, 54)
+    scores = [
+        VoltaClassifier(max_epochs=10)
+        .fit(
+            rows[:2000],
+            labels[:2000],
+            eval_set=(rows[2000:2250], labels[2000:2250]),
+            cal_set=(rows[2250:], labels[2250:]),
+        )
+        .score(rows[2500:], labels[2500:])
+        for rows in (even, mixed)
+    ]
+    assert scores[0] > 0.9
+    assert scores[1] == pytest.approx(scores[0], abs=0.02)
+
+
 @pytest.mark.parametrize("method", ["volta", "mahalanobis", "knn", "linear", "energy", "hyperbolic", "ensemble"])
 def test_rows_far_outside_the_training_rows_are_ood_whatever_the_head_says(cancer, method):
     train, test, y_train, _ = cancer
@@ -184,6 +206,10 @@ def test_wrong_input_is_refused(cancer):
         VoltaClassifier().fit(train, missing)
     with pytest.raises(InputError, match="protocol is 'fiar'; pass one of fair, paper"):
         VoltaClassifier(protocol="fiar").fit(train, y_train)
+    with pytest.raises(InputError, match="max_epochs is '3'; expected an integer of at least 1"):
+        VoltaClassifier(max_epochs="3").fit(train, y_train)
+    with pytest.raises(InputError, match=r"y holds one class only \(1\); a classifier needs at least two"):
+        VoltaClassifier().fit(train, np.ones(len(train), dtype=int))
 
 
 def test_aps_gives_adaptive_sets(cancer):

@@ -54,9 +54,11 @@ class Scaler:
 
     def apply(self, rows: Array, dtype: type[Precision] = np.float32) -> NDArray[Precision]:  # type: ignore[assignment]
         """Return (n, d) of ``dtype``, cut to ±limit: what the network sees."""
+        if rows.size <= CHUNK_ELEMENTS or len(rows) == 1:
+            return self.exact(rows).clip(-self.limit, self.limit).astype(dtype, copy=False)
         scaled = np.empty(rows.shape, dtype=dtype)
         for part in row_parts(rows):
-            self.exact(rows[part]).clip(-self.limit, self.limit, out=scaled[part], casting="same_kind")
+            scaled[part] = self.apply(rows[part], dtype)
         return scaled
 
     def restore(self, column: int, value: float) -> float:

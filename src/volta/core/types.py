@@ -200,7 +200,7 @@ class Prediction:
             for name in ("probs", "uncertainty", "ood_score"):
                 values = getattr(self, name)
                 # A sum is finite only where all of its terms are; it is the cheapest test of many.
-                if not math.isfinite(values.sum()):
+                if not math.isfinite(np.add.reduce(values, axis=None)):
                     object.__setattr__(self, name, _without_infinities(values, name))
 
     def __len__(self) -> int:

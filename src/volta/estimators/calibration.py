@@ -98,10 +98,11 @@ def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Pred
 
 def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats, Floats]:
     """Return the guard's two scores of rows in the user's units."""
-    furthest, distance = np.empty(len(rows)), np.empty(len(rows))
-    for part in row_parts(rows):
-        furthest[part], distance[part] = guard.unchecked_parts(scaler.exact(rows[part]))
-    return furthest, distance
+    found = [guard.unchecked_parts(scaler.exact(rows[part])) for part in row_parts(rows)]
+    if len(found) == 1:
+        return found[0]
+    furthest, distance = zip(*found, strict=True)
+    return np.concatenate(furthest), np.concatenate(distance)
 
 
 @dataclass(frozen=True, eq=False)

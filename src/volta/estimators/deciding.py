@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,12 @@ DEFAULT_FPR = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a model says of rows: the method's prediction and, once it is asked for, the OOD score of each row."""
+    """What a model says of rows: the method's prediction and, computed where it is asked for, each row's OOD score."""
 
     prediction: Prediction
     score: Callable[[], Floats]
 
-    @cached_property
+    @property
     def ood(self) -> Floats:
         """The score that is calibrated."""
         return self.score()

@@ -58,7 +58,7 @@ def divide(
     index = counted.index
     classes, numbers = np.unique(targets[index], return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"y holds one class only ({classes[0]!r}); a classifier needs at least two")
+        raise InputError(f"y holds one class only ({classes[:1].tolist()[0]!r}); a classifier needs at least two")
     labels = numbers.astype(np.int64)
     of_class = weigh_classes(class_weight, classes, labels)
     order, draw = shuffled_by_content(rows[index], labels)

@@ -146,6 +146,8 @@ class Decider(nn.Module):
         self._set_score = sets.score.name
         self._threshold = policy.threshold if policy.exists else -math.inf
         self._fpr = float(exact_level(fpr, "fpr"))
+        # Where there are enough rows for fpr the smallest p-value is flagged by itself.
+        self._flags_smallest = 1.0 / (n + 1) <= self._fpr
         self.pvalues = _constant((1 + n - np.arange(n + 1)) / (n + 1))
         self._far_is_zero = not np.isinf(ordered).any()
         self._set_threshold = float(sets.thresholds.values[0])
@@ -163,6 +165,9 @@ class Decider(nn.Module):
             pvalue = pvalue.masked_fill(ood.squeeze(1) == math.inf, 0.0)
         answer, abstain, unlike = (torch.tensor(ACTIONS.index(name)) for name in ("answer", "abstain", "ood"))
         decision = torch.where(found.uncertainty <= self._threshold, answer, abstain)
+        flagged = pvalue <= self._fpr
+        if not self._flags_smallest:
+            flagged = flagged | lost.squeeze(1)
         return GraphOutputs(
             found.probs,
             found.probs.argmax(dim=1),
@@ -170,7 +175,7 @@ class Decider(nn.Module):
             ood.squeeze(1),
             pvalue,
             self._sets(found.probs),
-            torch.where((pvalue <= self._fpr) | lost.squeeze(1), unlike, decision),
+            torch.where(flagged, unlike, decision),
         )
 
     def _sets(self, probs: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from volta.core.checks import check_count
 from volta.core.errors import InputError
 from volta.core.types import FitData
 from volta.estimators.history import ProgressLines, warn_about
@@ -53,10 +54,11 @@ class Training:
 
     def fit(self, method: Method, data: FitData) -> tuple[Method, tuple[TrainingLog, ...]]:
         """Return the fitted method and how its networks were trained; warns where a training looks unfinished."""
+        max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
         trainer = Trainer(
             seed=self.seed,
             protocol=self.protocol,
-            budget=Budget(max_epochs=self.max_epochs),
+            budget=Budget(max_epochs=max_epochs),
             device=pick_device(self.device),
             on_epoch=ProgressLines() if self.verbose else None,
         )

@@ -105,9 +105,9 @@ def energy(logits: Tensor) -> Tensor:
 def one_minus_max_softmax(logits: Tensor) -> Tensor:
     """Return the share of all classes but the largest, which is exact where it is small."""
     n_classes = logits.shape[1]
-    largest, rest = logits.topk(n_classes).values.split([1, n_classes - 1], dim=1)  # type: ignore[no-untyped-call]
-    others: Tensor = (rest - largest).exp().sum(dim=1)
-    return others / (1.0 + others)
+    shares = logits.softmax(dim=1).topk(n_classes).values
+    others: Tensor = shares.split([1, n_classes - 1], dim=1)[1].sum(dim=1)  # type: ignore[no-untyped-call]
+    return others
 
 
 def mass_above(probs: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,6 @@ from torch import nn
 
 from volta.networks.bodies import Encoder, Identity, Mlp
 from volta.networks.heads import Linear, PrototypeHead, Prototypes
-from volta.networks.layers import Dropout
 from volta.networks.spec import Classifier, NetworkSpec
 
 FEW_ROWS = 16
@@ -34,10 +33,13 @@ def _body(spec: NetworkSpec, classifier: Classifier) -> Step | None:
     if isinstance(spec.body, Identity):
         return lambda rows: rows
     if isinstance(spec.body, Mlp):
-        return _in_turn([_LAYERS[type(layer)](layer) for layer in module if not isinstance(layer, Dropout)])
+        return _in_turn([_rectified(layer) for layer in module if isinstance(layer, nn.Linear)])
     if not isinstance(spec.body, Encoder):
         return None
-    encode = _in_turn([_LAYERS[type(layer)](layer) for layer in module.layers if not isinstance(layer, Dropout)])
+    layers = list(module.layers)
+    n_hidden = 4 * len(spec.body.hidden)
+    steps = [_hidden(linear, norm) for linear, norm in zip(layers[:n_hidden:4], layers[1:n_hidden:4], strict=True)]
+    encode = _in_turn(steps + [_linear(layer) for layer in layers[n_hidden:]])
     if module.residual is None:
         return encode
     past = _linear(module.residual)
@@ -84,42 +86,37 @@ def _linear(layer: nn.Linear) -> Step:
     return _affine(_array(layer.weight), _array(layer.bias))
 
 
-def _layer_norm(layer: nn.LayerNorm) -> Step:
-    weight, bias, eps, width = _array(layer.weight), _array(layer.bias), layer.eps, layer.normalized_shape[0]
+def _rectified(layer: nn.Linear) -> Step:
+    apply = _linear(layer)
+    return lambda rows: np.maximum(apply(rows), 0.0)
+
+
+def _hidden(linear: nn.Linear, norm: nn.LayerNorm) -> Step:
+    """Return linear, LayerNorm and GELU in one, in few operations.
+
+    Weights whose mean over the outputs is 0 give outputs whose mean is; and with t = y/√2, √½ of which is in the
+    norm's weights, GELU(y) = √½ (t + t erf(t)).
+    """
+    weight, bias, width = _array(linear.weight), _array(linear.bias), linear.out_features
+    even = _affine(weight - weight.mean(axis=0), bias - bias.mean())
+    gain, shift = math.sqrt(0.5) * _array(norm.weight), math.sqrt(0.5) * _array(norm.bias)
+    share, eps = np.full((width, 1), 1.0 / width), norm.eps
 
     def apply(rows: Floats) -> Floats:
-        rows = rows - np.add.reduce(rows, axis=1, keepdims=True) / width
-        variance = np.add.reduce(rows * rows, axis=1, keepdims=True) / width
-        rows /= np.sqrt(variance + eps)
-        rows *= weight
-        rows += bias
-        return rows
+        rows = even(rows)
+        deviation = (rows * rows) @ share
+        deviation += eps
+        rows /= np.sqrt(deviation, out=deviation)
+        rows *= gain
+        rows += shift
+        found: Floats = erf(rows)
+        found *= rows
+        found += rows
+        found *= math.sqrt(0.5)
+        return found
 
     return apply
-
-
-def _gelu(_: nn.GELU) -> Step:
-    def apply(rows: Floats) -> Floats:
-        share = erf(rows * math.sqrt(0.5))
-        share += 1.0
-        share *= 0.5
-        share *= rows
-        return np.asarray(share)
-
-    return apply
-
-
-def _relu(_: nn.ReLU) -> Step:
-    return lambda rows: np.maximum(rows, 0.0)
 
 
 def _array(values: Any) -> Floats:
     return np.asarray(values.detach().cpu().numpy(), dtype=np.float64)
-
-
-_LAYERS: dict[type[nn.Module], Callable[[Any], Step]] = {
-    nn.Linear: _linear,
-    nn.LayerNorm: _layer_norm,
-    nn.GELU: _gelu,
-    nn.ReLU: _relu,
-}
