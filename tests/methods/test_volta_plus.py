@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from tests.conftest import blobs
+from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.core.types import FitData, Split
 from volta.methods.gaussians import fit_shrunk_distances
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.Calibrati
 @pytest.fixture(scope="module")
 def setting():
     data, test = blobs(spread=3.0)
-    return data, test, VoltaPlus(hidden=32).fit(data, Trainer(seed=5, budget=Budget(max_epochs=20)))
+    return data, test, VoltaPlus(hidden=32).fit(data, Trainer(seed=5, budget=Budget(max_epochs=10)))
 
 
 def cooled(method, rows):
@@ -169,3 +170,31 @@ def test_pixels_are_refused():
     data = FitData(pixels, pixels, pixels, 2, kind="pixels")
     with pytest.raises(InputError, match="VOLTA works on frozen features"):
         VoltaPlus().fit(data, Trainer(seed=0))
+
+
+def test_saving_explaining_and_deciding(tmp_path):
+    data, test = blobs(n_rows=300, n_features=5, spread=2.0)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
+    classifier.save(tmp_path / "model.safetensors")
+    again = VoltaClassifier.load(tmp_path / "model.safetensors")
+    assert np.array_equal(again.predict_proba(rows), classifier.predict_proba(rows))
+    assert np.array_equal(again.decide(rows).pvalue, classifier.decide(rows).pvalue)
+    assert [found.label for found in classifier.explain(rows[:3])] == classifier.predict(rows[:3]).tolist()
+
+
+@pytest.mark.slow
+def test_its_graph_on_many_columns(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    data, test = blobs(n_rows=300, n_features=130, spread=2.0)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
+    classifier.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"inputs": rows.astype(np.float64)}), strict=True))
+    decisions = classifier.decide(rows)
+    assert np.allclose(found["probs"], classifier.predict_proba(rows), atol=1e-5)
+    assert np.allclose(found["ood_pvalue"], decisions.pvalue)
+    assert np.array_equal(found["decision"], decisions.action)
