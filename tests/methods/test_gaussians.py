@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.covariance import ledoit_wolf
+from sklearn.linear_model import LinearRegression
 
 from volta.methods.gaussians import fit_gaussians, fit_shrunk_distances
 
@@ -67,3 +68,16 @@ def test_rows_that_do_not_vary_and_single_rows_have_finite_distances():
             *vars(fit_shrunk_distances(features, np.zeros(len(features), int))).values(),
         ):
             assert np.isfinite(found.squared_distances(features + 1.0)).all()
+
+
+def test_redundancy_is_the_mean_r_squared_of_each_column_on_the_others():
+    random = np.random.default_rng(2)
+    features = random.normal(size=(400, 3)) @ random.normal(size=(3, 5)) + 0.5 * random.normal(size=(400, 5))
+    expected = []
+    for column in range(5):
+        others = np.delete(features, column, axis=1)
+        expected.append(LinearRegression().fit(others, features[:, column]).score(others, features[:, column]))
+    found = fit_gaussians(features, np.zeros(400, dtype=np.int64)).redundancy()
+    assert found == pytest.approx(np.mean(expected), abs=1e-4)
+    alone = fit_gaussians(random.normal(size=(5000, 4)), np.zeros(5000, dtype=np.int64)).redundancy()
+    assert 0.0 <= alone < 0.01

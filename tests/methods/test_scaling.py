@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from volta.core.errors import InputError
-from volta.methods.scaling import CalibrationWarning, fit_temperature
+from volta.methods.scaling import CalibrationWarning, fit_share, fit_temperature
 from volta.methods.scores import entropy, one_minus_max_softmax, softmax
 
 
@@ -108,6 +108,28 @@ def test_nothing_to_fit_on_and_bad_starts_are_refused():
         fit_temperature(np.zeros((0, 3)), np.zeros(0, dtype=np.int64))
     with pytest.raises(InputError, match="start is -1"):
         fit_temperature(np.zeros((1, 3)), np.zeros(1, dtype=np.int64), start=-1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_agrees_with_scipy(seed, weighted):
+    (first, labels), (second, _) = problem(seed), problem(seed + 10, noise=1.5)
+    weights = np.random.default_rng(seed).uniform(0.0, 2.0, len(labels)) if weighted else None
+
+    def loss(share):
+        logs = log_softmax((1 - share) * first + share * second, axis=1)[np.arange(len(labels)), labels]
+        return -np.average(logs, weights=weights)
+
+    reference = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-10})
+    assert 0.05 < reference.x < 0.95
+    assert fit_share(first, second, labels, weights) == pytest.approx(reference.x, abs=1e-6)
+
+
+def test_logits_that_only_harm_get_no_share():
+    scores, labels = problem(0, noise=0.3)
+    assert fit_share(scores, -scores, labels) == 0.0
+    assert fit_share(-scores, scores, labels) == 1.0
+    assert fit_share(scores, scores, labels) == 0.0
 
 
 @settings(deadline=None)

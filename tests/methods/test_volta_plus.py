@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from tests.conftest import blobs
+from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.core.types import FitData, Split
 from volta.methods.gaussians import fit_shrunk_distances
@@ -18,49 +19,94 @@ from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 from volta.networks.wide import prepared
 
+PARTS = ("train", "val", "cal")
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")
 def setting():
     data, test = blobs(spread=3.0)
-    return data, test, VoltaPlus(hidden=32).fit(data, Trainer(seed=5, budget=Budget(max_epochs=20)))
+    return data, test, VoltaPlus(hidden=32).fit(data, Trainer(seed=5, budget=Budget(max_epochs=10)))
+
+
+def cooled(method, rows):
+    return sum(
+        beta * network.outputs(rows).logits
+        for beta, network in zip(method.betas_, [method.network_, *method.partners_], strict=True)
+    )
+
+
+def by_hand(method, data, rows):
+    """Return the OOD scores of rows from the formula, with the means and deviations of validation rows."""
+    of_train, of_val, of_rows = (
+        method.network_.outputs(part).features[:, -data.input_shape[0] :].astype(np.float64)
+        for part in (data.train.inputs, data.val.inputs, rows)
+    )
+    found = fit_shrunk_distances(of_train, data.train.labels, 0.05)
+    rooted = np.array(method.network_.spec.body.rooted)
+
+    def parts(even, inputs):
+        nearest = found.classes.squared_distances(even).min(axis=1)
+        relative = nearest - found.background.squared_distances(even)[:, 0]
+        quiet = -even[:, rooted].mean(axis=1) if rooted.any() else np.zeros(len(even))
+        return -logsumexp(cooled(method, inputs), axis=1), relative, nearest, quiet
+
+    score = np.zeros(len(rows))
+    known = parts(of_val, data.val.inputs)
+    for place, (weight, value, val) in enumerate(zip((1.0, 0.5, 0.25, 0.5), parts(of_rows, rows), known, strict=True)):
+        standard = ((np.maximum(value, val.min()) if place == 0 else value) - val.mean()) / (val.std() or 1.0)
+        score += weight * (np.maximum(standard, 0.0) if place == 3 else standard)
+    return score
 
 
 def test_its_score_by_hand(setting):
     data, test, method = setting
-
-    def parts(rows):
-        outputs = method.network_.outputs(rows)
-        logits = method.beta_ * outputs.logits
-        return logits, -logsumexp(logits, axis=1), outputs.features[:, 32:].astype(np.float64)
-
-    *_, of_train = parts(data.train.inputs)
-    found = fit_shrunk_distances(of_train, data.train.labels, 0.05)
-
-    def distances(even):
-        nearest = found.classes.squared_distances(even).min(axis=1)
-        return nearest, nearest - found.background.squared_distances(even)[:, 0]
-
-    logits, free, even = parts(test.inputs)
-    _, val_free, val_even = parts(data.val.inputs)
-    expected = (np.maximum(free, val_free.min()) - val_free.mean()) / val_free.std()
-    for weight, value, val in zip((0.25, 0.5), distances(even), distances(val_even), strict=True):
-        expected = expected + weight * (value - val.mean()) / val.std()
-    prediction = method.predict(test.inputs)
+    prediction, logits = method.predict(test.inputs), cooled(method, test.inputs)
     assert np.allclose(prediction.probs, softmax(logits, axis=1))
     assert np.allclose(prediction.uncertainty, 1 - softmax(logits, axis=1).max(axis=1))
-    assert np.allclose(prediction.ood_score, expected, atol=1e-4)
+    assert np.allclose(prediction.ood_score, by_hand(method, data, test.inputs), atol=1e-4)
 
 
-def test_beta_minimises_the_nll_of_validation_rows(setting):
+def test_rows_with_little_in_the_columns_that_start_at_zero_are_farther_out():
+    data, test = blobs(n_rows=200, n_features=6)
+    counts = {
+        name: replace(part, inputs=np.exp(0.5 * part.inputs)) for name, part in vars(data).items() if name in PARTS
+    }
+    data, rows = replace(data, **counts), np.exp(0.5 * test.inputs)
+    method = VoltaPlus(hidden=16).fit(data, Trainer(seed=5, budget=Budget(max_epochs=3)))
+    assert method.rooted_.any()
+    assert np.allclose(method.predict(rows).ood_score, by_hand(method, data, rows), atol=1e-4)
+    without = replace(method, quiet_weight=0.0)
+    vars(without).update({name: value for name, value in vars(method).items() if name.endswith("_")})
+    gained = method.predict(rows).ood_score - without.predict(rows).ood_score
+    even = prepared(method.network_.spec.body, rows)
+    low = (
+        even[:, method.rooted_].mean(axis=1)
+        < prepared(method.network_.spec.body, data.val.inputs)[:, method.rooted_].mean()
+    )
+    assert (gained[low] > 0.0).all()
+    assert np.allclose(gained[~low], 0.0)
+
+
+def test_the_temperature_minimises_the_nll_of_validation_rows(setting):
     data, _, method = setting
-    logits = method.network_.outputs(data.val.inputs).logits
+    logits = cooled(method, data.val.inputs)
 
     def nll(beta):
         return (logsumexp(beta * logits, axis=1) - beta * logits[np.arange(len(logits)), data.val.labels]).mean()
 
-    assert nll(method.beta_) < min(nll(0.98 * method.beta_), nll(1.02 * method.beta_))
+    assert nll(1.0) < min(nll(0.98), nll(1.02))
+
+
+def test_voltas_network_joins_where_columns_are_few():
+    few, _ = blobs(n_rows=200, n_features=128, spread=3.0)
+    many, _ = blobs(n_rows=200, n_features=129, spread=3.0)
+    budget = Budget(max_epochs=4)
+    method = VoltaPlus(hidden=16).fit(few, Trainer(seed=1, budget=budget))
+    assert [type(network.spec.head).__name__ for network in method.partners_] == ["Prototypes"]
+    assert len(method.betas_) == 2
+    assert min(method.betas_) >= 0.0
+    assert VoltaPlus(hidden=16).fit(many, Trainer(seed=1, budget=budget)).partners_ == []
 
 
 @pytest.mark.parametrize("n_features", [2, 8, 60])
@@ -103,20 +149,20 @@ def test_a_hundred_rows_suffice_and_folds_judge_distances_by_rows_left_out():
     data = FitData(rows, replace(rows, inputs=rows.inputs[:]), rows.take(np.arange(4)), 2, n_folds=5)
     trainer = Trainer(seed=1)
     method = VoltaPlus(hidden=32).fit(data, trainer)
-    assert trainer.n_trained == 6
+    assert trainer.n_trained == 12
     new = draw(np.arange(400) % 2)
     own, of_new = (
         method.distances_.of(prepared(method.network_.spec.body, rows))[0].mean() for rows in (data.train.inputs, new)
     )
     # Rows that the covariance was fitted on lie nearer than new ones; the scale comes from rows that it was not.
-    assert own < 0.9 * method.scales_[2, 0]
-    assert method.scales_[2, 0] == pytest.approx(of_new, rel=0.15)
+    assert own < 0.9 * method.scales_[0, 1]
+    assert method.scales_[0, 1] == pytest.approx(of_new, rel=0.15)
 
 
 def test_training_ends_with_its_cycle_under_both_protocols():
     data, _ = blobs(n_rows=80)
     logs = [VoltaPlus(hidden=8).fit(data, Trainer(seed=1, protocol=one)).network_.log for one in ("fair", "paper")]
-    assert [(log.max_epochs, log.patience, len(log.val_losses)) for log in logs] == [(120, None, 120)] * 2
+    assert [(log.max_epochs, log.patience, len(log.val_losses)) for log in logs] == [(80, None, 80)] * 2
 
 
 def test_pixels_are_refused():
@@ -124,3 +170,31 @@ def test_pixels_are_refused():
     data = FitData(pixels, pixels, pixels, 2, kind="pixels")
     with pytest.raises(InputError, match="VOLTA works on frozen features"):
         VoltaPlus().fit(data, Trainer(seed=0))
+
+
+def test_saving_explaining_and_deciding(tmp_path):
+    data, test = blobs(n_rows=300, n_features=5, spread=2.0)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
+    classifier.save(tmp_path / "model.safetensors")
+    again = VoltaClassifier.load(tmp_path / "model.safetensors")
+    assert np.array_equal(again.predict_proba(rows), classifier.predict_proba(rows))
+    assert np.array_equal(again.decide(rows).pvalue, classifier.decide(rows).pvalue)
+    assert [found.label for found in classifier.explain(rows[:3])] == classifier.predict(rows[:3]).tolist()
+
+
+@pytest.mark.slow
+def test_its_graph_on_many_columns(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+    data, test = blobs(n_rows=300, n_features=130, spread=2.0)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
+    classifier.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"inputs": rows.astype(np.float64)}), strict=True))
+    decisions = classifier.decide(rows)
+    assert np.allclose(found["probs"], classifier.predict_proba(rows), atol=1e-5)
+    assert np.allclose(found["ood_pvalue"], decisions.pvalue)
+    assert np.array_equal(found["decision"], decisions.action)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from volta.networks.bodies import Encoder, EvenEncoder
 from volta.networks.heads import Linear
 from volta.networks.spec import NetworkSpec
-from volta.networks.wide import LARGEST_INPUT, Wide, fit_wide, prepared
+from volta.networks.wide import LARGEST_INPUT, Wide, fit_even, prepared
 
 
 def wide(rows):
-    return fit_wide(rows, hidden=4, dropout=0.5, input_dropout=0.1)
+    return Wide(**vars(fit_even(rows)), hidden=4, dropout=0.5)
 
 
 def test_prepared_rows_by_hand():
@@ -54,3 +55,12 @@ def test_the_penultimate_vector_ends_with_the_prepared_rows_and_the_spec_survive
     vectors = spec.build(seed=0).eval().body(torch.from_numpy(rows)).detach().numpy()
     assert vectors.shape == (50, 7)
     assert np.array_equal(vectors[:, 4:], prepared(spec.body, rows))
+
+
+def test_voltas_encoder_sees_the_prepared_rows():
+    rows = np.random.default_rng(0).exponential(size=(50, 3)).astype(np.float32)
+    encoder = Encoder(hidden=(5,), dropout=0.0, projection=2, residual=True)
+    spec = NetworkSpec(EvenEncoder(**vars(fit_even(rows)), **vars(encoder)), Linear(), (3,), 2)
+    assert NetworkSpec.from_json(spec.to_json()) == spec
+    vectors, plain = spec.build(seed=0).eval().body, NetworkSpec(encoder, Linear(), (3,), 2).build(seed=0).eval().body
+    assert torch.equal(vectors(torch.from_numpy(rows)), plain(torch.from_numpy(prepared(spec.body, rows))))

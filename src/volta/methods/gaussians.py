@@ -39,6 +39,15 @@ class Gaussians:
         squared = (whitened**2).sum(axis=1)[:, None] - 2.0 * cross + (self.means**2).sum(axis=1)
         return np.asarray(np.maximum(squared, 0.0))
 
+    def redundancy(self) -> float:
+        """Return how far columns tell each other: the mean R² of a column's regression on all others, 0 to 1.
+
+        R² = 1 − 1/(Σ_jj Λ_jj) with the covariance Σ and Λ its inverse.
+        """
+        precision = (self.whitening**2).sum(axis=1)
+        covariance = (self.whitening**2 / (self.whitening**2).sum(axis=0) ** 2).sum(axis=1)
+        return float(np.mean(1.0 - 1.0 / (precision * covariance)))
+
     def squared_distances_of_tensors(self, features: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""
         whitened = (features - constant(self.centre)) @ constant(self.whitening)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
-from volta.methods.scores import Floats
+from volta.methods.scores import Floats, softmax
 
 _MAX_STEPS = 200
 _RELATIVE_TOLERANCE = 1e-12
@@ -77,6 +77,37 @@ def fit_temperature(
             return TemperatureFit(float(proposal), problem.nll(proposal), "interior", step)
         beta = proposal
     return TemperatureFit(float(beta), problem.nll(beta), "interior", _MAX_STEPS)
+
+
+def fit_share(first: Floats, second: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> float:
+    """Return the w in [0, 1] for which the logits (1 − w) a + w b have the least NLL, to 2⁻⁴⁰.
+
+    NLL is convex in w; where its slope has one sign, the better of a and b is taken whole.
+
+    Parameters
+    ----------
+    first, second
+        (n, K) logits a and b of the same rows.
+    labels
+        (n,) true classes.
+    weights
+        (n,) how much each row counts; all alike without them.
+    """
+    difference = second - first
+    true = difference[np.arange(len(labels)), labels]
+
+    def slope(share: float) -> float:
+        return float(np.average((softmax(first + share * difference) * difference).sum(axis=1) - true, weights=weights))
+
+    low, high = 0.0, 1.0
+    if slope(low) >= 0.0:
+        return low
+    if slope(high) <= 0.0:
+        return high
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
+    return low
 
 
 def fit_vector_scaling(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from volta.core.errors import InputError
 from volta.networks.layers import Dropout
-from volta.networks.wide import Wide
+from volta.networks.wide import Even, Prepare, Wide
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -77,6 +77,29 @@ class _EncoderModule(nn.Module):
 
 
 @dataclass(frozen=True)
+class EvenEncoder(Even):
+    """VOLTA's encoder on prepared inputs x."""
+
+    hidden: tuple[int, ...]
+    dropout: float
+    projection: int | None
+    residual: bool
+
+    @property
+    def width(self) -> int:
+        """Length of the penultimate vector."""
+        return self._encoder.width
+
+    def build(self, input_shape: Shape) -> nn.Module:
+        """Return the module for feature rows."""
+        return nn.Sequential(Prepare(self), self._encoder.build(input_shape))
+
+    @property
+    def _encoder(self) -> Encoder:
+        return Encoder(self.hidden, self.dropout, self.projection, self.residual)
+
+
+@dataclass(frozen=True)
 class Cnn:
     """The paper's pixel network: two blocks of two 3×3 convolutions, then a 256-wide linear layer.
 
@@ -137,7 +160,7 @@ class Identity:
 
 
 Backbone: TypeAlias = Mlp | Encoder | Cnn
-Body: TypeAlias = Backbone | Identity | Wide
+Body: TypeAlias = Backbone | EvenEncoder | Identity | Wide
 
 
 def _n_features(input_shape: Shape) -> int:

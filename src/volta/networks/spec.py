@@ -11,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from volta.core.errors import InputError
-from volta.networks.bodies import Body, Cnn, Encoder, Identity, Mlp, Shape
+from volta.networks.bodies import Body, Cnn, Encoder, EvenEncoder, Identity, Mlp, Shape
 from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
 from volta.networks.wide import Wide
 
 _PARTS: dict[str, type[Any]] = {
-    part.__name__: part for part in (Cnn, Encoder, Identity, Mlp, Wide, Epistemic, Hyperbolic, Linear, Prototypes)
+    part.__name__: part
+    for part in (Cnn, Encoder, EvenEncoder, Identity, Mlp, Wide, Epistemic, Hyperbolic, Linear, Prototypes)
 }
 
 _FLATTENED = 8

@@ -19,17 +19,25 @@ SKEWED = 0.5
 
 
 @dataclass(frozen=True)
-class Wide:
-    """f = [a(x), x]: linear, LayerNorm, GELU and dropout on prepared inputs, joined to these.
+class Even:
+    """Features made even: x = (r − centre) / scale, cut to ±10⁶ so that no square of it overflows.
 
-    x = (r − centre) / scale with r = sign(h − low)·√|h − low| in the columns that ``rooted`` marks and r = h in others,
-    cut to ±10⁶ so that no square of it overflows; one value a column each. Dropout of inputs is on both parts of f.
+    r = sign(h − low)·√|h − low| in the columns that ``rooted`` marks and r = h in others; one value a column each.
     """
 
     low: tuple[float, ...]
     rooted: tuple[bool, ...]
     centre: tuple[float, ...]
     scale: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Wide(Even):
+    """f = [a(x), x]: linear, LayerNorm, GELU and dropout on prepared inputs, joined to these.
+
+    Dropout of inputs is on both parts of f.
+    """
+
     hidden: int = 1024
     dropout: float = 0.6
     input_dropout: float = 0.1
@@ -44,7 +52,7 @@ class Wide:
         return _WideModule(self)
 
 
-def fit_wide(rows: Array, hidden: int, dropout: float, input_dropout: float) -> Wide:
+def fit_even(rows: Array) -> Even:
     """Learn on training rows (n, d) which columns are skewed, and what all are standardised by.
 
     A column is rooted, from its least value on, where its skewness is above 0.5 by two standard errors √(6/n): what a
@@ -73,8 +81,7 @@ def fit_wide(rows: Array, hidden: int, dropout: float, input_dropout: float) -> 
         squares += ((_rooted(rows[part], low, rooted) - centre) ** 2).sum(axis=0)
     deviation = np.sqrt(squares / len(rows))
     scale = deviation + 0.1 * deviation.mean() if deviation.any() else np.ones_like(deviation)
-    low_, rooted_, centre_, scale_ = (tuple(values.tolist()) for values in (low, rooted, centre, scale))
-    return Wide(low_, rooted_, centre_, scale_, hidden, dropout, input_dropout)
+    return Even(*(tuple(values.tolist()) for values in (low, rooted, centre, scale)))
 
 
 def _rooted(rows: Array, low: NDArray[np.float64], rooted: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -83,23 +90,23 @@ def _rooted(rows: Array, low: NDArray[np.float64], rooted: NDArray[np.bool_]) ->
 
 
 @torch.inference_mode()
-def prepared(body: Wide, rows: Array) -> NDArray[np.float32]:
-    """Return x of :class:`Wide` for rows (n, d), as the network computes it."""
-    prepare, found = Prepare(body), np.empty(rows.shape, dtype=np.float32)
+def prepared(even: Even, rows: Array) -> NDArray[np.float32]:
+    """Return x of :class:`Even` for rows (n, d), as the network computes it."""
+    prepare, found = Prepare(even), np.empty(rows.shape, dtype=np.float32)
     for part in row_parts(rows):
         found[part] = prepare(torch.from_numpy(rows[part].astype(np.float32))).numpy()
     return found
 
 
 class Prepare(nn.Module):
-    """From features to x of :class:`Wide`."""
+    """From features to x of :class:`Even`."""
 
     low: Tensor
     rooted: Tensor
     centre: Tensor
     scale: Tensor
 
-    def __init__(self, spec: Wide) -> None:
+    def __init__(self, spec: Even) -> None:
         super().__init__()
         for name in ("low", "rooted", "centre", "scale"):
             self.register_buffer(name, torch.tensor(getattr(spec, name)), persistent=False)
