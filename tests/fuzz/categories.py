@@ -16,7 +16,6 @@ from tests.fuzz.harness import Category
 from tests.fuzz.interfaces import INTERFACES
 from tests.fuzz.own_files import OWN_FILES, task_file
 from tests.fuzz.own_models import OWN_MODELS
-from tests.fuzz.parser_process import parse
 from tests.fuzz.run_folders import RUN_FOLDERS
 from tests.fuzz.tables import TABLES
 from volta.core.errors import InputError
@@ -26,7 +25,8 @@ from volta.data.formats.feature_files import FeatureFiles
 from volta.data.formats.image_decoding import decode
 from volta.data.formats.image_files import decode_all, list_images
 from volta.data.formats.labelled_arrays import read_labelled_arrays
-from volta.data.formats.svhn_matlab import digits_of
+from volta.data.formats.onnx_graph import probe_onnx
+from volta.data.formats.svhn_matlab import read_svhn
 from volta.data.formats.table import read_columns
 from volta.data.formats.tabular_files import open_table
 from volta.data.importing.imported_tasks import DAMAGED, imported_tasks
@@ -194,16 +194,6 @@ def _read_weights(path: Path) -> str:
     return repr({name: tuple(value.shape) for name, value in read_weights(path).items()})
 
 
-def _read_mat(path: Path) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
-        parse("volta.data.formats.svhn_matlab:convert", path, {"source": str(path), "into": folder}, LIMITS)
-        return digits_of(path, Path(folder), LIMITS).inputs.tobytes()
-
-
-def _read_graph(path: Path) -> object:
-    return parse("volta.data.formats.onnx_graph:inspect_graph", path, {"source": str(path)}, LIMITS)
-
-
 CATEGORIES: dict[str, Category] = {
     "tar": Category("a.tar", lambda: [_tar(""), _tar("", tarfile.GNU_FORMAT)], _read_archive),
     "tar-gz": Category("a.tar.gz", lambda: [_tar("gz")], _read_archive, sealed=True),
@@ -238,8 +228,8 @@ CATEGORIES: dict[str, Category] = {
     "task-json": Category("task.json", task_file, _read_record, sealed=True),
     "weights-pth": Category("a.pth", _torch_weights, _read_weights),
     "weights-safetensors": Category("a.safetensors", _safetensors, _read_weights),
-    "mat": Category("a.mat", _mat, _read_mat, share=0.5),
-    "onnx": Category("a.onnx", _onnx, _read_graph, share=0.5),
+    "mat": Category("a.mat", _mat, lambda path: read_svhn(path, LIMITS).inputs.tobytes(), share=0.5),
+    "onnx": Category("a.onnx", _onnx, lambda path: probe_onnx(path, LIMITS), share=0.5),
     **TABLES,
     **OWN_FILES,
     **OWN_MODELS,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.mutator import mutate
+from tests.fuzz.parser_process import forked_parsers
 from tests.fuzz.watching import watched
 from volta.core.errors import VoltaError
 
@@ -47,7 +48,7 @@ def run_category(name: str, category: Category, n_cases: int) -> Outcomes:
     """Read ``n_cases`` changed files; equal names and numbers give equal cases."""
     outcomes = Outcomes()
     seeds = category.seeds()
-    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
+    with forked_parsers(), tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
         sound = [_digest(_read(category, seed, Path(folder))) for seed in seeds]
         for case in range(max(1, round(n_cases * category.share))):
             rng = random.Random(f"{name} {case}")

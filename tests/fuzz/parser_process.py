@@ -10,33 +10,40 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from volta.core.contained import judge_answer
-from volta.core.limits import Limits
+from volta.core import contained
 
-_START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tests.fuzz.parser_process import serve_many; serve_many(sys.argv[2])"
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from tests.fuzz.parser_process import serve_many; serve_many()"
+)
+_PARSERS = ("scipy.io", "onnxruntime", "pyarrow.parquet", "volta.data.formats.svhn_matlab")
 
 
-def parse(function: str, path: Path, arguments: Mapping[str, Any], limits: Limits) -> Any:
-    """Return what ``function``, given as ``module:name``, makes of ``arguments``; as ``contained`` does."""
-    server = _server(function.partition(":")[0])
-    job = {
-        "function": function,
-        "arguments": dict(arguments),
-        "seconds": limits.parser_seconds,
-        "bytes": limits.parser_bytes,
-    }
+@contextmanager
+def forked_parsers() -> Iterator[None]:
+    """Have every parser's process forked from one that has imported the parsers."""
+    usual = contained.run_job
+    contained.run_job = _run
+    try:
+        yield
+    finally:
+        contained.run_job = usual
+
+
+def _run(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
+    server = _server()
     server.stdin.write(json.dumps(job).encode() + b"\n")  # type: ignore[union-attr]
     server.stdin.flush()  # type: ignore[union-attr]
     ended = json.loads(server.stdout.readline())  # type: ignore[union-attr]
-    return judge_answer(path, ended["text"].encode(), ended["code"], ended["late"], limits, limits.parser_seconds)
+    return ended["text"].encode(), ended["code"], ended["late"]
 
 
-def serve_many(module: str) -> None:
+def serve_many() -> None:
     """Answer jobs until standard input ends: one forked process each."""
     import select
     import signal
@@ -46,8 +53,7 @@ def serve_many(module: str) -> None:
     from volta.core.parent_death import end_with_parent
 
     end_with_parent()
-    import_module(module)
-    for name in ("scipy.io", "onnxruntime"):
+    for name in _PARSERS:
         import_module(name)
     held, _ = os.pipe()
     jobs = os.fdopen(os.dup(0), "rb", buffering=0)
@@ -86,10 +92,10 @@ def _line(jobs: Any) -> bytes:
 
 
 @cache
-def _server(module: str) -> subprocess.Popen[bytes]:
+def _server() -> subprocess.Popen[bytes]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", _START, json.dumps(sys.path), module],
+        [sys.executable, "-c", _START, json.dumps(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

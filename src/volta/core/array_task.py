@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volta.core.checks import check_features
+from volta.core.checks import check_features, refuse_mask
 from volta.core.errors import InputError
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
 from volta.core.seeding import SPLIT_SEED, rng
@@ -66,6 +66,7 @@ def _pair(value: Labelled, name: str) -> tuple[Array, Array]:
         return _rows(value.inputs, name), value.labels
     if not isinstance(value, tuple) or len(value) != 2:
         raise InputError(f"{name} is a {type(value).__name__}; pass a pair of inputs (n, d) and labels (n,)")
+    refuse_mask(value[1], f"{name} labels")
     rows, labels = _rows(value[0], name), np.asarray(value[1])
     if labels.dtype == object:
         missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
@@ -82,6 +83,7 @@ def _is_missing(label: object) -> bool:
 
 
 def _rows(value: Any, name: str) -> Array:
+    refuse_mask(value, f"{name} inputs")
     rows = np.asarray(value)
     if rows.ndim != 2 or not len(rows):
         raise InputError(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -42,6 +42,12 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
         "seconds": seconds,
         "bytes": limits.parser_bytes,
     }
+    text, code, late = run_job(job)
+    return _judge(path, text, code, late, limits, seconds)
+
+
+def _in_a_new_process(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
+    """Return the answer to a job, how its process ended, and whether it was ended for taking too long."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", _START],
@@ -56,7 +62,7 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
         late.set()
         process.kill()
 
-    timer = threading.Timer(seconds, stop)
+    timer = threading.Timer(job["seconds"], stop)
     timer.start()
     try:
         text = _exchange(process, job)
@@ -68,7 +74,11 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
             # A process that is gone cannot take what was not yet flushed.
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
-    return judge_answer(path, text, process.returncode, late.is_set(), limits, seconds)
+    return text, process.returncode, late.is_set()
+
+
+run_job: Callable[[Mapping[str, Any]], tuple[bytes, int, bool]] = _in_a_new_process
+"""How a job gets its process; the fuzz suite, with its thousands, forks them from one that has imported the parsers."""
 
 
 def serve(job: Mapping[str, Any]) -> None:
@@ -104,8 +114,7 @@ def _exchange(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> bytes
     return answer.read(_ANSWER_BYTES)
 
 
-def judge_answer(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
-    """Return the result in the answer of a process that ended with ``code``, or raise what came instead of one."""
+def _judge(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
     try:
         answer = json.loads(text)
     except ValueError:

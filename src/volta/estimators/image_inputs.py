@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import refuse_mask
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array
 from volta.data.formats.image_files import list_images
@@ -34,6 +35,7 @@ def as_images(given: Any) -> Images:
     if hasattr(given, "content_hash"):
         images: Images = given
         return images
+    refuse_mask(given, "X")
     return PixelArray(_channels_first(np.asarray(given)))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
@@ -148,6 +149,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
 
     def _judge(self, X: Outputs | ArrayLike) -> Judged:  # noqa: N803
         self._fitted()
+        refuse_mask(X, "X")
         outputs = X if isinstance(X, Outputs) else Outputs(np.asarray(X))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")

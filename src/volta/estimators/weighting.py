@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
 from volta.core.types import Array
 
@@ -41,6 +42,7 @@ def count_rows(sample_weight: ArrayLike | None, rows: Array, own_cal: bool) -> C
         return CountedRows(np.arange(len(rows)), None)
     from sklearn.utils.validation import _check_sample_weight
 
+    refuse_mask(sample_weight, "sample_weight")
     given = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     counted = np.flatnonzero(given > 0.0)
     if len(counted) == 0:

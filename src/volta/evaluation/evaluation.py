@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from volta.bench.own.checking import check_model
 from volta.bench.own.predictions import OwnModel, RowSet, stored_arrays
 from volta.bench.scoring import metrics_of
+from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
 from volta.core.set_names import check_near
 from volta.core.types import Array
@@ -216,6 +217,7 @@ def evaluate(
 def _array(values: ArrayLike | None, name: str) -> Array | None:
     if values is None:
         return None
+    refuse_mask(values, name)
     try:
         array = np.asarray(values)
     except ValueError as error:

@@ -118,6 +118,11 @@ class Network:
         spec = NetworkSpec.from_json(value["spec"])
         spec.check_shapes({name: array.shape for name, array in tensors.items()})
         classifier = spec.build(seed=0)
-        classifier.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in tensors.items()})
+        classifier.load_state_dict({name: torch.from_numpy(_writable(array)) for name, array in tensors.items()})
         log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
         return cls(spec, classifier.to(device).eval(), log, value["key"], device)
+
+
+def _writable(array: Array) -> Array:
+    """Return an array that torch takes without a warning; it is copied from in any case."""
+    return array if array.flags.writeable else np.array(array)

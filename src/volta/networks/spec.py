@@ -59,7 +59,8 @@ class NetworkSpec:
     def build(self, seed: int) -> Classifier:
         """Return the module with weights drawn from ``seed``; torch's global generator is left as it was."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            # torch.manual_seed keeps a stack trace for every kind of device, which takes as long as reading weights.
+            torch.default_generator.manual_seed(seed)
             return Classifier(self.body.build(self.input_shape), self.head.build(self.body.width, self.n_classes))
 
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

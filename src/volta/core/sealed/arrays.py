@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Mapping
@@ -91,12 +92,13 @@ def unpack_sealed(data: Array, path: Path | str, kind: FileKind) -> tuple[JsonFi
     text = described.fields("__metadata__").text(_HEADER).encode()
     header = JsonFields.of(parse_object(text, path, kind), f"{path}: header", kind.remedy)
     kind.check(path, header)
-    places = {name: _place(described.fields(name)) for name in described.values if name != "__metadata__"}
+    fields = {name: described.fields(name) for name in described.values if name != "__metadata__"}
+    places = {name: _place(field) for name, field in fields.items()}
     expected = start + max((last for _, last in places.values()), default=0)
     if len(data) < expected:
         raise StoreError(f"{path} is cut off: it has {len(data)} of {expected} bytes; copy it again")
     _check_seal(path, data, start)
-    arrays = {name: _array(data, start, place, described.fields(name)) for name, place in places.items()}
+    arrays = {name: _array(data, start, place, fields[name]) for name, place in places.items()}
     return header, arrays
 
 
@@ -127,7 +129,7 @@ def _place(described: JsonFields) -> tuple[int, int]:
 def _array(data: Array, start: int, place: tuple[int, int], described: JsonFields) -> Array:
     first, last = place
     dtype, shape = described.text("dtype"), described.integers("shape")
-    n_values = int(np.prod(shape, dtype=object)) if shape else 1
+    n_values = math.prod(shape)
     known = np.dtype(_DTYPES.get(dtype, "V0"))
     if dtype not in _DTYPES or any(side < 0 for side in shape) or n_values * known.itemsize != last - first:
         raise StoreError(f"{described.where} is no array of {dtype} with shape {shape}; {described.remedy}")

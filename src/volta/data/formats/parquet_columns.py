@@ -12,6 +12,7 @@ from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.formats.parquet_table import check_volume, pyarrow_for
+from volta.data.formats.parquet_trial import try_parquet
 
 _BATCH_ROWS = 1 << 12
 _PROBLEM = "is not a Parquet file that can be read"
@@ -20,6 +21,7 @@ _PROBLEM = "is not a Parquet file that can be read"
 def read_parquet(source: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, Array]:
     """Return a file's columns by name; a column of lists of one length becomes a matrix."""
     arrow = pyarrow_for("reading")
+    try_parquet(source, limits)
     from pyarrow import parquet
 
     with reading(source, _PROBLEM), parquet.ParquetFile(source) as file:

@@ -12,6 +12,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
+from volta.data.formats.parquet_trial import try_parquet
 from volta.data.formats.table import Chunk, Column, ReadAs, Table
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
@@ -22,6 +23,7 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self._arrow = pyarrow_for("reading")
+        try_parquet(path, limits)
         with self._open(path) as file:
             check_volume(path, file.metadata, limits)
             n_rows, schema = file.metadata.num_rows, file.schema_arrow

@@ -26,11 +26,10 @@ def read_svhn(path: Path, limits: Limits = DEFAULT_LIMITS) -> Split:
     with tempfile.TemporaryDirectory(prefix="volta-mat-") as folder:
         job = {"source": str(path.resolve()), "into": folder}
         contained(f"{__name__}:convert", path, job, limits)
-        return digits_of(path, Path(folder), limits)
+        return _digits(path, Path(folder), limits)
 
 
-def digits_of(path: Path, folder: Path, limits: Limits) -> Split:
-    """Return the digits that :func:`convert` made of ``path`` in ``folder``."""
+def _digits(path: Path, folder: Path, limits: Limits) -> Split:
     images, labels = (np.array(read_npy(folder / f"{name}.npy", limits)) for name in _VARIABLES)
     if images.ndim != 4 or images.shape[:3] != (32, 32, 3) or images.dtype != np.uint8:
         raise InputError(
