@@ -1,8 +1,8 @@
 """Install the wheel into empty environments with the lowest and the newest core dependencies; run README's example.
 
-For every Python of 3.11, 3.12 and 3.13 that is present. The lowest versions are those of ``pyproject.toml``; torch is
-always the one of ``constraints.txt``, since earlier releases come with gigabytes of GPU libraries. Run it by
-``make package``.
+For every Python of 3.11, 3.12 and 3.13 that is present, or for those named as arguments. The lowest versions are those
+of ``pyproject.toml``; torch is always the one of ``constraints.txt``, since earlier releases come with gigabytes of GPU
+libraries. Run it by ``make package``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("python3.11", "python3.12", "python3.13")
@@ -27,22 +29,35 @@ def main() -> None:
         _run(sys.executable, "-m", "hatchling", "build", "--directory", str(folder / "dist"))
         _run(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted((folder / "dist").iterdir())))
         (wheel,) = (folder / "dist").glob("*.whl")
-        present = [python for python in PYTHONS if shutil.which(python)]
-        print(f"Pythons: {', '.join(present)}; absent: {', '.join(sorted({*PYTHONS} - {*present})) or 'none'}")
+        wanted = sys.argv[1:] or PYTHONS
+        present = [python for python in wanted if _runs(python)]
+        absent = [python for python in wanted if python not in present]
+        print(f"Pythons: {', '.join(present)}; absent: {', '.join(absent) or 'none'}", flush=True)
         failed = [
             f"{python} {which}"
             for python in present
-            for which, constraints in {"lowest": lowest(), "newest": newest()}.items()
-            if not _works(folder / f"{python}-{which}", python, wheel, which, constraints)
+            for which, constraints in {"lowest": lowest(python), "newest": newest()}.items()
+            if not _works(folder / f"{Path(python).name}-{which}", python, wheel, which, constraints)
         ]
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
-def lowest() -> list[str]:
-    """Return the lower bounds of the core dependencies, pinned."""
+def _runs(python: str) -> bool:
+    """Whether the command is there and starts; a version manager's may stand for a version that is not installed."""
+    return shutil.which(python) is not None and subprocess.run([python, "--version"], check=False).returncode == 0
+
+
+def lowest(python: str) -> list[str]:
+    """Return the lower bounds of the core dependencies for a Python, pinned."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    bounds = [dependency.split(">=") for dependency in project["dependencies"]]
-    return [f"{name}=={version}" for name, version in bounds if name != NOT_LOWERED] + newest()
+    shown = _run(python, "-c", "import sys; print(*sys.version_info[:2], sep='.')").strip()
+    asked = [Requirement(text) for text in project["dependencies"]]
+    return newest() + [
+        f"{one.name}=={bound.version}"
+        for one in asked
+        for bound in one.specifier
+        if one.name != NOT_LOWERED and (one.marker is None or one.marker.evaluate({"python_version": shown}))
+    ]
 
 
 def newest() -> list[str]:
@@ -68,9 +83,9 @@ def _works(folder: Path, python: str, wheel: Path, which: str, constraints: list
         print(f"{python} {which}: failed\n{error.stdout}{error.stderr}")
         return False
     versions = _run(inside, "-m", "pip", "freeze", "--disable-pip-version-check", folder=folder)
-    names = {re.split(r"[=<>]", line)[0] for line in lowest()}
+    names = {line.partition("==")[0] for line in lowest(python)}
     shown = [line for line in versions.splitlines() if line.partition("==")[0].lower() in names]
-    print(f"{python} {which}: README's example runs with {', '.join(shown)}")
+    print(f"{python} {which}: README's example runs with {', '.join(shown)}", flush=True)
     return True
 
 

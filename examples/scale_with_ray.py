@@ -2,9 +2,9 @@
 
 import subprocess
 
-subprocess.run('volta bench digits --methods softmax,energy --seeds 2 --max-epochs 2 --limit-test 60 --executor ray --workers 2 --out runs/ray', shell=True, check=True)
+subprocess.run('volta bench digits --methods softmax,energy --seeds 2 --max-epochs 2 --limit-test 60 --executor ray --out runs/ray --no-report', shell=True, check=True)
 
-subprocess.run('volta bench digits --methods softmax,energy --seeds 2 --max-epochs 2 --limit-test 60 --executor local --out runs/local', shell=True, check=True)
+subprocess.run('volta bench digits --methods softmax,energy --seeds 2 --max-epochs 2 --limit-test 60 --executor local --out runs/local --no-report', shell=True, check=True)
 
 import volta
 

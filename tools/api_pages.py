@@ -49,7 +49,15 @@ def signature(name: str, value: Any) -> str:
             arguments.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
         returned = "" if found.return_annotation is inspect.Signature.empty else f" -> {found.return_annotation}"
         text = f"{name}(\n    " + ",\n    ".join(arguments) + f",\n){returned}"
-    return f"```python\n{text}\n```"
+    return f"```python\n{_without_quotes(text)}\n```"
+
+
+def _without_quotes(text: str) -> str:
+    """Return a signature with annotations as they are written in the source, and without ``self``."""
+    text = re.sub(
+        r"(: |-> )(?:'([^']*)'|\"([^\"]*)\")", lambda found: found.group(1) + (found.group(2) or found.group(3)), text
+    )
+    return re.sub(r"\((\s*)(?:self|cls)(?:, ?\s*|(?=\)))", r"(\1", text, count=1)
 
 
 def prose(docstring: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import metadata
 
 import pytest
@@ -66,6 +67,12 @@ def test_needs_are_read_from_the_distribution(asked):
         "typer": ("bench", "0.12"),
         "absent": ("onnx", "2"),
     }
+
+
+def test_what_another_python_needs_is_left_out(asked):
+    asked(["numpy>=1.26; python_version < '3.13'", "numpy>=2.1; python_version >= '3.13'"])
+    (need,) = installation.needs()
+    assert need.least == ("2.1" if sys.version_info >= (3, 13) else "1.26")
 
 
 def test_an_older_version_is_noticed():

@@ -43,6 +43,8 @@ def test_nothing_is_fetched_from_afar(site):
 def test_formulas_are_drawn_by_the_browser(site):
     assert site["formulas.html"].count("<math") > 30
     assert all("arithmatex" not in text for text in site.values())
+    drawn = [one for text in site.values() for one in re.findall(r"<math.*?</math>", text, re.DOTALL)]
+    assert [one for one in drawn if "\\" in one] == []
 
 
 def test_the_reference_has_signatures_members_and_examples(site):

@@ -15,11 +15,14 @@ ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 NOTEBOOK = "own-features"
 PAGES = sorted(path.stem for path in TUTORIALS.glob("*.md") if BLOCK.search(path.read_text(encoding="utf-8")))
+RAY = [
+    pytest.mark.ray,
+    *(pytest.mark.filterwarnings(f"ignore::{kind}Warning") for kind in ("Resource", "Deprecation", "Future")),
+]
 
 
 def page(name):
-    marks = [pytest.mark.ray] if name == "scale-with-ray" else []
-    return pytest.param(name, marks=marks)
+    return pytest.param(name, marks=RAY if name == "scale-with-ray" else ())
 
 
 def one_core(monkeypatch):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import check_new_file, load_model
+from volta.cli.model_files import check_new_file, load_model, warnings_as_lines
 from volta.cli.options import OUTPUT_PANEL, ForceOption, ModelArgument
 from volta.core.errors import InputError
 
@@ -21,5 +21,6 @@ def export(
     if out.suffix.lower() != ".onnx":
         raise InputError(f"--out is {out}; its name has to end in .onnx")
     check_new_file(out, force)
-    load_model(model).to_onnx(out)
+    with warnings_as_lines():
+        load_model(model).to_onnx(out)
     typer.echo(f"graph: {out}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 
 DISTRIBUTION = "volta-uq"
-_REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(\[[^\]]*\])?\s*(>=\s*(?P<least>[\d.]+))?[^;]*(;.*extra == ['\"](?P<extra>\w+))?"
-)
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[[^\]]*\])?\s*(>=\s*(?P<least>[\d.]+))?[^;]*(;(?P<condition>.*))?")
+_EXTRA = re.compile(r"extra == ['\"](\w+)")
+_PYTHON = re.compile(r"python_version (<|>=) ['\"]([\d.]+)")
 _FOR_DEVELOPERS = ("dev", "docs")
 
 
@@ -43,19 +44,25 @@ def needs() -> list[Need]:
         asked = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
         return []
-    return [need for need in map(_need, asked) if need.extra not in _FOR_DEVELOPERS]
+    return [need for need in map(_need, asked) if need is not None and need.extra not in _FOR_DEVELOPERS]
 
 
-def _need(requirement: str) -> Need:
+def _need(requirement: str) -> Need | None:
+    """Return what a requirement asks for; None where it is about another Python."""
     found = _REQUIREMENT.match(requirement)
     if found is None:
         raise ValueError(f"{DISTRIBUTION} asks for {requirement!r}, which is not understood")
+    condition = found["condition"] or ""
+    for relation, bound in _PYTHON.findall(condition):
+        if (sys.version_info[:2] < _numbers(bound)) != (relation == "<"):
+            return None
+    extra = _EXTRA.search(condition)
     name = found["name"]
     try:
         installed: str | None = version(name)
     except PackageNotFoundError:
         installed = None
-    return Need(name, found["extra"], found["least"], installed)
+    return Need(name, extra[1] if extra else None, found["least"], installed)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

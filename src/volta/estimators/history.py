@@ -12,11 +12,11 @@ from volta.networks.loop import EpochReport
 from volta.networks.training_log import TrainingLog
 
 EARLY_SHARE = 0.1
-_LINES = 20
+_LINES = 5
 
 
 class ProgressLines:
-    """Writes the epochs of every network that a fit trains to standard error, some twenty lines a network."""
+    """Writes the epochs of every network that a fit trains to standard error, some five lines a network."""
 
     def __init__(self) -> None:
         self._n_networks = 0
