@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
+from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
-from volta.figures.names import heading, metric_key, metric_name, set_label, set_name, split_key
+from volta.figures.names import heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
 from volta.paper import PaperComparison
 from volta.report.numbers import method_values
@@ -41,7 +41,6 @@ FLOOR_LEGEND = (
     "within it, differences are chance."
 )
 NETWORK_LEGEND = " Methods beside one bar share a network: one accuracy, ECE, NLL and Brier score between them."
-SHARED_FAMILIES = ("prediction", "calibration")
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {
     "volta": "VOLTA",
@@ -260,13 +259,6 @@ def arrow(metric: str) -> str:
     """Return a metric's direction for a heading, empty where it has none."""
     direction = METRICS[metric].direction
     return "" if direction == "–" else direction
-
-
-def is_shared(key: str) -> bool:
-    """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
-    metric, where = split_key(key)
-    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
-    return on_test and METRICS[metric].family in SHARED_FAMILIES
 
 
 def better_than(metric: str, difference: float | None) -> bool | None:

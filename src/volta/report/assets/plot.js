@@ -79,7 +79,7 @@ function axes(root, x, y, box, xLabel, yLabel) {
     root.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y(t), y2: y(t) }));
     root.append(text(box.left - 6, y(t) + 4, short(t), { class: "quiet", "text-anchor": "end" }));
   }
-  const count = Math.max(2, Math.floor((box.right - box.left) / 80));
+  const count = Math.max(2, Math.floor((box.right - box.left) / 60));
   let last = -Infinity;
   for (const t of ticksOf(x, count)) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
