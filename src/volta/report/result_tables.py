@@ -25,7 +25,7 @@ from volta.report.table_model import (
     show_floor,
     show_p,
 )
-from volta.stats import ALPHA, AblationRow, TestRow, sample_of
+from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -173,18 +173,17 @@ def shifts_table(group: Group) -> Table:
     methods = group.network_by_network(group.compared)
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
+    sets = group.sets("shift")
+    values = {method: method_values(group, method) for method in group.compared}
     found = {
-        metric: {
-            method: shift_values(method_values(group, method), metric, group.sets("shift")) for method in group.compared
-        }
-        for metric in SHIFT_METRICS
+        metric: {method: shift_values(own, metric, sets) for method, own in values.items()} for metric in SHIFT_METRICS
     }
     metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
     for metric in metrics:
         by_method = found[metric]
-        for name in dict.fromkeys(name for values in by_method.values() for name in values):
+        for name in dict.fromkeys(name for own in by_method.values() for name in own):
             columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
-            cells = [_entry(metric, by_method[method].get(name, ())) for method in methods]
+            cells = [_seeds_entry(metric, by_method[method].get(name, ())) for method in methods]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     families = tuple((metric, metric_name(metric)) for metric in metrics)
     legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
@@ -197,22 +196,24 @@ def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Table
     metric, where = split_key(key)
     by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
-    entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
+    entry = _entry(metric, group.sample(method, key), decimals)
     return replace(entry, tip=seeds or "no value", floor=_floor(group, method, metric, where, decimals))
 
 
 def _floor(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
     """Return what chance alone gives, as the mean over seeds, beside an ECE; nothing beside other metrics."""
-    values = [group.values(method, metric_key(name, where)) for name in FLOOR_METRICS]
-    if metric != "ece" or not all(values):
+    if metric != "ece":
         return ""
-    mean, low, high = (sample_of(part).mean for part in values)
+    found = [group.sample(method, metric_key(name, where)) for name in FLOOR_METRICS]
+    if any(sample is None for sample in found):
+        return ""
+    mean, low, high = (sample.mean for sample in found if sample is not None)
     return show_floor(mean, low, high, decimals)
 
 
 def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     """Return how many decimals the column of a metric needs."""
-    return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
+    return decimals_for([sample.mean for method in methods if (sample := group.sample(method, key)) is not None])
 
 
 def _method_rows(
@@ -230,13 +231,16 @@ def _method_rows(
     )
 
 
-def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> TableCell:
-    if not values:
+def _seeds_entry(metric: str, values: Sequence[float]) -> TableCell:
+    tip = "\n".join(show(metric, value, 4) for value in values)
+    return replace(_entry(metric, sample_of(values)), tip=tip) if values else MISSING
+
+
+def _entry(metric: str, sample: Sample | None, decimals: int = 4) -> TableCell:
+    if sample is None:
         return MISSING
-    sample = sample_of(values)
-    tip = "\n".join(show(metric, value, decimals) for value in values)
     std_text = "" if sample.std is None else show(metric, sample.std, decimals)
-    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
+    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text)
 
 
 def _all_keys(group: Group) -> list[str]:
