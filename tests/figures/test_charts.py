@@ -17,9 +17,9 @@ from .test_figures import bins, curve, histogram, some
 CONTEXT = Context("digits", "fair", 289, 3)
 BY_NAME = {chart.name: chart for chart in CHARTS}
 FIGURES = [
-    "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "calibration_bars",
-    "pairwise", "ood_bars", "near_far_ood", "roc_curves", "pr_curves", "efficiency", "training_curves", "ablation_bars",
-    "score_histograms", "summary_heatmap", "severity_curves", "corruption_heatmap_accuracy",
+    "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "pairwise",
+    "calibration_bars", "ood_bars", "near_far_ood", "efficiency", "roc_curves", "pr_curves", "training_curves",
+    "severity_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
     "corruption_heatmap_ece",
 ]  # fmt: skip
 

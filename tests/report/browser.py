@@ -45,6 +45,7 @@ new PerformanceObserver((list) => window.requests.push(...list.getEntries().map(
 </script>"""
 _AFTER = """<script>
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const resize = async (width) => { parent.postMessage({ width }, "*"); while (innerWidth !== width) await pause(20); await pause(100); };
 (async () => {
   let answer;
   try { answer = { value: await (async () => { %s })() }; } catch (error) { answer = { failure: String(error) }; }
@@ -58,6 +59,7 @@ N_TRIES = 3
 _FRAME = """<!doctype html><body style="margin:0">
 <iframe src="%s" style="border:0;width:%dpx;height:%dpx"></iframe>
 <script>window.addEventListener("message", (event) => {
+  if (event.data.width) { document.querySelector("iframe").style.width = `${event.data.width}px`; return; }
   const note = document.createElement("script");
   note.type = "application/json";
   note.id = "answer";
@@ -76,7 +78,10 @@ def find_browser() -> str:
 
 
 def run_page(page: Path, script: str, folder: Path, *, width: int = 1280, theme: str = "light") -> dict[str, Any]:
-    """Load a copy of the page, run ``script`` (it may await and return), give back its value, problems and requests."""
+    """Load a copy of the page, run ``script`` (it may await and return), give back its value, problems and requests.
+
+    The script may call ``await pause(ms)``, and ``await resize(width)`` to be shown at another width.
+    """
     framed = _framed(page, folder, _AFTER % script, (width, 900), theme)
     for _ in range(N_TRIES):  # a loaded machine may end the browser's budget before the page has answered
         output = _browse(framed, folder, ("--dump-dom",), (width, 900))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from volta.bench.records import OWN, TEST
+from volta.data import CORRUPTION_NAMES
+from volta.networks.recipe import Budget
 from volta.report.build import make_page
 from volta.report.run import load_run
 from volta.report.statistics import compute_statistics
@@ -15,7 +19,21 @@ from volta.report.statistics import compute_statistics
 from .browser import run_page
 from .synthetic import FULL, Plan, write_run
 
+WIDTHS = (390, 900, 1400)
 MANY = replace(FULL, methods=FULL.methods[:22], n_rows=60, seeds=(1, 2), shifts=("fog-1", "fog-3"))
+PIXELS = Plan(
+    tasks=("cifar10",),
+    methods=(
+        ("volta", "VOLTA", "volta"), ("temperature", "Temperature scaling", "paper"), ("energy", "Energy", "paper"),
+        ("knn", "kNN", "extra"), ("mahalanobis", "Mahalanobis", "paper"),
+    ),
+    n_classes=10, ood=("cifar100", "svhn", "uniform_noise"), shifts=tuple(f"{name}-1" for name in CORRUPTION_NAMES),
+    budget=Budget(max_epochs=2, limit_train=4000), backbone="efficientnet-lite0", variants=True, n_rows=60, seeds=(1, 2),
+)  # fmt: skip
+OWN_DATA = Plan(
+    tasks=("photos-of-a-holiday",), n_rows=80, ood=("elsewhere",), shifts=(), variants=True,
+    missing=frozenset({("softmax", 42)}), failed=frozenset({("temperature", 123)}),
+)  # fmt: skip
 CLASSES = Plan(n_classes=200, n_rows=220, seeds=(1, 2), shifts=())
 BROUGHT = Plan(
     tasks=("my-predictions",), protocols=(OWN,), methods=(("a", "A model with quite a long name", OWN), ("b", "B", OWN)),
@@ -23,6 +41,7 @@ BROUGHT = Plan(
 )  # fmt: skip
 
 LAYOUT = """
+const layout = (boxes) => {
 const seen = (node) => { const box = node.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
 const short = (node) => `${node.tagName}.${node.getAttribute("class") || ""} ${node.textContent.trim().slice(0, 40)}`;
 const meet = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) *
@@ -34,9 +53,9 @@ const compare = (nodes, share) => nodes.forEach((node, i) => nodes.slice(i + 1).
     overlaps.push(`${short(node)} | ${short(other)}`);
 }));
 document.querySelectorAll("details.more").forEach((node) => { node.open = true; });
-for (const parent of document.querySelectorAll("section.group, .charts, .lab, .tools, .saves, .top, .top nav"))
+if (boxes) for (const parent of document.querySelectorAll("section.group, .charts, .lab, .tools, .saves, .top, .top nav"))
   compare([...parent.children].filter(seen), 0);
-for (const plot of document.querySelectorAll(".plot svg"))
+if (boxes) for (const plot of document.querySelectorAll(".plot svg"))
   compare([...plot.querySelectorAll("text")].filter((node) => !node.closest("[transform*=rotate]")), 0.25);
 
 const scrolls = (node) => node.closest(".scroll, .plot, pre, nav, .skip");
@@ -84,25 +103,45 @@ for (const node of document.querySelectorAll(".plot svg text")) {
   }
   judge(node, rgba(getComputedStyle(node).fill), back);
 }
-return { overlaps: overlaps.slice(0, 20), wide: wide.slice(0, 20), faint: [...faint.values()],
-  page: document.documentElement.scrollWidth, window: innerWidth, charts: document.querySelectorAll(".plot svg").length };
+if (document.documentElement.scrollWidth !== innerWidth) wide.push(`the page: ${document.documentElement.scrollWidth}`);
+return { overlaps: overlaps.slice(0, 20), wide: wide.slice(0, 20), faint: [...faint.values()], charts: document.querySelectorAll(".plot svg").length };
+};
+const found = [];
+for (const width of WIDTHS) {
+  await resize(width);
+  document.querySelectorAll(".methods details").forEach((node) => { node.open = width > 1020; });
+  for (const theme of ["light", "dark"]) {
+    // Boxes are where they are in either theme.
+    if (document.documentElement.dataset.theme !== theme) document.getElementById("theme").click();
+    await pause(200);
+    found.push({ width, theme, ...layout(theme === "light") });
+  }
+}
+return found;
 """
 
 
+PLANS = {"digits": MANY, "cifar10": PIXELS, "own-data": OWN_DATA, "evaluate": BROUGHT, "classes": CLASSES}
+
+
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A page with 22 methods of which three share a network, one with 200 classes, one of brought predictions."""
+def page_of(tmp_path_factory):
+    """Give the page of a kind of run: 22 methods of which three share a network, images under corruptions with a
+    reduced budget, own data with cells missing, brought predictions, 200 classes.
+    """
     folder = tmp_path_factory.mktemp("pages")
-    found = {}
-    for name, plan in {"many": MANY, "classes": CLASSES, "brought": BROUGHT}.items():
-        store = write_run(folder / name, plan)
-        if name == "many":
+
+    @cache
+    def make(name: str) -> Path:
+        store = write_run(folder / name, PLANS[name])
+        if name == "digits":
             share_a_network(store, ("energy", "mahalanobis", "gmm"))
         run = load_run(store)
-        page = make_page(run, compute_statistics(store, run.tables, 0), draw=False)
-        found[name] = folder / f"{name}.html"
-        found[name].write_text(page, encoding="utf-8")
-    return found
+        page = folder / f"{name}.html"
+        page.write_text(make_page(run, compute_statistics(store, run.tables, 0), draw=False), encoding="utf-8")
+        return page
+
+    return make
 
 
 def share_a_network(store, methods):
@@ -115,27 +154,19 @@ def share_a_network(store, methods):
             store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, **own}}))
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "theme"),
-    [
-        ("many", 1400, "light"), ("many", 900, "dark"), ("many", 390, "light"),
-        ("classes", 390, "dark"), ("brought", 1400, "dark"), ("brought", 390, "light"),
-    ],
-)  # fmt: skip
-def test_nothing_overlaps_is_too_wide_or_too_faint(pages, tmp_path: Path, name, width, theme):
-    answer = run_page(pages[name], LAYOUT, tmp_path, width=width, theme=theme)
-    value = answer["value"]
+@pytest.mark.parametrize("name", PLANS)
+def test_nothing_overlaps_is_too_wide_or_too_faint(page_of, tmp_path: Path, name):
+    answer = run_page(page_of(name), LAYOUT.replace("WIDTHS", str(list(WIDTHS))), tmp_path, width=WIDTHS[0])
     assert answer["problems"] == []
-    assert value["charts"] > 4
-    assert value["overlaps"] == []
-    assert value["wide"] == []
-    assert value["faint"] == []
-    assert value["page"] == value["window"]
+    assert [(found["width"], found["theme"]) for found in answer["value"]] == list(product(WIDTHS, ("light", "dark")))
+    for found in answer["value"]:
+        assert found["charts"] > 4
+        assert (found["overlaps"], found["wide"], found["faint"]) == ([], [], []), (found["width"], found["theme"])
 
 
-def test_a_network_is_one_block_named_together_and_drawn_once(pages, tmp_path: Path):
+def test_a_network_is_one_block_named_together_and_drawn_once(page_of, tmp_path: Path):
     value = run_page(
-        pages["many"],
+        page_of("digits"),
         """
         const table = document.querySelector("#leaderboard-digits-fair");
         const body = table.querySelector("tbody.network");
@@ -165,9 +196,9 @@ def test_a_network_is_one_block_named_together_and_drawn_once(pages, tmp_path: P
     assert value["note"].startswith("1 row is hidden, of methods switched off")
 
 
-def test_parts_have_addresses_and_the_current_one_is_marked(pages, tmp_path: Path):
+def test_parts_have_addresses_and_the_current_one_is_marked(page_of, tmp_path: Path):
     value = run_page(
-        pages["many"],
+        page_of("digits"),
         """
         document.documentElement.style.scrollBehavior = "auto";
         const links = [...document.querySelectorAll(".top nav a")];
@@ -188,9 +219,9 @@ def test_parts_have_addresses_and_the_current_one_is_marked(pages, tmp_path: Pat
     assert value["moved"]
 
 
-def test_a_tap_shows_what_a_hover_shows_until_the_next_tap(pages, tmp_path: Path):
+def test_a_tap_shows_what_a_hover_shows_until_the_next_tap(page_of, tmp_path: Path):
     value = run_page(
-        pages["classes"],
+        page_of("classes"),
         """
         const tip = document.getElementById("tip");
         const cell = document.querySelector("#results-digits-fair td[data-tip]");

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from volta._version import __version__
 from volta.cards.card import Card, CardTable
 from volta.report.markdown import escaped
-from volta.report.page import asset
+from volta.report.page import asset, template_environment
 
 
 def card_html(card: Card) -> str:
     """Return the page: light and dark, its style and figures inside."""
-    environment = Environment(
-        loader=PackageLoader("volta.cards"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment("volta.cards")
     # Files of this package and figures made of numbers alone; text of the user's is escaped by the template.
     environment.filters["svg"] = Markup
     return environment.get_template("card.html").render(

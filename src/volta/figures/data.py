@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,13 @@ class MethodValues:
 
     def mean(self, metric: str) -> float:
         """Mean over seeds."""
-        return float(np.mean(self.values[metric]))
+        if metric not in self._means:
+            self._means[metric] = float(np.mean(self.values[metric]))
+        return self._means[metric]
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return {}
 
     def std(self, metric: str) -> float:
         """Sample standard deviation over seeds; 0 with one seed."""

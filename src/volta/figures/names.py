@@ -5,6 +5,7 @@ from __future__ import annotations
 from volta.bench.eval_set import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
 from volta.metrics import METRICS, Metric
 
+SHARED_FAMILIES = ("prediction", "calibration")
 _SET_NAMES = {
     TEST_AFTER_TEMPERATURE: "after one temperature",
     TEST_BY_MSP: "by 1 − max p",
@@ -72,3 +73,10 @@ def column_label(key: str) -> dict[str, object]:
     """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test rows."""
     arrow = metric_of(key).direction
     return {"label": heading(key) if arrow == "–" else f"{heading(key)} {arrow}", "where": set_label(key)}
+
+
+def is_shared(key: str) -> bool:
+    """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
+    metric, where = split_key(key)
+    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
+    return on_test and METRICS[metric].family in SHARED_FAMILIES

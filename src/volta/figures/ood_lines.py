@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
-from volta.figures.chart import Choice, Json
+from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodCurve
-from volta.figures.names import set_name
+from volta.figures.names import metric_name, set_name
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,35 @@ def draw_lines(
     handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True, ours=m.ours) for m in shown]
     add_legend(figure, handles, title=f"{area} ↑")
     return figure, axes
+
+
+def lines_chart(
+    name: str,
+    title: str,
+    caption: str,
+    labels: tuple[str, str],
+    metric: str,
+    curves_of: Callable[[GroupNumbers], CurvesBySet],
+    draw: Callable[[Context, Sequence[MethodCurve], str], Figure],
+    diagonal: bool = False,
+) -> Chart:
+    """Return the chart of such lines; ``metric`` is the area beneath them, ``diagonal`` draws chance on the page."""
+
+    def print_first(numbers: GroupNumbers) -> Figure:
+        where, curves = first_set(numbers, curves_of(numbers))
+        return draw(numbers.context, curves, where)
+
+    return Chart(
+        name=name,
+        title=title,
+        caption=caption,
+        kind="ood_lines",
+        available=lambda numbers: has_lines(numbers, curves_of(numbers)),
+        data=lambda numbers: lines_json(numbers, curves_of(numbers), labels, metric_name(metric), diagonal),
+        prints=(PrintVersion(name, print_first),),
+        choices=lambda numbers: (set_choice(numbers, curves_of(numbers)),),
+        needs_tests=False,
+    )
 
 
 def first_set(numbers: GroupNumbers, curves: CurvesBySet) -> tuple[str, list[MethodCurve]]:

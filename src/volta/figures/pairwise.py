@@ -10,7 +10,7 @@ from volta.figures.canvas import INK, RULE, add_axes, mark_ours, new_figure, pla
 from volta.figures.chart import Chart, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, PairDifference
 from volta.figures.heatmap import draw_cell_edges, write_inside
-from volta.figures.names import metric_label
+from volta.figures.names import is_shared, metric_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,11 +62,14 @@ def _data(numbers: GroupNumbers) -> Json:
     for pair in both_ways(numbers.pairs):
         row = tables.setdefault(pair.metric, {}).setdefault(pair.first, {})
         row[pair.second] = {"difference": pair.difference, "verdict": pair.verdict, "p": pair.p}
-    return {"signs": SIGNS, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
+    shared = [key for key in tables if is_shared(key)]
+    return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
 
 
 def _print(numbers: GroupNumbers) -> Figure:
-    return pairwise(numbers.context, numbers.compared_methods, numbers.pairs, _metrics(numbers)[0])
+    metric = _metrics(numbers)[0]
+    methods = numbers.compared_networks if is_shared(metric) else numbers.compared_methods
+    return pairwise(numbers.context, methods, numbers.pairs, metric)
 
 
 PAIRWISE = Chart(
@@ -79,4 +82,5 @@ PAIRWISE = Chart(
     data=_data,
     prints=(PrintVersion("pairwise", _print),),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+    wide=True,
 )

@@ -35,7 +35,11 @@ def points_json(numbers: GroupNumbers, x: str, y: str, label: str, size: str | N
 
 
 def is_log(numbers: GroupNumbers, metric: str) -> bool:
-    """Whether an axis of the page is logarithmic: all values positive, the compared ones over more than a decade."""
+    """Whether an axis of the page is logarithmic: an error or a cost, all values positive, the compared ones over more
+    than a decade. What is at best 1 stays linear: a logarithm would spread out the worst.
+    """
+    if metric_of(metric).higher_is_better is not False:
+        return False
     positive = all(method.mean(metric) > 0 for method in with_metrics(numbers.methods, metric))
     return positive and spans_decades(reach(with_metrics(numbers.compared_methods, metric), metric))
 

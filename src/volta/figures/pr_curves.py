@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.chart import Chart, PrintVersion
-from volta.figures.data import Context, GroupNumbers, MethodCurve
+from volta.figures.data import Context, MethodCurve
 from volta.figures.names import metric_name
-from volta.figures.ood_lines import draw_lines, first_set, has_lines, lines_json, set_choice
+from volta.figures.ood_lines import draw_lines, lines_chart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,20 +21,13 @@ def pr_curves(context: Context, methods: Sequence[MethodCurve], where: str) -> F
     return draw_lines(title, context, methods, where, LABELS, metric_name("aupr_out"))[0]
 
 
-def _print(numbers: GroupNumbers) -> Figure:
-    where, curves = first_set(numbers, numbers.precision_recall)
-    return pr_curves(numbers.context, curves, where)
-
-
-PR_CURVES = Chart(
-    name="pr_curves",
-    title="Precision and recall of OOD detection",
-    caption="True alarms among all alarms against OOD rows caught; mean over seeds. Precision depends on how many rows "
-    "of each kind there are.",
-    kind="ood_lines",
-    available=lambda numbers: has_lines(numbers, numbers.precision_recall),
-    data=lambda numbers: lines_json(numbers, numbers.precision_recall, LABELS, metric_name("aupr_out")),
-    prints=(PrintVersion("pr_curves", _print),),
-    choices=lambda numbers: (set_choice(numbers, numbers.precision_recall),),
-    needs_tests=False,
+PR_CURVES = lines_chart(
+    "pr_curves",
+    "Precision and recall of OOD detection",
+    "True alarms among all alarms against OOD rows caught; mean over seeds. Precision depends on how many rows of each "
+    "kind there are.",
+    LABELS,
+    "aupr_out",
+    lambda numbers: numbers.precision_recall,
+    pr_curves,
 )

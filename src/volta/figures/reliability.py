@@ -86,7 +86,7 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
-    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING, in_layout=False)
+    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING, in_layout=False, zorder=5)
     axes.set_aspect(0.84)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.figures.names import full_name, metric_key
+from volta.figures.names import full_name, is_shared, metric_key
 from volta.paper import PaperComparison
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Table, TableCell, show_number, show_p
@@ -44,8 +44,8 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
         Column("note", "Note", numeric=False),
     )
     rows = []
-    for test in tests:
-        title = group.title(test.method)
+    for test, methods in _once_a_network(group, tests):
+        title = ", ".join(map(group.title, methods))
         verdict = VERDICT_WORDS[test.verdict]
         interval = (
             "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
@@ -56,7 +56,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
         means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
         rows.append(
             Row(
-                f"{test.method} {test.metric}",
+                f"{' '.join(methods)} {test.metric}",
                 (
                     TableCell(title, title),
                     TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
@@ -71,7 +71,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
                     TableCell(test.note, test.note),
                 ),
                 "significant" if test.significant else "",
-                method=test.method,
+                method="\n".join(methods),
                 folded=test.difference is None,
             )
         )
@@ -89,6 +89,17 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
             "«this other method is the best of all», which pays for having looked who leads."
         )
     return without_empty_notes(Table(f"tests-{group.key}", caption, columns, tuple(rows), legend))
+
+
+def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRow, list[str]]]:
+    """Return each test with the methods it is about: those on one network and in one family of Holm's have the same."""
+    found: dict[tuple[str, ...], tuple[TestRow, list[str]]] = {}
+    for test in tests:
+        shared = bool(test.set) and is_shared(metric_key(test.metric, test.set))
+        own = (group.network_of(test.method) if shared else "") or test.method
+        key = own, test.metric, test.set, test.family, test.reference, test.verdict
+        found.setdefault(key, (test, []))[1].append(test.method)
+    return list(found.values())
 
 
 def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:

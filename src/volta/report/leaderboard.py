@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from volta.figures.names import full_name, heading, metric_key, set_label, split_key
+from volta.figures.names import full_name, heading, is_shared, metric_key, set_label, split_key
 from volta.metrics import METRICS
-from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, is_shared, value_entry
+from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, value_entry
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Spark, Table, TableCell, show, show_p
 from volta.stats import LeaderboardRow

@@ -70,10 +70,10 @@ def scripts() -> str:
     return "\n".join(asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
 
 
-def template_environment() -> Environment:
-    """Return what renders the templates: autoescaped, and strict about names."""
+def template_environment(package: str = "volta.report") -> Environment:
+    """Return what renders the templates of a package: autoescaped, and strict about names."""
     environment = Environment(
-        loader=PackageLoader("volta.report"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -62,12 +62,15 @@ def _method_json(group: Group, method: str) -> Json:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+    # Most values are numbers, and a page holds a quarter of a million of them.
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str | int) or value is None:
+        return value
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
     return value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
+from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
-from volta.figures.names import heading, metric_key, metric_name, set_label, set_name, split_key
+from volta.figures.names import heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
 from volta.paper import PaperComparison
 from volta.report.numbers import method_values
@@ -25,7 +25,7 @@ from volta.report.table_model import (
     show_floor,
     show_p,
 )
-from volta.stats import ALPHA, AblationRow, TestRow, sample_of
+from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -41,7 +41,6 @@ FLOOR_LEGEND = (
     "within it, differences are chance."
 )
 NETWORK_LEGEND = " Methods beside one bar share a network: one accuracy, ECE, NLL and Brier score between them."
-SHARED_FAMILIES = ("prediction", "calibration")
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {
     "volta": "VOLTA",
@@ -174,18 +173,17 @@ def shifts_table(group: Group) -> Table:
     methods = group.network_by_network(group.compared)
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
+    sets = group.sets("shift")
+    values = {method: method_values(group, method) for method in group.compared}
     found = {
-        metric: {
-            method: shift_values(method_values(group, method), metric, group.sets("shift")) for method in group.compared
-        }
-        for metric in SHIFT_METRICS
+        metric: {method: shift_values(own, metric, sets) for method, own in values.items()} for metric in SHIFT_METRICS
     }
     metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
     for metric in metrics:
         by_method = found[metric]
-        for name in dict.fromkeys(name for values in by_method.values() for name in values):
+        for name in dict.fromkeys(name for own in by_method.values() for name in own):
             columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
-            cells = [_entry(metric, by_method[method].get(name, ())) for method in methods]
+            cells = [_seeds_entry(metric, by_method[method].get(name, ())) for method in methods]
             grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
     families = tuple((metric, metric_name(metric)) for metric in metrics)
     legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
@@ -198,22 +196,24 @@ def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Table
     metric, where = split_key(key)
     by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
-    entry = _entry(metric, [by_seed[seed] for seed in sorted(by_seed)], decimals)
+    entry = _entry(metric, group.sample(method, key), decimals)
     return replace(entry, tip=seeds or "no value", floor=_floor(group, method, metric, where, decimals))
 
 
 def _floor(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
     """Return what chance alone gives, as the mean over seeds, beside an ECE; nothing beside other metrics."""
-    values = [group.values(method, metric_key(name, where)) for name in FLOOR_METRICS]
-    if metric != "ece" or not all(values):
+    if metric != "ece":
         return ""
-    mean, low, high = (sample_of(part).mean for part in values)
+    found = [group.sample(method, metric_key(name, where)) for name in FLOOR_METRICS]
+    if any(sample is None for sample in found):
+        return ""
+    mean, low, high = (sample.mean for sample in found if sample is not None)
     return show_floor(mean, low, high, decimals)
 
 
 def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     """Return how many decimals the column of a metric needs."""
-    return decimals_for([sample_of(values).mean for method in methods if (values := group.values(method, key))])
+    return decimals_for([sample.mean for method in methods if (sample := group.sample(method, key)) is not None])
 
 
 def _method_rows(
@@ -231,13 +231,16 @@ def _method_rows(
     )
 
 
-def _entry(metric: str, values: Sequence[float], decimals: int = 4) -> TableCell:
-    if not values:
+def _seeds_entry(metric: str, values: Sequence[float]) -> TableCell:
+    tip = "\n".join(show(metric, value, 4) for value in values)
+    return replace(_entry(metric, sample_of(values)), tip=tip) if values else MISSING
+
+
+def _entry(metric: str, sample: Sample | None, decimals: int = 4) -> TableCell:
+    if sample is None:
         return MISSING
-    sample = sample_of(values)
-    tip = "\n".join(show(metric, value, decimals) for value in values)
     std_text = "" if sample.std is None else show(metric, sample.std, decimals)
-    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text, tip)
+    return TableCell(show(metric, sample.mean, decimals), sample.mean, sample.std, std_text)
 
 
 def _all_keys(group: Group) -> list[str]:
@@ -260,13 +263,6 @@ def arrow(metric: str) -> str:
     """Return a metric's direction for a heading, empty where it has none."""
     direction = METRICS[metric].direction
     return "" if direction == "–" else direction
-
-
-def is_shared(key: str) -> bool:
-    """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
-    metric, where = split_key(key)
-    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
-    return on_test and METRICS[metric].family in SHARED_FAMILIES
 
 
 def better_than(metric: str, difference: float | None) -> bool | None:

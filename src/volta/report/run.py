@@ -16,6 +16,7 @@ from volta.figures.names import split_key
 from volta.networks.recipe import Budget
 from volta.stats.networks import shared_networks
 from volta.stats.results import Results, group_records
+from volta.stats.samples import Sample
 
 BUDGET_WORDS = {
     "max_epochs": "at most {} epochs",
@@ -138,6 +139,11 @@ class Group:
     def ood_means(self) -> tuple[str, ...]:
         """The sets that are means over near and over far OOD sets, as far as the records hold them."""
         return tuple(name for kind in ("near", "far") for name in self.sets(kind))
+
+    def sample(self, method: str, key: str) -> Sample | None:
+        """N, mean and deviation over seeds of ``metric`` or ``metric@set``; None where there is no value."""
+        metric, where = split_key(key)
+        return self.table.sample(method, where, metric) if self.table else None
 
     def values(self, method: str, key: str) -> tuple[float, ...]:
         """Per-seed values of ``metric`` or ``metric@set``, in the order of the seeds."""

@@ -88,8 +88,9 @@ class TableCell:
 class Row:
     """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's.
 
-    ``method``: the method it is about, where its name says more than that; ``network``: a name that rows of methods on
-    one network have in common, empty where a method has its own; ``folded``: shown only when a reader asks for it.
+    ``method``: the method it is about, or several on a line each, where its name says more than that; ``network``: a
+    name that rows of methods on one network have in common, empty where a method has its own; ``folded``: shown only
+    when a reader asks for it.
     """
 
     name: str

@@ -8,7 +8,7 @@ function shade(share) {
   const luminance = 0.2126 * linear(mixed[0]) + 0.7152 * linear(mixed[1]) + 0.0722 * linear(mixed[2]);
   return [`rgb(${mixed.join(",")})`, luminance > 0.18 ? "#000000" : "#ffffff"];
 }
-const compact = (v, largest, digits) => (v === null ? "–" : largest >= 0.05 && Math.abs(v) < 100 ? v.toFixed(digits) : short(Number(v.toPrecision(2))));
+const compact = (v, largest, digits) => (v === null ? "–" : largest >= 0.05 && Math.abs(v) < 100 ? v.toFixed(digits) : v !== 0 && Math.abs(v) >= 1e-3 && Math.abs(v) < 100 ? v.toPrecision(2) : short(Number(v.toPrecision(2))));
 
 function drawGrid(width, rows, columns, digits, label) {
   // rows: {method, cells: [{value, share, tip}]}; columns: [{label, where}]
@@ -58,7 +58,7 @@ register("grid", (group, chart, width) => {
 const VERDICT_FILLS = { better: "var(--good)", worse: "var(--bad)", equivalent: "var(--tie)" };
 register("pairs", (group, chart, width) => {
   const rows = chart.data.metrics[chart.state.metric] || {};
-  const shown = group.shown().filter((m) => rows[m.name]);
+  const shown = (chart.data.shared.includes(chart.state.metric) ? group.joined() : group).shown().filter((m) => rows[m.name]);
   if (shown.length < 2) return null;
   const names = Math.min(190, Math.max(90, width * 0.24));
   const each = Math.max(22, Math.min(46, (width - names - 60) / shown.length));

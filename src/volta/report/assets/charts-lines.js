@@ -101,7 +101,7 @@ function plainLines(group, width, lines, options) {
   const box = { left: 58, right: width - 112, top: 10, bottom: height - 46 };
   const root = frame(width, height, options.label);
   const [xs, ys] = [0, 1].map((at) => lines.flatMap((item) => item.points.map((p) => p[at])));
-  const x = line(Math.min(...xs), Math.max(...xs), box.left, box.right);
+  const x = Object.assign(line(Math.min(...xs), Math.max(...xs), box.left, box.right), { whole: true });
   const y = scaleFor(ys, box.bottom, box.top, options.log, options.floor ?? null);
   axes(root, x, y, box, options.x, options.y);
   const muted = (place) => lines.length > 12 && place >= 5;

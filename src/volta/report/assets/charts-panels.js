@@ -16,9 +16,9 @@ const panelTitle = (m, width) => text(4, 14, cut(named(m), Math.floor(width / 7)
 register("reliability", (group, chart, width) => {
   const bins = chart.data.sets[chart.state.set];
   const items = group.shown().filter((m) => bins[m.name]);
-  return panels(width, items, width < 500 ? 136 : 158, 186, "Reliability diagrams", (panel, m, each, tall) => {
+  return panels(width, items, width < 500 ? 136 : 158, 200, "Reliability diagrams", (panel, m, each, tall) => {
     const own = bins[m.name];
-    const box = { left: 26, right: each - 12, top: 24, bottom: tall - 34 };
+    const box = { left: 26, right: each - 12, top: 24, bottom: tall - 48 };
     const x = line(0, 1, box.left, box.right);
     const y = line(0, 1, box.bottom, box.top);
     const total = own.n.reduce((a, b) => a + b, 0) || 1;
@@ -42,8 +42,9 @@ register("reliability", (group, chart, width) => {
       panel.append(svg("rect", { x: left, width: wide + 1, y: box.top, height: box.bottom - box.top + 15, style: "fill:transparent", "data-tip": tipText }));
     });
     panel.append(svg("line", { class: "rule", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
-    panel.append(text(box.left + 5, box.top + 11, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}`, { class: "small", style: "paint-order:stroke;stroke:var(--card);stroke-width:3;pointer-events:none" }));
-    if (own.floor !== null) panel.append(text(box.left + 5, box.top + 22, `floor ${own.floor.toFixed(4)}`, { class: "quiet small", style: "paint-order:stroke;stroke:var(--card);stroke-width:3;pointer-events:none" }));
+    // Below the panel: within it bars of any height may stand in the way.
+    const floor = own.floor === null ? "" : `, floor ${own.floor.toFixed(4)}`;
+    panel.append(text(4, tall - 6, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}${floor}`, { class: "small" }));
   });
 });
 

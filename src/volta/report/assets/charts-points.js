@@ -3,7 +3,7 @@ function placeLabels(root, points, box) {
   const taken = points.map((p) => [p.px - p.r, p.py - p.r, p.px + p.r, p.py + p.r]);
   const overlap = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
   for (const p of points.filter((q) => q.label)) {
-    const width = p.label.length * 6.4;
+    const width = p.label.length * (p.method.ours ? 7.6 : 6.4);
     const places = [];
     for (const gap of [4, 14]) {
       for (const [dx, dy] of [[1, 0], [-1, 0], [0, -1], [0, 1], [1, -1], [-1, -1], [1, 1], [-1, 1]]) {

@@ -72,7 +72,8 @@ class Group {
     const presets = { Compared: (m) => m.origin !== "ablation", "Paper’s": (m) => m.origin === "paper" || m.ours, Ablation: (m) => m.origin === "ablation" || m.ours, All: () => true, None: () => false };
     for (const [label, keep] of Object.entries(presets)) {
       const names = this.data.methods.filter(keep).map((m) => m.name);
-      if (label !== "None" && !names.length) continue;
+      // A preset of nothing but our own method says nothing.
+      if (label !== "None" && !this.data.methods.some((m) => keep(m) && !m.ours)) continue;
       this.list.querySelector(".presets").append(html("button", { type: "button", class: "button", onclick: () => this.set(names) }, label));
     }
     if (window.innerWidth <= 1020) this.list.querySelector("details").open = false;

@@ -18,7 +18,12 @@ function logTicks(low, high) {
     for (const m of wide ? [1] : [1, 2, 5]) { const t = m * 10 ** d; if (t >= low && t <= high) ticks.push(t); }
   return ticks;
 }
-const ticksOf = (scale, count) => (scale.log ? logTicks(...scale.domain) : niceTicks(...scale.domain, count));
+function ticksOf(scale, count) {
+  const round = scale.log ? logTicks(...scale.domain) : [];
+  // Within half a decade there may be one round power or none.
+  const ticks = round.length > 2 ? round : niceTicks(...scale.domain, count);
+  return scale.whole ? ticks.filter(Number.isInteger) : ticks;
+}
 const short = (v) => (v === null || v === undefined ? "–" : v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5) ? v.toExponential(1) : String(Number(v.toPrecision(4))));
 const fixed = (v) => (v === null || v === undefined ? "–" : Math.abs(v) < 1000 ? v.toFixed(4) : v.toPrecision(4));
 const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
@@ -79,7 +84,7 @@ function axes(root, x, y, box, xLabel, yLabel) {
     root.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y(t), y2: y(t) }));
     root.append(text(box.left - 6, y(t) + 4, short(t), { class: "quiet", "text-anchor": "end" }));
   }
-  const count = Math.max(2, Math.floor((box.right - box.left) / 80));
+  const count = Math.max(2, Math.floor((box.right - box.left) / 60));
   let last = -Infinity;
   for (const t of ticksOf(x, count)) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));

@@ -73,7 +73,7 @@ function showRows(box) {
   const rows = bodyRows(table);
   let nOff = 0;
   for (const row of rows) {
-    const off = group ? group.isOff(row.dataset.method) : false;
+    const off = group ? row.dataset.method.split("\n").every((name) => group.isOff(name)) : false;
     const text = `${row.textContent} ${row.dataset.name} ${row.dataset.kind}`.toLowerCase();
     if (off) nOff += 1;
     row.hidden = off || (row.dataset.folded === "yes" && !unfolded && !words) || !wanted.every((word) => text.includes(word));
