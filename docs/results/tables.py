@@ -171,6 +171,21 @@ def paper(run: str) -> str:
     return table(["method", *head], lines)
 
 
+def change(run: str) -> str:
+    """Version 0.1's means beside ours."""
+    then, now = (
+        {(row["method"], row["metric"], row["set"]): row for row in rows}
+        for rows in (read("version-0.1", run), read(run, "summary"))
+    )
+    keys = [("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "ood:cifar100")]
+    lines = [
+        [name, *(show(key[0], found[(name, *key)]["mean"]) for key in keys for found in (then, now))]
+        for name in dict.fromkeys(method for method, _, _ in then)
+    ]
+    words = ("accuracy", "ECE", "NLL", "AUROC cifar100")
+    return table(["method", *(f"{word} {when}" for word in words for when in ("0.1", "now"))], lines)
+
+
 def recipe(run: str) -> str:
     """Validation NLL after temperature by number of epochs: the mean over seeds, and deviation and n where several."""
     rows = read(run, "recipe")
@@ -187,6 +202,14 @@ def recipe(run: str) -> str:
                 line.append(f"{mean(values):.4f}{spread}" if values else "–")
             lines.append(line)
     return table(["task (encoder)", "N", *dict.fromkeys(row["network"] for row in rows)], lines)
+
+
+def yardstick(run: str) -> str:
+    """OpenOOD's published AUROC beside ours, the published order first."""
+    rows = sorted(read("yardsticks", run), key=lambda row: -float(row["published_near"]))
+    keys = ("published_near", "near", "published_far", "far")
+    heads = ["near, OpenOOD", "near, here", "far, OpenOOD", "far (SVHN), here"]
+    return table(["score", *heads], [[row["score"], *(show("auroc", row[key]) for key in keys)] for row in rows])
 
 
 def tabular(run: str) -> str:
@@ -255,8 +278,10 @@ KINDS: dict[str, Callable[[str], str]] = {
     "claims": claims,
     "costs": costs,
     "paper": paper,
+    "change": change,
     "recipe": recipe,
     "tabular": tabular,
+    "yardstick": yardstick,
     "made": made,
 }
 

@@ -122,6 +122,21 @@ def test_extending_runs_only_what_is_missing(finished, tmp_path):
     assert results(tmp_path) == results(finished[0])
 
 
+def test_networks_of_another_run_are_taken_where_they_fit(finished, tmp_path):
+    """Fewer test rows make other cells, and the networks that they rest on are the same."""
+    folder, _ = finished
+    before = {path.name: path.read_bytes() for path in (folder / "networks").glob("*.safetensors")}
+    arguments = ("bench", "digits", "--methods", "softmax", *QUICK, "--limit-test", 50, "--no-report")
+    done = volta(*arguments, "--out", tmp_path / "run", "--networks-of", folder, "--executor", "local")
+    assert done.returncode == 0, done.stderr
+    assert f"took {len(before)} trained networks" in done.stdout
+    after = {path.name: path.read_bytes() for path in (tmp_path / "run" / "networks").glob("*.safetensors")}
+    assert after == before
+    refused = volta(*arguments, "--out", tmp_path / "other", "--networks-of", tmp_path)
+    assert refused.returncode == 2
+    assert "manifest.json" in refused.stderr
+
+
 def test_a_dry_run_tells_and_touches_nothing(finished, tmp_path):
     folder = tmp_path / "none"
     dry = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", folder, "--dry-run")

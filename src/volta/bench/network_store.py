@@ -40,6 +40,16 @@ class DiskNetworkStore:
         return network
 
 
+def take_networks(source: Path, target: Path) -> int:
+    """Copy the networks of another run that are not here yet; return how many. A key says what each is good for."""
+    target.mkdir(parents=True, exist_ok=True)
+    names = [path.name for path in sorted(source.glob("*.safetensors")) if not (target / path.name).exists()]
+    for name in names:
+        data = read_file(inside(source, name), NETWORK_FILE.max_bytes)
+        write_atomic(inside(target, name), lambda file, data=data: file.write(data))  # type: ignore[misc]
+    return len(names)
+
+
 class PreloadedNetworkStore:
     """Networks given as bytes, and others trained here and kept in memory."""
 

@@ -140,6 +140,10 @@ def bench(
             rich_help_panel=WHERE,
         ),
     ] = None,
+    networks_of: Annotated[
+        Path | None,
+        typer.Option(help="Run folder whose trained networks are taken where they fit.", rich_help_panel=WHERE),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(help="Ray cluster to join; a local one is started if absent.", rich_help_panel=WHERE)
     ] = None,
@@ -172,7 +176,7 @@ def bench(
     """Compare methods on tasks over seeds; run again to go on or to extend; ends with the result and a report."""
     from volta.benchmarking.execution import Execution
 
-    execution = Execution(executor, workers, address)
+    execution = Execution(executor, workers, address, networks_of)
     if decide and seeds is not None:
         raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
     _import_from_here()
