@@ -50,7 +50,7 @@ def main() -> None:
         for n_rows in (arguments.small, arguments.rows):
             folder = Path(name) / str(n_rows)
             folder.mkdir()
-            _write_rows(folder, n_rows)
+            write_rows(folder, n_rows)
             results.append(_run_child(folder, arguments.threads))
             _print_result(results[-1])
     small, large = results
@@ -71,7 +71,7 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _write_rows(folder: Path, n_rows: int) -> None:
+def write_rows(folder: Path, n_rows: int) -> None:
     """Write Gaussian clouds around ``N_CLASSES`` centres, chunk by chunk, in shuffled class order."""
     random = np.random.default_rng(0)
     centres = random.normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
@@ -104,7 +104,7 @@ def _child(folder: Path, threads: int) -> None:
         return Split(inputs, np.load(folder / f"{name}-labels.npy"))
 
     data = FitData(split("train"), split("val"), split("cal"), n_classes=N_CLASSES, encoder="vision")
-    memory = _Memory()
+    memory = Memory()
     started = time.perf_counter()
     method = Volta().fit(data, Trainer(seed=42, budget=Budget(max_epochs=1)))
     seconds = time.perf_counter() - started
@@ -123,7 +123,7 @@ def _child(folder: Path, threads: int) -> None:
     print(json.dumps(result))
 
 
-class _Memory:
+class Memory:
     """Samples this process's resident memory until stopped."""
 
     def __init__(self) -> None:

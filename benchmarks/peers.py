@@ -1,15 +1,15 @@
 """Fit and score every method that a peer library has beside that peer: same stored features, same threads, one run.
 
-    VOLTA_DATA=DIR python benchmarks/peers.py [--repeats N] [--threads N] [--only PEER,...] [--metrics]
+    VOLTA_DATA=DIR python benchmarks/peers.py [--repeats N] [--threads N] [--rows N] [--only PEER,...] [--metrics]
 
 Rows are DIR/features/cifar10.npz (40,000 to train, 5,000 validation, 5,000 calibration, 10,000 test rows of 512) with
 a linear discriminant as the network; without that file simulated ones of the same shape. A call is fit and score
-together. Neighbour searches score 2,000 rows. Calls take turns, ``--repeats`` times after
-a first one that is not counted, ten times as often below half a second, and where a call takes more than 4 s once, the
-first one counted too; a ratio is the peer's best over ours, above 1 meaning
-that ours is faster, in processor time, which other work on the machine disturbs less than the clock, and a spread is a side's slowest over its fastest. «agrees» is the rank correlation of the two
-scores, where both give one score a row. Ours works in float64 and gives probabilities beside the score; the peers work
-in float32 unless they are NumPy's. ``--metrics`` adds the metrics beside scikit-learn's and torchmetrics'.
+together. Neighbour searches score 2,000 rows. Calls take turns, ``--repeats`` times after a first one that is not
+counted, ten times as often below half a second, and where a call takes more than 4 s once, the first one counted too. A
+ratio is the peer's best over ours, above 1 meaning that ours is faster, in processor time, which other work on the
+machine disturbs less than the clock; a spread is a side's slowest over its fastest. «agrees» is the rank correlation of
+the two scores, where both give one score a row. Ours works in float64 and gives probabilities beside the score; the
+peers work in float32 unless they are NumPy's. ``--metrics`` adds the metrics beside scikit-learn's and torchmetrics'.
 
 Peers are not part of the tests and come on their own, without the torch they would pull:
 
@@ -54,7 +54,7 @@ def main() -> None:
     ratios: list[float] = []
     with threadpool_limits(options.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        case, source = _case(Path(os.environ.get("VOLTA_DATA", ".")) / "features" / "cifar10.npz")
+        case, source = _case(Path(os.environ.get("VOLTA_DATA", ".")) / "features" / "cifar10.npz", options.rows)
         print(
             f"{source}; torch {torch.__version__}, {options.threads} threads, best of n, "
             f"{platform.machine()}, load {os.getloadavg()[0]:.1f}"
@@ -77,16 +77,18 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=40_000, help="training rows")
     parser.add_argument("--only", default="", help=f"some of {', '.join(PEERS)}")
     parser.add_argument("--metrics", action="store_true", help="the metrics too, at 1,000,000 × 10 and 50,000 × 1000")
     return parser.parse_args()
 
 
-def _case(path: Path) -> tuple[Case, str]:
+def _case(path: Path, n_train: int) -> tuple[Case, str]:
     """Return the splits with logits of a linear discriminant, and where the rows come from."""
     if path.is_file():
         with np.load(path) as stored:
-            train, labels = stored["train_x"].astype(np.float32), stored["train_y"]
+            order = np.random.default_rng(0).permutation(len(stored["train_y"]))
+            train, labels = stored["train_x"][order].astype(np.float32), stored["train_y"][order]
             test, test_labels = stored["test_x"].astype(np.float32), stored["test_y"]
         source = f"{path.name}, {len(train) + len(test):,} × {train.shape[1]}"
     else:
@@ -98,13 +100,13 @@ def _case(path: Path) -> tuple[Case, str]:
             for part in (labels, test_labels)
         )
         source = f"simulated rows ({path} is not there), 60,000 × 512"
-    probe = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.01).fit(train[:40_000], labels[:40_000])
+    probe = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.01).fit(train[:n_train], labels[:n_train])
     layer = LastLayer(probe.coef_.astype(np.float32), probe.intercept_.astype(np.float32))
 
     def split(rows: np.ndarray, known: np.ndarray) -> LabelledOutputs:
         return LabelledOutputs(Outputs(rows @ layer.weight.T + layer.bias, rows, layer), known)
 
-    parts = [split(train[rows], labels[rows]) for rows in (slice(40_000), slice(40_000, 45_000), slice(45_000, None))]
+    parts = [split(train[rows], labels[rows]) for rows in (slice(n_train), slice(40_000, 45_000), slice(45_000, None))]
     return Case(*parts, split(test, test_labels)), source
 
 

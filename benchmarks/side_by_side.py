@@ -5,15 +5,15 @@
 The same network, batch size and optimiser three ways, an epoch each: one after another as a plain loop; stacked with
 ``torch.func`` (weights as (networks, out, in) arrays, every product a batched one), each on batches of its own; and
 stacked on one shared batch, as ablation rows could be whose order of rows is the same. Ways take turns; a ratio is of
-the fastest rounds, in processor time, which other work on the machine disturbs less than the clock. Two processors already train two networks at a time, each in a process of its own, so a stacked pass
-pays only where it is faster on one thread. Printed too: whether stacked weights come out bit for bit equal.
+the fastest rounds, in processor time, which other work on the machine disturbs less than the clock. Two processors
+already train two networks at a time, each in a process of its own, so a stacked pass pays only where it is faster on
+one thread. Printed too: whether stacked weights come out bit for bit equal.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import os
 import platform
 import time
 
@@ -110,7 +110,7 @@ def main() -> None:
             times[name].append(time.process_time() - started)
     print(
         f"{options.networks} networks, an epoch of {options.rows:,} × 512, batch {BATCH_ROWS}, {options.threads} "
-        f"threads, n = {options.repeats}, torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
+        f"threads, n = {options.repeats}, torch {torch.__version__}, {platform.machine()}"
     )
     reference = min(times["one after another"])
     for name, spent in times.items():

@@ -1,7 +1,8 @@
 """Training speed: VOLTA over its bare matrix products and a plain DataLoader loop; the CNN over its convolutions.
 
 Run with: python benchmarks/training.py [--threads N] [--rows N] [--repeats N]
-Prints times as ratios within this run: the fastest of the repeats, with the spread.
+Prints times as ratios within this run: the fastest of the repeats, with the spread, in processor time, which other work
+on the machine disturbs less than the clock.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def best_of(repeats: int, measure: Callable[[], float]) -> tuple[float, float]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def features_data(n_rows: int) -> FitData:
@@ -62,7 +63,7 @@ def epoch_ends(spec: NetworkSpec, data: FitData, recipe: Recipe, n_epochs: int) 
     recipe = replace(recipe, max_epochs=n_epochs, patience=None)
 
     def note(report: EpochReport) -> None:
-        ends.append(time.perf_counter())
+        ends.append(time.process_time())
 
     train(spec.build(0), data, recipe, CrossEntropy(), seed=0, device=CPU, on_epoch=note)
     return ends

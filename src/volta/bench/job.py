@@ -17,13 +17,14 @@ from volta.bench.environment import environment
 from volta.bench.evaluate import predict_sets
 from volta.bench.records import TEST, CellRecord, EvalSet
 from volta.bench.scoring import metrics_of
+from volta.bench.spilled_outputs import SpilledOutputCache
 from volta.bench.stamps import stamps_of
 from volta.core.types import Array
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
 from volta.networks.loop import EpochReport
 from volta.networks.protocols import ProtocolName
-from volta.networks.trainer import NetworkStore, OutputCache, Trainer, pick_device
+from volta.networks.trainer import NetworkStore, Trainer, pick_device
 
 OnEpoch = Callable[[EpochReport], None]
 
@@ -34,7 +35,7 @@ class CellRunner:
     def __init__(self, config: RunConfig, networks: NetworkStore, tasks: TaskLoader | LoadedTask) -> None:
         self._config = config
         self._networks = networks
-        self._outputs = OutputCache()
+        self._outputs = SpilledOutputCache()
         self._block: tuple[str, str, int] | None = None
         self._tasks = tasks
 
@@ -63,7 +64,7 @@ class CellRunner:
         near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
         if cell.block != self._block:
             # No other block asks for these outputs again, and with them the inputs they are of can go.
-            self._block, self._outputs = cell.block, OutputCache()
+            self._block, self._outputs = cell.block, SpilledOutputCache()
         trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
         with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
