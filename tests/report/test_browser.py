@@ -13,16 +13,16 @@ CHARTS = [
     "risk_coverage",
     "parallel_coordinates",
     "reliability",
-    "calibration_bars",
     "pairwise",
+    "calibration_bars",
     "ood_bars",
+    "efficiency",
     "roc_curves",
     "pr_curves",
-    "efficiency",
+    "severity_curves",
     "ablation_bars",
     "score_histograms",
     "summary_heatmap",
-    "severity_curves",
     "corruption_heatmap",
 ]
 
@@ -220,7 +220,7 @@ def test_saving_a_table_and_a_figure(small, tmp_path):
         document.querySelector(".table-box:has(#results-digits-fair) [data-csv]").click();
         document.querySelector("[data-chart=accuracy_ece] [data-save=svg]").click();
         document.querySelector("[data-chart=risk_coverage] [data-save=png]").click();
-        for (let i = 0; i < 40 && saved.length < 3; i += 1) await pause(50);
+        for (let i = 0; i < 120 && saved.length < 3; i += 1) await pause(50);
         const [csv, svg] = [await saved[0].text(), await saved[1].text()];
         return { names: saved.map((blob) => blob.fileName), csv, svg, png: saved[2].size };
         """,

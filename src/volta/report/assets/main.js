@@ -11,9 +11,10 @@ class Group {
     this.list = section.querySelector(".methods");
     if (this.list) this.fillList();
     this.width = 0;
-    new ResizeObserver(() => {
+    // Later, not within the notice: drawing changes the section's height, which the browser would report as a loop.
+    new ResizeObserver(() => setTimeout(() => {
       if (!section.hidden && Math.abs(section.clientWidth - this.width) > 1) this.draw();
-    }).observe(section);
+    })).observe(section);
   }
   shown() { return this.data.methods.filter((m) => this.on.has(m.name)); }
   method(name) { return this.data.methods.find((m) => m.name === name); }
