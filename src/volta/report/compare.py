@@ -34,13 +34,14 @@ from volta.stats import (
     rows_to_csv,
 )
 from volta.stats.pairs import PairVerdict
+from volta.stats.summary import OverSeeds
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")
 N_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
-class ChangeRow:
+class ChangeRow(OverSeeds):
     """One metric of one method in both runs, over the ``n`` seeds that both have; ``difference`` is B − A.
 
     ``mean_a`` and ``mean_b`` are over those seeds alone. ``low``, ``high``: the 95 % t interval of the difference,
@@ -51,12 +52,6 @@ class ChangeRow:
     confidences would show, mean and 95 %.
     """
 
-    task: str
-    protocol: str
-    method: str
-    set: str
-    metric: str
-    n: int
     mean_a: float
     mean_b: float
     difference: float

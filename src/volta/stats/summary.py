@@ -15,8 +15,8 @@ MEAN_OVER_CORRUPTIONS = "(mean)"
 
 
 @dataclass(frozen=True)
-class SummaryRow:
-    """One metric of one method on one set, over seeds."""
+class OverSeeds:
+    """Which metric of which method on which set a row is about, and over how many seeds."""
 
     task: str
     protocol: str
@@ -24,6 +24,12 @@ class SummaryRow:
     set: str
     metric: str
     n: int
+
+
+@dataclass(frozen=True)
+class SummaryRow(OverSeeds):
+    """One metric of one method on one set, over seeds."""
+
     mean: float
     std: float | None
     note: str
