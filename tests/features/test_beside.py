@@ -7,6 +7,9 @@ import pytest
 from PIL import Image
 
 from tests.bench.running import ENVIRONMENT, volta
+from volta.bench.config import RunConfig
+from volta.bench.store import RunStore
+from volta.cli.ending import print_plan
 from volta.cli.extract import extract as extract_command
 from volta.core.errors import InputError
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
@@ -115,7 +118,7 @@ def test_another_backbone_does_not_extend_stored_features(places):
     assert "other test rows than the images" in str(Agreement(0, float("inf")))
 
 
-def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp_path):
+def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
     arguments = ("colours", "--data", places / "data", "--backbone", places / "made.onnx", "--severities", 2)
     done = volta("extract", *arguments, "--corruptions", "--only", "shifts", "--limit-test", 4, "--save")
@@ -137,6 +140,10 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp
         whole.unlink()
     finally:
         file.unlink(missing_ok=True)
+    # What a plan says is missing is what the command would extract.
+    config = RunConfig(("colours",), ("softmax",), options=asked(places), extraction=by(places, "made"))
+    print_plan(config, RunStore(tmp_path / "run"), 1)
+    assert "made.onnx --only shifts" in capsys.readouterr().out
     for settings, reason in (
         ({"limit_test": 4, "save": True}, "a part of the test rows"),
         ({"only": "a"}, "--only is"),

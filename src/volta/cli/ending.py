@@ -75,10 +75,14 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
         plan = make_plan(config, store)
     except NotExtractedError:
         n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
-        backbone = f" --backbone {config.extraction.backbone}" if config.extraction.backbone else ""
+        extraction, folder = config.extraction, config.options.folder
+        words = {"--backbone": extraction.backbone, "--weights": extraction.weights}
+        if config.source(config.tasks[0]).features.is_there(folder):
+            words["--only"] = "shifts"
+        asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
         typer.echo(
             f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "
-            f"the run extracts them first, or: volta extract {config.tasks[0]}{backbone}"
+            f"the run extracts them first, or: volta extract {config.tasks[0]}{asked}"
         )
         return
     typer.echo(
