@@ -45,3 +45,12 @@ def test_every_finite_number_can_be_scaled(size):
 def test_unknown_kinds_are_named():
     with pytest.raises(InputError, match="scale is 'minmax'; pass one of auto, standard, none"):
         fit_scaler(ROWS, "minmax", "tabular")
+
+
+def test_a_row_wider_than_a_piece_is_scaled_whole():
+    rows = np.random.default_rng(0).normal(size=(3, 150_000)).astype(np.float32)
+    scaler = fit_scaler(rows, "standard", "tabular")
+    wide = scaler.apply(rows, np.float64)
+    assert wide.dtype == np.float64
+    assert np.allclose(scaler.apply(rows), wide, atol=1e-6)
+    assert np.allclose(wide, scaler.exact(rows))
