@@ -77,6 +77,23 @@ def print_table(run: volta.Run, task: str) -> None:
         print(f"| `{method}` | {' | '.join(cells)} |")
 
 
+def print_sets(run: volta.Run, task: str) -> None:
+    """Print the mean AUROC of each OOD set, and by how much volta_plus is above the better of knn and vim."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for row in run.results().where(task=task, metric="auroc"):
+        if row["set"].startswith("ood:"):
+            values.setdefault(row["set"].removeprefix("ood:"), {}).setdefault(row["method"], []).append(row["value"])
+    compared = {"volta_plus", "knn", "vim"} <= set(run.methods)
+    head = [*(f"`{method}`" for method in run.methods), *(["less the better of `knn` and `vim`"] if compared else [])]
+    print(f"\n| {task}, AUROC of | {' | '.join(head)} |\n|---|{'---|' * len(head)}")
+    for name, found in values.items():
+        means = {method: mean(found[method]) for method in run.methods}
+        cells = [f"{means[method]:.4f}" for method in run.methods]
+        if compared:
+            cells.append(f"{means['volta_plus'] - max(means['knn'], means['vim']):+.4f}")
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
 def cell(found: list[float], best: float | None) -> str:
     if not found:
         return "–"
@@ -100,6 +117,7 @@ def main() -> None:
     run = volta.benchmark(tasks, options.methods, options.seeds, out=out, executor="local", threads=1)
     for task in run.tasks:
         print_table(run, task)
+        print_sets(run, task)
 
 
 if __name__ == "__main__":
