@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test testall lint fuzz benchmarks clean
+.PHONY: help setup bench test testall lint fuzz kills benchmarks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ lint: $(READY)  ## run the static checks alone
 
 fuzz: $(READY)  ## read FUZZ_CASES damaged files; prints what came of them
 	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
+
+kills: $(READY)  ## kill 200 commands at random moments; prints what came of it
+	$(BIN)/python -m tests.kills
 
 benchmarks: $(READY)  ## measure speed; prints ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
