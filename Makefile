@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test testall lint docs package fuzz benchmarks clean
+.PHONY: help setup bench test testall lint docs package fuzz kills benchmarks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ package: $(READY)  ## build wheel and sdist, install them with the lowest and th
 
 fuzz: $(READY)  ## read FUZZ_CASES damaged files; prints what came of them
 	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
+
+kills: $(READY)  ## kill 200 commands at random moments; prints what came of it
+	$(BIN)/python -m tests.kills
 
 benchmarks: $(READY)  ## measure speed; prints ratios
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

@@ -96,22 +96,21 @@ def test_a_slow_disk_loses_nothing(undisturbed, tmp_path, shims):
 def test_a_run_that_is_stopped_and_goes_on_changes_no_result(undisturbed, tmp_path):
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "volta", *_ARGUMENTS, "--out", str(folder), "--executor", "processes"]
-    process = subprocess.Popen(
+    n_stops = 0
+    with subprocess.Popen(
         [*command, "--workers", "2"],
         env=ENVIRONMENT,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
-    )
-    n_stops = 0
-    while process.poll() is None:
-        os.killpg(process.pid, signal.SIGSTOP)
-        n_stops += 1
-        time.sleep(0.5)
-        os.killpg(process.pid, signal.SIGCONT)
-        time.sleep(1.0)
-    assert process.returncode == 0, process.stderr.read()
+    ) as process:
+        while process.poll() is None:
+            os.killpg(process.pid, signal.SIGSTOP)
+            n_stops += 1
+            time.sleep(0.5)
+            os.killpg(process.pid, signal.SIGCONT)
+            time.sleep(1.0)
+    assert process.returncode == 0
     assert n_stops > 1
     assert results(folder) == undisturbed
     assert all(map(RunStore(folder).is_done, RunStore(folder).cells()))

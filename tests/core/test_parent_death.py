@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -22,8 +23,34 @@ def test_the_kernel_ends_it() -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
         child = int(parent.stdout.readline())  # type: ignore[union-attr]
         os.kill(parent.pid, signal.SIGKILL)
+    _wait_for_the_end(child)
+
+
+SERVER = (
+    "import multiprocessing, sys, time; from multiprocessing import forkserver; "
+    "context = multiprocessing.get_context('forkserver'); "
+    "context.set_forkserver_preload(['volta.core.ending_server', 'sleeper']); forkserver.ensure_running(); "
+    "print(forkserver._forkserver._forkserver_pid, flush=True); time.sleep(60)"
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's signal is Linux's")
+def test_the_server_of_workers_ends_in_the_middle_of_its_imports(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "sleeper.py").write_text(f"open({str(begun)!r}, 'w'); import time; time.sleep(60)")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths}
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        server = int(parent.stdout.readline())  # type: ignore[union-attr]
+        while not begun.exists():
+            time.sleep(0.02)
+        os.kill(parent.pid, signal.SIGKILL)
+    _wait_for_the_end(server)
+
+
+def _wait_for_the_end(pid: int) -> None:
     until = time.monotonic() + 5
-    while _runs(child):
+    while _runs(pid):
         assert time.monotonic() < until, "it is still there after 5 s"
         time.sleep(0.02)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from volta.core.contained import contained
 from volta.core.errors import MissingDataError
+from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 
 TRIED_BYTES = 1 << 24
@@ -30,7 +31,10 @@ def walk(source: str, to_the_end: bool) -> None:
     """Read what a file says of all its columns, and its rows; what :func:`try_parquet` runs in another process."""
     from pyarrow import parquet
 
-    with parquet.ParquetFile(source) as file:
+    with (
+        reading(source, "is not a Parquet file that can be read", "save it again"),
+        parquet.ParquetFile(source) as file,
+    ):
         metadata = file.metadata
         for group in range(metadata.num_row_groups):
             columns = metadata.row_group(group)
