@@ -2,12 +2,12 @@
 
 import subprocess
 
-subprocess.run('volta bench digits --methods "softmax,my_scores:Margin,my_scores:Margin(temperature=2)" --seeds 2 --max-epochs 2 --out runs/mine', shell=True, check=True)
+subprocess.run('volta bench digits --methods "softmax,my_scores:Centroid,my_scores:Margin(temperature=2)" --seeds 2 --max-epochs 2 --out runs/mine --no-report', shell=True, check=True)
 
 import my_scores
 from sklearn.datasets import load_wine
 from volta import VoltaClassifier
 
 rows, labels = load_wine(return_X_y=True)
-classifier = VoltaClassifier(my_scores.Margin(), max_epochs=3).fit(rows, labels)
+classifier = VoltaClassifier(my_scores.Centroid(), max_epochs=3).fit(rows, labels)
 print(classifier.uncertainty(rows[:3]).round(3))

@@ -164,3 +164,11 @@ def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch
     again = CliRunner().invoke(app, [*command, "--no-report"])
     assert "nothing to run" in again.output
     assert read_looks(store) == looks
+
+
+def test_deciding_without_a_reference_is_refused_before_anything_runs(tmp_path):
+    out = tmp_path / "run"
+    done = CliRunner().invoke(app, ["bench", "digits", "--methods", "softmax,knn", "--decide", "--out", str(out)])
+    assert isinstance(done.exception, InputError)
+    assert "name one with --reference" in str(done.exception)
+    assert not out.exists()
