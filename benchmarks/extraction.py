@@ -46,18 +46,18 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     backbone = _backbone(arguments.backbone, arguments.weights)
     images = np.random.default_rng(0).integers(0, 256, (arguments.images, 3, 32, 32), dtype=np.uint8)
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as temporary:
+        cache = arguments.cache or Path(temporary)
         started = time.perf_counter()
-        engine = make_engine(backbone, runtime="onnx", threads=arguments.threads, cache=Path(cache))
+        engine = make_engine(backbone, runtime="onnx", threads=arguments.threads, cache=cache)
         print(f"{backbone.name}: exported to ONNX and checked in {time.perf_counter() - started:.1f} s (done once)")
-        plain_backbone = replace(backbone, fast=None, name=f"{backbone.name}-plain")
-        plain = replace(engine, path=_plain_graph(plain_backbone, Path(cache)))  # type: ignore[type-var]
+        plain = replace(engine, path=_plain_graph(replace(backbone, fast=None), cache))  # type: ignore[type-var]
         ways: dict[str, tuple[Run, int]] = {
             f"eager PyTorch, batch {batch}": (_eager(backbone), batch) for batch in EAGER_BATCHES
         }
         ways["ONNX Runtime, network as it is"] = (plain, ENGINE_BATCH)
         ways["ONNX Runtime, as extraction uses it"] = (engine, ENGINE_BATCH)
-        ways |= _openvino_ways(backbone, arguments.threads, Path(cache))
+        ways |= _openvino_ways(backbone, arguments.threads, cache)
         rates = _measure(ways, images, arguments.repeats)
         expected = _eager(backbone)(images[:8])
         differences = {
@@ -88,6 +88,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="resnet18", choices=list(BACKBONES))
     parser.add_argument("--weights", type=Path, default=None, help="weights file; the usual weights unless given")
+    parser.add_argument("--cache", type=Path, default=None, help="folder that keeps the exported graphs")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--images", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
@@ -119,7 +120,8 @@ def _random_backbone(name: str) -> TorchBackbone:
 
 
 def _plain_graph(backbone: TorchBackbone, cache: Path) -> Path:
-    return exported(Pipeline(backbone.network, backbone.preprocessing).eval(), backbone, cache / "plain")
+    pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
+    return exported(pipeline, backbone, cache / "onnx", as_written=True)
 
 
 def _eager(backbone: TorchBackbone) -> Run:

@@ -13,8 +13,9 @@ peers work in float32 unless they are NumPy's. ``--metrics`` adds the metrics be
 
 Peers are not part of the tests and come on their own, without the torch they would pull:
 
-    pip install --no-deps pytorch-ood torchvision faiss-cpu netcal mapie torchcp laplace-torch skorch
-    pip install tqdm tabulate tensorboard absl-py gpytorch --no-deps      # what these import
+    pip install --no-deps pytorch-ood faiss-cpu netcal mapie torchcp laplace-torch skorch
+    pip install --no-deps torchvision==0.28.0                             # the one that belongs to your torch, here 2.13
+    pip install --no-deps tqdm tabulate tensorboard absl-py gpytorch      # what these import
     pip install --no-deps opt_einsum curvlinops-for-pytorch einops einconv unfoldNd backpack-for-pytorch asdfghjkl
     pip install --no-deps pyro-ppl pyro-api linear_operator jaxtyping wadler_lindig
 """
@@ -69,6 +70,8 @@ def main() -> None:
             ratios += [_timed(contest, options.repeats) for contest in contests]
         if options.metrics:
             ratios += _metrics(options.repeats)
+    if not ratios:
+        raise SystemExit("none of the peers asked for is installed")
     below = sum(ratio < 1.0 for ratio in ratios)
     print(f"{len(ratios)} contests: median ratio {statistics.median(ratios):.1f}×, {below} below 1")
 

@@ -22,8 +22,7 @@ PRECISIONS: tuple[Precision, ...] = ("f32", "bf16")
 class OpenvinoEngine:
     """OpenVINO on a graph that this package exported, with ``threads`` threads (None: as many as it likes).
 
-    ``bf16`` multiplies in bfloat16 and adds in float32: twice as fast where the processor has instructions for it, at
-    features that differ by somewhat under 1 % of the largest.
+    ``bf16`` multiplies in bfloat16, with instructions that not every processor has; its features are not those of f32.
     """
 
     path: Path
