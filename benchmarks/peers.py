@@ -14,7 +14,7 @@ peers work in float32 unless they are NumPy's. ``--metrics`` adds the metrics be
 Peers are not part of the tests and come on their own, without the torch they would pull:
 
     pip install --no-deps pytorch-ood faiss-cpu netcal mapie torchcp laplace-torch skorch
-    pip install --no-deps torchvision==0.28.0                             # what belongs to your torch, here 2.13
+    pip install --no-deps torchvision==0.28.0      # the one that belongs to your torch, here 2.13
     pip install --no-deps tqdm tabulate tensorboard absl-py gpytorch      # what these import
     pip install --no-deps opt_einsum curvlinops-for-pytorch einops einconv unfoldNd backpack-for-pytorch asdfghjkl
     pip install --no-deps pyro-ppl pyro-api linear_operator jaxtyping wadler_lindig

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from volta.core.helper import Helper, HelperError
+from volta.core.second_process import SecondProcess, SecondProcessError
 from volta.figures import CHARTS
 from volta.figures.drawing import Drawing
 
@@ -33,7 +33,7 @@ def test_one_process_and_two_draw_the_same_bytes(tmp_path):
 
 
 def test_a_helper_draws_what_the_table_of_charts_holds(tmp_path):
-    with Helper() as helper:
+    with SecondProcess() as helper:
         helper.call("volta.figures.drawing:keep", 0, numbers())
         helper.call("volta.figures.drawing:draw_kept", 0, "risk_coverage", tmp_path / "x")
     assert {path.name for path in tmp_path.iterdir()} == {"x.png", "x.pdf"}
@@ -46,8 +46,8 @@ def test_a_chart_that_no_helper_knows_is_drawn_all_the_same(tmp_path):
 
 def test_where_no_helper_starts_the_caller_draws(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    with pytest.raises(HelperError, match="cannot be started"):
-        Helper()
+    with pytest.raises(SecondProcessError, match="cannot be started"):
+        SecondProcess()
     found = draw(tmp_path / "alone", 2, [BY_NAME["risk_coverage"]])
     assert set(found) == {"a-risk_coverage.png", "a-risk_coverage.pdf"}
 

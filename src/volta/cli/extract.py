@@ -85,11 +85,11 @@ def extract(
 def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
     """Extract the shifted sets that stored features lack, set by set, once a few test rows tell that they fit."""
     from volta.data import store_shifts
-    from volta.features.beside import beside, extract_missing, with_labels
+    from volta.features.stored_sets import extract_missing, match_stored, with_labels
 
     with stoppable():
         network = extraction.network(options.folder)
-        found = beside(task, options, network)
+        found = match_stored(task, options, network)
         n_sets = len(found.images.shifts)
         typer.echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
         features = extract_missing(found, network, precision=extraction.precision, on_set=_lines)

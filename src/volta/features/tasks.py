@@ -11,9 +11,9 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import InputKind, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, find_task, pixel_sets, task_of_features
 from volta.features.backbones import Backbone, load_backbone
-from volta.features.beside import beside, extract_missing, with_labels
 from volta.features.extract import MapShards, OnSet, extract_sets
 from volta.features.openvino import Precision
+from volta.features.stored_sets import extract_missing, match_stored, with_labels
 
 DEFAULT_BACKBONE = "resnet18"
 
@@ -89,7 +89,7 @@ def _stored(
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
     network = extraction.network(options.folder)
-    found = beside(source.name, options, network, map_shards)
+    found = match_stored(source.name, options, network, map_shards)
     if extraction.is_named and not found.agreement.holds:
         return None
     if complete:

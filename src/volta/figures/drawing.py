@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from types import TracebackType
 
-from volta.core.helper import Helper, HelperError
+from volta.core.second_process import SecondProcess, SecondProcessError
 from volta.figures.canvas import save_figure
 from volta.figures.chart import Chart, PrintVersion
 from volta.figures.charts import CHARTS
@@ -41,8 +41,8 @@ class Drawing:
         self._threads: list[Thread] = []
         for _ in range(min(MAX_HELPERS, n_cores - 1)):
             try:
-                helper = self._stack.enter_context(Helper())
-            except HelperError:
+                helper = self._stack.enter_context(SecondProcess())
+            except SecondProcessError:
                 break
             self._threads.append(Thread(target=self._serve, args=(helper,), daemon=True))
             self._threads[-1].start()
@@ -88,9 +88,9 @@ class Drawing:
                 figure = task.version.draw(self._numbers[task.numbers])
                 save_figure(figure, task.path.parent, task.path.name)
 
-    def _serve(self, helper: Helper) -> None:
+    def _serve(self, helper: SecondProcess) -> None:
         sent: set[int] = set()
-        with suppress(HelperError):
+        with suppress(SecondProcessError):
             helper.call("volta.figures.drawing:get_ready")
         while (task := self._tasks.get()) is not None:
             place = task.numbers
@@ -99,7 +99,7 @@ class Drawing:
                     helper.call("volta.figures.drawing:keep", place, self._numbers[place])
                     sent.add(place)
                 helper.call("volta.figures.drawing:draw_kept", place, task.version.name, task.path)
-            except HelperError:
+            except SecondProcessError:
                 self._left.put(task)
 
 

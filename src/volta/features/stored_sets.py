@@ -45,7 +45,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class StoredSets:
     """Stored feature sets, the image sets they go with, and how well the backbone makes the one of the other."""
 
     stored: RawSets
@@ -58,15 +58,15 @@ class Beside:
         return [name for name in self.images.shifts if name not in self.stored.shifts]
 
 
-def beside(name: str, options: LoadOptions, network: Backbone, map_shards: MapShards | None = map) -> Beside:
+def match_stored(name: str, options: LoadOptions, network: Backbone, map_shards: MapShards | None = map) -> StoredSets:
     """Return a task's stored features with its images, and whether ``network`` makes them of its test images."""
     source = find_task(name, options.root)
     stored, images = source.feature_sets(options), source.image_sets(replace(options, ood=()))
-    return Beside(stored, images, _agreement(stored.parts["test"], images.parts["test"], network, map_shards))
+    return StoredSets(stored, images, _agreement(stored.parts["test"], images.parts["test"], network, map_shards))
 
 
 def extract_missing(
-    found: Beside,
+    found: StoredSets,
     network: Backbone,
     *,
     precision: Precision = "f32",
@@ -85,7 +85,7 @@ def extract_missing(
     return extract_sets(sets, network, precision=precision, on_set=on_set, map_shards=map_shards)
 
 
-def with_labels(found: Beside, features: Mapping[str, CachedArray]) -> dict[str, Split]:
+def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[str, Split]:
     """Return extracted shifted sets by name, with the labels of their images."""
     names = {key: key.removeprefix("shift:") for key in features}
     return {name: Split(features[key].array, found.images.shifts[name].labels) for key, name in names.items()}

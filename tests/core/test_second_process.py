@@ -8,35 +8,35 @@ import sys
 import numpy as np
 import pytest
 
-from volta.core.helper import Helper, HelperError
+from volta.core.second_process import SecondProcess, SecondProcessError
 
 
 def test_a_helper_answers_one_call_after_another():
-    with Helper() as helper:
+    with SecondProcess() as helper:
         assert helper.call("builtins:sum", [1, 2, 3]) == 6
         assert helper.call("numpy:add", np.arange(3), 1).tolist() == [1, 2, 3]
 
 
 def test_a_call_that_fails_says_why_and_the_helper_goes_on():
-    with Helper() as helper:
-        with pytest.raises(HelperError, match="ValueError: invalid literal for int"):
+    with SecondProcess() as helper:
+        with pytest.raises(SecondProcessError, match="ValueError: invalid literal for int"):
             helper.call("builtins:int", "x")
         assert helper.call("builtins:print", "said aloud") is None
         assert helper.call("builtins:int", "7") == 7
 
 
 def test_a_helper_that_has_ended_says_so():
-    with Helper() as helper:
-        with pytest.raises(HelperError, match="has ended"):
+    with SecondProcess() as helper:
+        with pytest.raises(SecondProcessError, match="has ended"):
             helper.call("os:_exit", 3)
-        with pytest.raises(HelperError, match="has ended"):
+        with pytest.raises(SecondProcessError, match="has ended"):
             helper.call("builtins:int", "7")
 
 
 def test_a_script_without_a_guard_is_not_run_again(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text(
-        "print('begun')\nfrom volta.core.helper import Helper\nwith Helper() as h: print(h.call('builtins:int', '7'))\n"
+        "print('begun')\nfrom volta.core.second_process import SecondProcess\nwith SecondProcess() as h: print(h.call('builtins:int', '7'))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["begun", "7"]

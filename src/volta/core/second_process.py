@@ -21,15 +21,15 @@ from volta.core.parent_death import end_with_parent
 
 _START = (
     "import json, sys; job = json.loads(sys.stdin.buffer.readline()); sys.path[:] = job['path']; "
-    "from volta.core.helper import serve; serve(job['parent'])"
+    "from volta.core.second_process import serve; serve(job['parent'])"
 )
 
 
-class HelperError(VoltaError):
+class SecondProcessError(VoltaError):
     """A helper could not be started, ended, or failed in a call."""
 
 
-class Helper:
+class SecondProcess:
     """A process that calls functions of this package, given as ``module:name``.
 
     Arguments and results travel between the two processes as pickles, which come from nowhere else. It ends with
@@ -48,7 +48,7 @@ class Helper:
             )
             self._send(json.dumps({"path": sys.path, "parent": os.getpid()}).encode() + b"\n")
         except OSError as error:
-            raise HelperError(f"a second process cannot be started: {error}") from error
+            raise SecondProcessError(f"a second process cannot be started: {error}") from error
 
     def call(self, function: str, *arguments: object) -> Any:
         """Return what the function makes of the arguments, there."""
@@ -58,9 +58,9 @@ class Helper:
             # Of one's own making, by the process that this one has started.
             failed, result = pickle.load(answer)  # type: ignore[arg-type]
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise HelperError(f"the second process has ended ({error})") from error
+            raise SecondProcessError(f"the second process has ended ({error})") from error
         if failed:
-            raise HelperError(f"{function} failed in a second process: {result}")
+            raise SecondProcessError(f"{function} failed in a second process: {result}")
         return result
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class Helper:
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
 
-    def __enter__(self) -> Helper:
+    def __enter__(self) -> SecondProcess:
         return self
 
     def __exit__(

@@ -15,8 +15,8 @@ from volta.core.errors import InputError
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
 from volta.data.importing import import_task
 from volta.features import extract_sets, load_backbone
-from volta.features.beside import Agreement, beside, extract_missing
 from volta.features.extract import NotExtractedError
+from volta.features.stored_sets import Agreement, extract_missing, match_stored
 from volta.features.tasks import Extraction, load_task
 
 onnx = pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
@@ -108,7 +108,7 @@ def test_rows_of_a_limited_set_are_those_of_the_whole(places):
 def test_another_backbone_does_not_extend_stored_features(places):
     options = asked(places, limit_test=4)
     network = by(places, "other").network(options.folder)
-    found = beside("colours", options, network)
+    found = match_stored("colours", options, network)
     assert not found.agreement.holds
     with pytest.raises(InputError, match=r"so .*other.* with these weights did not make them \(0.01 is allowed\)"):
         extract_missing(found, network)
