@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
+# Not among `make benchmarks`: what needs packages of others or tens of gigabytes, and modules that scripts share.
+ALONE := benchmarks/peers.py benchmarks/peer_contests.py benchmarks/imagenet_sized.py benchmarks/head_tasks.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test testall lint docs package fuzz kills benchmarks clean
@@ -47,7 +49,7 @@ kills: $(READY)  ## kill 200 commands at random moments; prints what came of it
 	$(BIN)/python -m tests.kills
 
 benchmarks: $(READY)  ## measure speed; prints ratios
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out $(ALONE),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove .venv and caches; runs are kept
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

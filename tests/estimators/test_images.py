@@ -154,3 +154,10 @@ def test_wrong_images_are_refused_with_what_to_pass(fitted, tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"bad\.png cannot be used"):
         fitted.predict([Path(tmp_path / "bad.png")])
+
+
+def test_a_file_does_not_reach_for_a_hub_by_itself(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitted, "backbone", "hf:somebody/network")
+    fitted.save(tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"names the backbone hf:somebody/network.*pass it yourself: load\(path, back"):
+        VoltaImageClassifier.load(tmp_path / "model.safetensors")

@@ -188,10 +188,12 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         """Return the classifier that :meth:`save` wrote.
 
         A file that was altered is refused, and so is a backbone whose weights are not those it was fitted with.
-        ``backbone`` is needed where it was a torch module; ``weights`` where the file of weights lies elsewhere now.
+        ``backbone`` is needed where it was a torch module or comes from a hub, which a file alone may not reach for;
+        ``weights`` where the file of weights lies elsewhere now.
         """
         from volta.estimators.saving import load_classifier
         from volta.features import Preprocessing, load_backbone
+        from volta.features.backbones import is_from_hub
         from volta.methods.saving import MODEL_FILE
 
         method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
@@ -200,6 +202,11 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         if parameters["backbone"] is None:
             raise InputError(
                 f"{path} was fitted with the module {state['backbone_name']}; pass it: load(path, backbone=module)"
+            )
+        if backbone is None and is_from_hub(str(parameters["backbone"])):
+            raise InputError(
+                f"{path} names the backbone {parameters['backbone']}, which may be fetched from a hub; if you trust "
+                f"the file, pass it yourself: load(path, backbone={str(parameters['backbone'])!r})"
             )
         with MODEL_FILE.making(path):
             made = state["preprocessing"]

@@ -63,10 +63,12 @@ class KnownBackbone:
 class BackbonePattern:
     """Backbones that go by how their name is formed, shown as ``form``.
 
-    They bring their own weights; those that ``takes_weights`` may be given a file instead.
+    They bring their own weights; those that ``takes_weights`` may be given a file instead. Those ``from_hub`` may be
+    fetched over the network.
     """
 
     form: str
     matches: Callable[[str], bool]
     load: Callable[[str, Preprocessing | None, Path | None, Limits], Backbone]
     takes_weights: bool = False
+    from_hub: bool = False

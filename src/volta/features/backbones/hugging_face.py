@@ -77,4 +77,4 @@ def _preprocessing(processor: Any) -> Preprocessing:
     return Preprocessing((height, width), mean, std)
 
 
-HUGGING_FACE = BackbonePattern("hf:MODEL", lambda name: name.startswith(PREFIX), hugging_face_backbone)
+HUGGING_FACE = BackbonePattern("hf:MODEL", lambda name: name.startswith(PREFIX), hugging_face_backbone, from_hub=True)

@@ -79,6 +79,12 @@ def _pattern_of(name: str | Path | nn.Module) -> BackbonePattern | None:
     return next((pattern for pattern in PATTERNS if pattern.matches(str(name))), None)
 
 
+def is_from_hub(name: str) -> bool:
+    """Whether a backbone of this name may be fetched over the network."""
+    pattern = _pattern_of(name)
+    return pattern is not None and pattern.from_hub
+
+
 def find_weights(name: str, root: Path) -> Path:
     """Return the weights file of a named backbone: from the data folder, else from where else they may be."""
     known = BACKBONES[name]

@@ -62,4 +62,6 @@ def _preprocessing(settings: dict[str, Any]) -> Preprocessing:
     return Preprocessing((height, width), mean, std)
 
 
-TIMM = BackbonePattern("timm:NAME", lambda name: name.startswith(PREFIX), timm_backbone, takes_weights=True)
+TIMM = BackbonePattern(
+    "timm:NAME", lambda name: name.startswith(PREFIX), timm_backbone, takes_weights=True, from_hub=True
+)
