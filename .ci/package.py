@@ -2,7 +2,8 @@
 
 For every Python of 3.11, 3.12 and 3.13 that is present, or for those named as arguments. The lowest versions are those
 of ``pyproject.toml``; torch is always the one of ``constraints.txt``, since earlier releases come with gigabytes of GPU
-libraries. Run it by ``make package``.
+libraries; where the index has no CPU build of it for a Python, those come here too, 5 GB each.
+Run it by ``make package``.
 """
 
 from __future__ import annotations

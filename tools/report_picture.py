@@ -13,7 +13,7 @@ from pathlib import Path
 
 from PIL import Image
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "report.png"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "reduced-report.png"
 WIDTH, HEIGHT = 1200, 900
 MOST_BYTES = 300_000
 COLOURS = 128
