@@ -75,9 +75,9 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
         plan = make_plan(config, store)
     except NotExtractedError:
         n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
-        extraction, folder = config.extraction, config.options.folder
+        extraction, options = config.extraction, config.options
         words = {"--backbone": extraction.backbone, "--weights": extraction.weights}
-        if config.source(config.tasks[0]).features.is_there(folder):
+        if options.shifts == "generated" and config.source(config.tasks[0]).features.is_there(options.folder):
             words["--only"] = "shifts"
         asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
         typer.echo(
