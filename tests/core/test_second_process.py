@@ -40,3 +40,13 @@ def test_a_script_without_a_guard_is_not_run_again(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["begun", "7"]
+
+
+def test_arguments_that_cannot_be_sent_and_a_closed_helper_are_errors_of_a_call(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])  # a Path, as some scripts append
+    with SecondProcess() as helper:
+        with pytest.raises(SecondProcessError, match="cannot be sent"):
+            helper.call("builtins:len", lambda: None)
+        assert helper.call("builtins:int", "7") == 7
+    with pytest.raises(SecondProcessError, match="has ended"):
+        helper.call("builtins:int", "7")

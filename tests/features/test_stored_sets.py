@@ -17,7 +17,7 @@ from volta.data.importing import import_task
 from volta.features import extract_sets, load_backbone
 from volta.features.extract import NotExtractedError
 from volta.features.stored_sets import Agreement, extract_missing, match_stored
-from volta.features.tasks import Extraction, load_task
+from volta.features.tasks import Extraction, extract_task, load_task
 
 onnx = pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
 pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")
@@ -150,3 +150,28 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp
     ):
         with pytest.raises(InputError, match=reason):
             extract_command("colours", data=places / "data", **settings)
+
+
+def test_features_of_another_backbone_do_not_stand_beside_earlier_shifts(places, tmp_path):
+    import_task(places / "photos", "colours", root=tmp_path)
+    options = LoadOptions(tmp_path)
+    made, other = (
+        {name: each.array for name, each in extract_task("colours", options, by(places, one)).items()}
+        for one in ("made", "other")
+    )
+    store_features("colours", made, options)
+    test = find_task("colours", tmp_path).load("features", options).test
+    shifts = store_shifts("colours", {"fog-2": test}, options)
+    store_features("colours", {name: rows.astype(np.float16) for name, rows in made.items()}, options)
+    assert shifts.is_file()
+    store_features("colours", other, options)
+    assert not shifts.exists()
+
+
+def test_a_named_backbone_keeps_ood_sets_that_stored_features_lack(places, tmp_path):
+    import_task(places / "photos", "colours", root=tmp_path, ood={"far": places / "photos"})
+    without = LoadOptions(tmp_path, ood=())
+    found = extract_task("colours", without, by(places, "made"))
+    store_features("colours", {name: each.array for name, each in found.items()}, without)
+    task = load_task("colours", "features", LoadOptions(tmp_path), by(places, "made"))
+    assert list(task.ood) == ["far"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -58,3 +59,15 @@ def test_a_figure_that_cannot_be_drawn_is_the_callers_error(tmp_path):
         drawing.add(BY_NAME["risk_coverage"], numbers(), tmp_path / "file")
         with pytest.raises(OSError, match="file"):
             drawing.finish()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_of_the_caller_leaves_no_thread(tmp_path):
+    before = threading.active_count()
+    with pytest.raises(KeyError), Drawing(2) as drawing:  # noqa: PT012
+        for place in range(4):
+            drawing.add(BY_NAME["risk_coverage"], numbers(), tmp_path, f"{place}-")
+        raise KeyError
+    with Drawing(2):
+        pass
+    assert threading.active_count() == before

@@ -76,9 +76,11 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
     except NotExtractedError:
         n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
         extraction, options = config.extraction, config.options
-        words = {"--backbone": extraction.backbone, "--weights": extraction.weights}
+        words: dict[str, object] = {"--backbone": extraction.backbone, "--weights": extraction.weights}
         if options.shifts == "generated" and config.source(config.tasks[0]).features.is_there(options.folder):
-            words["--only"] = "shifts"
+            severities = ",".join(map(str, options.severities))
+            words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
+        words |= {"--limit-test": options.limit_test, "--data": options.root}
         asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
         typer.echo(
             f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "

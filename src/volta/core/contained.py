@@ -35,7 +35,7 @@ def contained(function: str, path: Path, arguments: Mapping[str, Any], limits: L
     """
     seconds = limits.parser_seconds + n_seconds
     job = {
-        "path": sys.path,
+        "path": [str(place) for place in sys.path],
         "parent": os.getpid(),
         "function": function,
         "arguments": dict(arguments),

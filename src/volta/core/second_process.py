@@ -46,18 +46,27 @@ class SecondProcess:
                 stderr=subprocess.DEVNULL,
                 env=environment,
             )
-            self._send(json.dumps({"path": sys.path, "parent": os.getpid()}).encode() + b"\n")
         except OSError as error:
+            raise SecondProcessError(f"a second process cannot be started: {error}") from error
+        try:
+            self._send(json.dumps({"path": [str(place) for place in sys.path], "parent": os.getpid()}).encode() + b"\n")
+        except OSError as error:
+            self.close()
             raise SecondProcessError(f"a second process cannot be started: {error}") from error
 
     def call(self, function: str, *arguments: object) -> Any:
         """Return what the function makes of the arguments, there."""
         answer = self._process.stdout
         try:
-            self._send(pickle.dumps((function, arguments)))
+            job = pickle.dumps((function, arguments))
+        except Exception as error:
+            # Whatever an object raises when it is pickled.
+            raise SecondProcessError(f"what {function} is called with cannot be sent: {error}") from error
+        try:
+            self._send(job)
             # Of one's own making, by the process that this one has started.
             failed, result = pickle.load(answer)  # type: ignore[arg-type]
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
             raise SecondProcessError(f"the second process has ended ({error})") from error
         if failed:
             raise SecondProcessError(f"{function} failed in a second process: {result}")

@@ -56,7 +56,7 @@ def known_precision(name: str) -> Precision:
 def check_precision(precision: Precision) -> None:
     """Refuse a precision that there is none of, that OpenVINO is missing for, or that this processor has not."""
     known_precision(precision)
-    need_openvino(f"precision {precision!r}")
+    need_openvino("runtime 'openvino'" if precision == "f32" else f"precision {precision!r}")
     if precision == "bf16" and not has_bfloat16():
         raise InputError(
             "precision is 'bf16' but this processor has no instructions for bfloat16 (AVX-512-BF16 or AMX); "

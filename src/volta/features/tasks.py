@@ -90,15 +90,23 @@ def _stored(
         return task
     network = extraction.network(options.folder)
     found = match_stored(source.name, options, network, map_shards)
-    if extraction.is_named and not found.agreement.holds:
+    if extraction.is_named and not (found.agreement.holds and _image_ood(source, options) <= set(task.ood)):
         return None
-    if complete:
+    if complete and not (extraction.is_named and found.missing):
         return task
     extracted = extract_missing(found, network, precision=extraction.precision, on_set=on_set, map_shards=map_shards)
     shifts = with_labels(found, extracted)
     return replace(
         task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
     )
+
+
+def _image_ood(source: TaskDefinition, options: LoadOptions) -> set[str]:
+    """Return the names of the OOD sets whose images are there."""
+    try:
+        return set(source.image_sets(options).ood)
+    except MissingDataError:
+        return set()
 
 
 def extract_task(

@@ -76,7 +76,15 @@ class Drawing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """End the helpers; figures that were not waited for are not drawn."""
+        with suppress(Empty):
+            while True:
+                self._tasks.get_nowait()
+        for _ in self._threads:
+            self._tasks.put(None)
         self._stack.close()
+        for thread in self._threads:
+            thread.join()
 
     def _draw_here(self, tasks: SimpleQueue[_Task | None] | SimpleQueue[_Task]) -> None:
         while True:

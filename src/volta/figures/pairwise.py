@@ -67,9 +67,13 @@ def _data(numbers: GroupNumbers) -> Json:
 
 
 def _print(numbers: GroupNumbers) -> Figure:
-    metric = _metrics(numbers)[0]
-    methods = numbers.compared_networks if is_shared(metric) else numbers.compared_methods
-    return pairwise(numbers.context, methods, numbers.pairs, metric)
+    rows = {
+        metric: numbers.compared_networks if is_shared(metric) else numbers.compared_methods
+        for metric in _metrics(numbers)
+    }
+    # Where all methods share one network, a metric of the network compares nothing.
+    metric = next((metric for metric, methods in rows.items() if len(methods) > 1), next(iter(rows)))
+    return pairwise(numbers.context, rows[metric], numbers.pairs, metric)
 
 
 PAIRWISE = Chart(

@@ -9,6 +9,7 @@ from pathlib import Path
 from volta.bench.results_csv import write_results
 from volta.bench.store import RunStore
 from volta.core.files import write_text
+from volta.core.leftovers import sweep
 from volta.core.machine import n_cores
 from volta.core.set_names import plain_name
 from volta.figures import CHARTS
@@ -70,6 +71,7 @@ def make_report(
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
     every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
     """
+    sweep(store.figures_folder)
     run = load_run(store, say)
     looks = read_looks(store)
     with Drawing(n_cores()) as drawing:

@@ -356,6 +356,32 @@ def test_a_replaced_task_loses_the_features_of_its_old_images(root: Path, tmp_pa
         find_task("pets", root).load("features", LoadOptions(root))
 
 
+def test_a_task_imported_from_its_own_feature_file_keeps_it(root: Path, tmp_path: Path) -> None:
+    import_task(image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16), "pets", root=root)
+    sets = pixel_sets("pets", LoadOptions(root)).inputs()
+    rows = np.random.default_rng(0)
+    store_features("pets", {key: rows.normal(size=(len(sets[key]), 4)) for key in sets}, LoadOptions(root))
+    file = root / "features" / "pets.npz"
+    import_task(file, "pets", root=root, replace=True)
+    assert file.is_file()
+    # It is no longer known to be of these images, so images do not come under its name in silence.
+    with pytest.raises(
+        InputError, match=r"pets.npz was not extracted from images called 'pets'.*choose another --name"
+    ):
+        import_task(image_folder(tmp_path / "others", {"cat": 20, "dog": 20}, side=16), "pets", root=root, replace=True)
+    assert find_task("pets", root).load("features", LoadOptions(root)).fit.input_shape == (4,)
+
+
+def test_features_of_a_task_whose_description_is_damaged_go_with_it(root: Path, tmp_path: Path) -> None:
+    images = image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16)
+    import_task(images, "pets", root=root)
+    sets = pixel_sets("pets", LoadOptions(root)).inputs()
+    store_features("pets", {key: np.zeros((len(sets[key]), 4), np.float32) for key in sets}, LoadOptions(root))
+    (root / "imported" / "pets" / "task.json").write_text("{")
+    import_task(images, "pets", root=root, replace=True)
+    assert not (root / "features" / "pets.npz").exists()
+
+
 def test_pickles_are_never_opened(root: Path, tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[object, tuple[str]]:

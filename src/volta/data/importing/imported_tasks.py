@@ -88,11 +88,16 @@ def read_record(root: Path, name: str) -> TaskRecord:
 
 
 def had_images(root: Path, name: str) -> bool:
-    """Whether a task of images stands under this name, so that feature files of the name were extracted from it."""
+    """Whether a task of images stands under this name, so that feature files of the name were extracted from it.
+
+    A task whose description cannot be read any more may have been one.
+    """
     try:
         return read_record(root, name).kind == "pixels"
-    except VoltaError:
+    except MissingDataError:
         return False
+    except VoltaError:
+        return True
 
 
 @dataclass(frozen=True)

@@ -129,11 +129,22 @@ def import_task(
         write_object(temporary / TASK_FILE, TASK_KIND, record.to_json())
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
-        # Features of the images that stood under this name before are no features of these.
-        for path in stored_features(folder, name) if had_images(folder, name) else ():
-            path.unlink(missing_ok=True)
+        if record.kind == "pixels":
+            _remove_features(folder, name)
         _move(temporary, target)
     return report
+
+
+def _remove_features(folder: Path, name: str) -> None:
+    """Remove features of the images that stood under this name before: they are no features of these."""
+    found = [path for path in stored_features(folder, name) if path.is_file()]
+    if found and not had_images(folder, name):
+        raise InputError(
+            f"{found[0]} was not extracted from images called {name!r} and would be taken for the features of these; "
+            "choose another --name, or move the file away"
+        )
+    for path in found:
+        path.unlink()
 
 
 def _write(
