@@ -105,3 +105,42 @@ def test_a_stream_is_watched(fitted):
     assert 300 <= state.alarm_at < 360
     assert monitor.state is state
     assert state.pvalue < 0.01
+
+
+@pytest.mark.parametrize("method", ["volta", "linear", "mahalanobis", "knn", "weiper"])
+def test_a_row_is_judged_alike_by_itself_and_among_others(method):
+    # Few distinct rows: scores tie with those of calibration rows, and a tie that is lost is a guarantee lost.
+    random = np.random.default_rng(2)
+    patterns = random.integers(0, 2, (5, 8)).astype(float)
+    which = random.integers(0, 5, 400)
+    rows, labels = patterns[which], (which % 2) ^ (random.random(400) < 0.2)
+    classifier = quick(method=method, max_epochs=1).fit(rows, labels)
+    together, first = classifier.decide(rows), [int(np.argmax(which == pattern)) for pattern in range(5)]
+    for pattern, place in zip(patterns, first, strict=True):
+        alone = classifier.decide(pattern[None])
+        assert alone.pvalue[0] == together.pvalue[place]
+        assert alone.action[0] == together.action[place]
+        assert np.array_equal(alone.sets[0], together.sets[place])
+
+
+@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+def test_an_absurd_row_is_ood_and_no_pvalue_says_more_than_calibration_rows_can():
+    classifier = quick(max_epochs=5).fit(*draw(300), eval_set=draw(100, 1), cal_set=draw(9, 2))
+    far = draw(2, 3)[0]
+    far[1, 0] = 1e30
+    assert classifier.ood_pvalues(far)[1] == 1 / 10
+    assert classifier.is_ood(far, 0.01).tolist() == [False, True]
+    assert not classifier.is_ood(far, fdr=0.01).any()
+    decided = classifier.decide(far, fpr=0.01)
+    assert decided[1].action == "ood"
+    assert "a million deviations out" in decided[1].reason
+
+
+def test_a_far_row_is_ood_though_calibration_rows_are_far_too():
+    rows, labels = draw(100, 2)
+    rows[:8, 0] = 1e9
+    classifier = quick(max_epochs=5).fit(*draw(300), eval_set=draw(100, 1), cal_set=(rows, labels))
+    far = draw(1, 3)[0]
+    far[0, 0] = 1e300
+    assert classifier.decide(far)[0].action == "ood"
+    assert classifier.ood_pvalues(far)[0] == pytest.approx(1 / 101)

@@ -28,3 +28,14 @@ def test_an_error_leaves_the_threads_as_they_were():
     with pytest.raises(KeyError), one_thread_for(1):
         raise KeyError
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_fits_that_overlap_restore_what_the_first_one_found():
+    first, second = one_thread_for(1), one_thread_for(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.get_num_threads() == 1
+    second.__exit__(None, None, None)
+    assert torch.get_num_threads() == 2

@@ -65,7 +65,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         predicted = judged.prediction.labels
         pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
         uncertainty.append(judged.prediction.uncertainty)
-        pvalues.append(classifier.calibration_.pvalues(test, judged.ood))
+        pvalues.append(test.pvalues(judged.ood))
         for place, predictor in enumerate(predictors):
             sets = predictor.predict(probs)
             sizes[place] += sets.sum()

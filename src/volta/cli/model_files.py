@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from volta.core.errors import InputError, MissingDataError
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 def load_model(path: Path) -> VoltaClassifier:
     """Return the classifier of a file, or say what is wrong with it."""
+    import numpy as np
+
     from volta.estimators.classifier import VoltaClassifier
     from volta.methods.saving import MODEL_FILE
 
@@ -29,7 +30,9 @@ def load_model(path: Path) -> VoltaClassifier:
         )
     classifier = VoltaClassifier.load(path)
     # Anyone can seal a file: one row tells whether what it learned goes together, before a command relies on it.
-    with MODEL_FILE.making(path):
+    with MODEL_FILE.making(path), warnings.catch_warnings():
+        # What is said of that row is of no use to anyone.
+        warnings.simplefilter("ignore")
         classifier.decide(np.zeros((1, classifier.n_features_in_)))
     return classifier
 

@@ -166,8 +166,9 @@ def unchecked_decisions(
 ) -> Decisions:
     """Return what `decide` does of arrays that are known to fit, which are not looked at again."""
     action = np.where(policy.unchecked_answers(uncertainty), _ANSWER, _ABSTAIN)
+    level = float(exact_level(fpr, "fpr"))
     if pvalues is not None:
-        action[pvalues <= float(exact_level(fpr, "fpr"))] = _OOD
+        action[pvalues <= level] = _OOD
     return Decisions(
         action=action,
         label=classes[probs.argmax(axis=1)],
@@ -176,7 +177,7 @@ def unchecked_decisions(
         pvalue=pvalues,
         sets=sets,
         class_names=classes,
-        reasons=_reasons(policy, fpr),
+        reasons=_reasons(policy, level),
     )
 
 

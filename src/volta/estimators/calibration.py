@@ -31,18 +31,27 @@ from volta.decisions import (
 )
 from volta.decisions.set_scores import SCORE_NAMES, Floats, ScoreName, SetScore
 from volta.decisions.sets import Conditional
+from volta.estimators.prediction import settled_scores
 
 if TYPE_CHECKING:
     from volta.networks.outputs import Outputs
 
 ABSURD = 1e6
-"""A row of which a column is so many standard deviations out of range is OOD however few calibration rows there are."""
+"""A row of which a column is so many standard deviations out of range is OOD whatever its p-value."""
 SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
 """For these the mean size of sets on calibration rows is kept."""
 
 
 class TooFewRowsWarning(UserWarning):
     """There are too few calibration rows for what is asked; the message says what is done instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty:
+    """The OOD score of each row, which is calibrated, and whether the row is beyond ``ABSURD``."""
+
+    scores: Floats
+    absurd: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +67,11 @@ class OodScore:
     guard: InputGuard
     combination: ScoreCombination
 
-    def of(self, rows: Array, prediction: Prediction) -> Floats:
-        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD; infinite beyond ``ABSURD``."""
+    def of(self, rows: Array, prediction: Prediction) -> Novelty:
+        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD."""
         furthest, distance = guard_scores(self.guard, self.scaler, rows)
-        return _unless_absurd(self.combination.unchecked_score(prediction.ood_score, furthest, distance), furthest)
+        scores = self.combination.unchecked_score(prediction.ood_score, furthest, distance)
+        return Novelty(scores, furthest > ABSURD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,22 +81,18 @@ class FeatureOodScore:
     guard: InputGuard | None
     combination: ScoreCombination
 
-    def of(self, outputs: Outputs, prediction: Prediction) -> Floats:
-        """Return (n,) scores, higher = more OOD; infinite beyond ``ABSURD``."""
+    def of(self, outputs: Outputs, prediction: Prediction) -> Novelty:
+        """Return (n,) scores, higher = more OOD."""
         scores = output_scores(self.guard, outputs, prediction)
-        combined = self.combination.score(*scores)
-        return combined if self.guard is None else _unless_absurd(combined, scores[1])
-
-
-def _unless_absurd(scores: Floats, furthest: Floats) -> Floats:
-    return np.where(furthest > ABSURD, np.inf, scores)
+        absurd = np.zeros(len(prediction), dtype=np.bool_) if self.guard is None else scores[1] > ABSURD
+        return Novelty(self.combination.score(*scores), absurd)
 
 
 def output_scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
     """Return the method's score and, where there is a guard, its two."""
     if guard is None:
         return (prediction.ood_score,)
-    return (prediction.ood_score, *guard.parts(outputs.need_features()))
+    return (prediction.ood_score, *map(settled_scores, guard.parts(outputs.need_features())))
 
 
 def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Prediction) -> OodScore:
@@ -99,10 +105,8 @@ def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Pred
 def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats, Floats]:
     """Return the guard's two scores of rows in the user's units."""
     found = [guard.unchecked_parts(scaler.exact(rows[part])) for part in row_parts(rows)]
-    if len(found) == 1:
-        return found[0]
-    furthest, distance = zip(*found, strict=True)
-    return np.concatenate(furthest), np.concatenate(distance)
+    furthest, distance = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
+    return settled_scores(furthest), settled_scores(distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,15 +172,6 @@ class Calibration:
         if conditional == "class":
             return fit_ood(self.ood, groups=self.predicted, n_groups=self.n_classes)
         raise InputError(f"conditional is {conditional!r}; pass none or class")
-
-    def pvalues(self, test: OodTest, ood: Floats, groups: NDArray[np.int64] | None = None) -> Floats:
-        """Return p-values of scores; 0 where a score is infinite, unless calibration rows have such scores too."""
-        found = test.unchecked_pvalues(ood) if groups is None else test.pvalues(ood, groups=groups)
-        return np.where(ood == np.inf, 0.0, found) if self._all_finite else found
-
-    @cached_property
-    def _all_finite(self) -> bool:
-        return bool(np.isfinite(self.ood).all())
 
     @cached_property
     def _plain_test(self) -> OodTest:

@@ -260,7 +260,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         judged_val = predict_rows(judge, self.scaler_, val.inputs)
         self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)
         judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs)
-        ood = self.ood_score_.of(cal.inputs, judged_cal)
+        ood = self.ood_score_.of(cal.inputs, judged_cal).scores
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)

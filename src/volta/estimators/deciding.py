@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg
-from volta.decisions.decide import unchecked_decisions
+from volta.decisions.decide import ACTIONS, unchecked_decisions
 from volta.decisions.multiple import discovery_note
 from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
-from volta.estimators.calibration import Calibration, warn_if
+from volta.estimators.calibration import Calibration, Novelty, warn_if
 
 DEFAULT_COVERAGE = 0.9
 DEFAULT_FPR = 0.05
@@ -30,12 +31,17 @@ class Judged:
     """What a model says of rows: the method's prediction and, computed where it is asked for, each row's OOD score."""
 
     prediction: Prediction
-    score: Callable[[], Floats]
+    score: Callable[[], Novelty]
+
+    @cached_property
+    def novelty(self) -> Novelty:
+        """How far out the rows are."""
+        return self.score()
 
     @property
     def ood(self) -> Floats:
         """The score that is calibrated."""
-        return self.score()
+        return self.novelty.scores
 
 
 class DecidingMixin:
@@ -128,7 +134,7 @@ class DecidingMixin:
         """Return conformal p-values of «the row is like the calibration rows»: P(p ≤ t) ≤ t for rows that are.
 
         The score joins the method's own and the input guard's. ``conditional="class"`` compares with calibration rows
-        of the same predicted class. A row with a column a million standard deviations out of range has p = 0.
+        of the same predicted class.
         """
         return self._pvalues(self._judge(X), conditional)
 
@@ -143,7 +149,8 @@ class DecidingMixin:
         """Flag OOD rows: at most the share ``fpr``, 0.05 unless set, of in-distribution rows is flagged, on average.
 
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
-        ``conditional="class"`` keeps ``fpr`` within every predicted class.
+        ``conditional="class"`` keeps ``fpr`` within every predicted class. With ``fpr``, a row with a column a million
+        standard deviations out of range is flagged whatever its p-value: no bound speaks of such rows.
         """
         if fdr is not None:
             if conditional != "none":
@@ -157,7 +164,8 @@ class DecidingMixin:
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
-        return np.asarray(self._pvalues(judged, conditional) <= float(exact_level(level, "fpr")))
+        flags = self._pvalues(judged, conditional) <= float(exact_level(level, "fpr"))
+        return np.asarray(flags | judged.novelty.absurd)
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -169,7 +177,7 @@ class DecidingMixin:
         warn_if(self.calibration_.ood_test().note(fpr))
         sets = self.calibration_.sets(alpha, self.set_score_, "none", True)
         probs, uncertainty = judged.prediction.probs, judged.prediction.uncertainty
-        return unchecked_decisions(
+        found = unchecked_decisions(
             probs,
             uncertainty,
             self._policy(None),
@@ -178,6 +186,7 @@ class DecidingMixin:
             sets.unchecked_sets(probs),
             self.classes_,
         )
+        return _with_absurd(found, judged.novelty.absurd)
 
     def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
         """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
@@ -198,7 +207,16 @@ class DecidingMixin:
 
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
-        return self.calibration_.pvalues(test, judged.ood, judged.prediction.labels if test.grouped else None)
+        return test.pvalues(judged.ood, groups=judged.prediction.labels if test.grouped else None)
+
+
+def _with_absurd(found: Decisions, absurd: NDArray[np.bool_]) -> Decisions:
+    """Call rows that are absurdly far out OOD, whatever their p-value, and say so."""
+    if not absurd.any():
+        return found
+    action = np.where(absurd, ACTIONS.index("ood"), found.action)
+    answer, abstain, unlike = found.reasons
+    return replace(found, action=action, reasons=(answer, abstain, f"{unlike}, or a column a million deviations out"))
 
 
 class ClassifierMonitor:

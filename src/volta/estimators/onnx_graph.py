@@ -146,28 +146,21 @@ class Decider(nn.Module):
         self._set_score = sets.score.name
         self._threshold = policy.threshold if policy.exists else -math.inf
         self._fpr = float(exact_level(fpr, "fpr"))
-        # Where there are enough rows for fpr the smallest p-value is flagged by itself.
-        self._flags_smallest = 1.0 / (n + 1) <= self._fpr
         self.pvalues = _constant((1 + n - np.arange(n + 1)) / (n + 1))
-        self._far_is_zero = not np.isinf(ordered).any()
         self._set_threshold = float(sets.thresholds.values[0])
 
-    def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor) -> GraphOutputs:
+    def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, absurd: Tensor) -> GraphOutputs:
         """Return all that the graph gives; ``total`` (n, 1), the sum of a row's inputs, is NaN where one of them is.
 
-        Such a row is the furthest out of all, and OOD whatever ``fpr`` is; what comes of NaN in between is not told,
-        since runtimes differ in what they clip it to.
+        Such a row is the furthest out of all, and OOD whatever ``fpr`` is, as are rows that are ``absurd`` (n, 1); what
+        comes of NaN in between is not told, since runtimes differ in what they clip it to.
         """
         lost = total.isnan()
         ood = ood.masked_fill(lost, math.inf)
         pvalue = self.pvalues.gather(0, self.rank(ood))
-        if self._far_is_zero:
-            pvalue = pvalue.masked_fill(ood.squeeze(1) == math.inf, 0.0)
         answer, abstain, unlike = (torch.tensor(ACTIONS.index(name)) for name in ("answer", "abstain", "ood"))
         decision = torch.where(found.uncertainty <= self._threshold, answer, abstain)
-        flagged = pvalue <= self._fpr
-        if not self._flags_smallest:
-            flagged = flagged | lost.squeeze(1)
+        flagged = (pvalue <= self._fpr) | (lost | absurd).squeeze(1)
         return GraphOutputs(
             found.probs,
             found.probs.argmax(dim=1),
@@ -208,8 +201,8 @@ class FeatureGraph(nn.Module):
         found = self.method(rows.clamp(-self._limit, self._limit).float())
         furthest, distance = self.guard(rows)
         scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
-        ood = self.combination(scores).masked_fill(furthest > ABSURD, math.inf)
-        outputs: GraphOutputs = self.decider(found, ood, inputs.sum(dim=1, keepdim=True))
+        total = inputs.sum(dim=1, keepdim=True)
+        outputs: GraphOutputs = self.decider(found, self.combination(scores), total, furthest > ABSURD)
         return outputs
 
 
@@ -246,9 +239,9 @@ class OutputsGraph(nn.Module):
         found = self._formula(TensorOutputs(wide, vectors))
         guarded = () if self.guard is None else self.guard(vectors)
         ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1))
-        ood = ood.masked_fill(wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT, math.inf)
+        absurd = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
         if guarded:
-            ood = ood.masked_fill(guarded[0] > ABSURD, math.inf)
+            absurd = absurd | (guarded[0] > ABSURD)
         total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(found, ood, total)
+        outputs: GraphOutputs = self.decider(found, ood, total, absurd)
         return outputs

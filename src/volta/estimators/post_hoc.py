@@ -19,6 +19,7 @@ from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
+from volta.estimators.prediction import settled
 from volta.estimators.saving import load_classifier, restore_state, save_classifier
 from volta.estimators.training import seed_of
 from volta.methods import METHODS, Method, find_method
@@ -97,10 +98,10 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
         guard = None if features is None or val.outputs.features is None else fit_guard(features)
-        judged_val = self.method_.predict_outputs(val.outputs)
+        judged_val = settled(self.method_.predict_outputs(val.outputs))
         self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
-        judged_cal = self.method_.predict_outputs(cal.outputs)
-        ood = self.ood_score_.of(cal.outputs, judged_cal)
+        judged_cal = settled(self.method_.predict_outputs(cal.outputs))
+        ood = self.ood_score_.of(cal.outputs, judged_cal).scores
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)
         return self
@@ -154,7 +155,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         _check_size(outputs, "X")
-        prediction = self.method_.predict_outputs(outputs)
+        prediction = settled(self.method_.predict_outputs(outputs))
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
 
     def _fitted(self) -> None:

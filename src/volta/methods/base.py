@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from volta.core.checks import check_features, check_labels
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
+from volta.networks.network import ExactRows
 from volta.networks.protocols import PROTOCOLS, ProtocolName
 from volta.networks.trainer import Trainer
 
@@ -30,6 +31,9 @@ class Method(ABC):
 
     protocols: ClassVar[tuple[ProtocolName, ...]] = PROTOCOLS
     """The protocols whose networks give what the method needs."""
+
+    single_precision: ClassVar[bool] = False
+    """Whether scores are products in float32, which depend in their digits on how many rows are predicted together."""
 
     learned_types: ClassVar[tuple[type, ...]] = ()
     """The frozen dataclasses among what ``fit`` learns; loading a file builds no others."""
@@ -63,8 +67,11 @@ class Method(ABC):
 
     @final
     def unchecked_predict(self, inputs: Array) -> Prediction:
-        """Return ``predict`` of finite rows of the right shape, which are not looked at again."""
-        return self._predict(inputs)
+        """Return ``predict`` of finite feature rows of the right shape in float64, which are not looked at again.
+
+        Networks compute them in float64.
+        """
+        return self._predict(inputs.view(ExactRows))
 
     @abstractmethod
     def _fit(self, data: FitData, trainer: Trainer) -> None: ...

@@ -28,6 +28,7 @@ class Knn(PostHoc):
 
     title = "kNN"
     origin = "extra"
+    single_precision = True
 
     k: int = 50
 

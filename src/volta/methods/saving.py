@@ -16,7 +16,7 @@ from volta.core.types import Array
 from volta.methods.base import Method
 from volta.networks.network import Network
 
-MODEL_FILE = FileKind("saved VOLTA method", 5, "fit and save it again")
+MODEL_FILE = FileKind("saved VOLTA method", 6, "fit and save it again")
 
 
 def parameters_of(method: Method) -> dict[str, Any]:

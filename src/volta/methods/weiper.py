@@ -41,6 +41,7 @@ class Weiper(PostHoc):
 
     title = "WeiPer + KLD"
     origin = "extra"
+    single_precision = True
     standard = False
     learned_types = (Profile,)
 

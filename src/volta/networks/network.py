@@ -23,6 +23,10 @@ from volta.networks.spec import Classifier, NetworkSpec
 from volta.networks.training_log import TrainingLog
 
 
+class ExactRows(np.ndarray[Any, np.dtype[np.float64]]):
+    """Feature rows (n, d) of float64 that a network is to compute in float64."""
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A trained classifier. ``key`` is a hash of all that decided its weights."""
@@ -36,17 +40,18 @@ class Network:
     def outputs(self, inputs: Array) -> Outputs:
         """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode.
 
-        Feature rows of float64 are computed in float64 on a processor, so that a row gets the same numbers by itself
-        and among others, far beyond float32; all other inputs are computed in float32, as networks are trained.
+        :class:`ExactRows` are computed in float64 on a processor, so that a row gets the same numbers by itself and
+        among others, far beyond float32; all other inputs are computed in float32, as networks are trained.
         """
-        if not (inputs.dtype == np.float64 and inputs.ndim == 2 and self.device.type == "cpu"):
+        if not (isinstance(inputs, ExactRows) and self.device.type == "cpu"):
             return self._run(self.classifier, InputRows(inputs, self.device).eval_batches(), len(inputs))
-        if len(inputs) > FEW_ROWS or self._array_form is None:
-            starts = range(0, len(inputs), EVAL_ROWS)
-            pieces = (torch.from_numpy(np.array(inputs[start : start + EVAL_ROWS])) for start in starts)
-            return self._run(self._wide, pieces, len(inputs))
+        rows = np.asarray(inputs)
+        if len(rows) > FEW_ROWS or self._array_form is None:
+            starts = range(0, len(rows), EVAL_ROWS)
+            pieces = (torch.from_numpy(np.array(rows[start : start + EVAL_ROWS])) for start in starts)
+            return self._run(self._wide, pieces, len(rows))
         body, head = self._array_form
-        encoded = body(inputs)
+        encoded = body(rows)
         return Outputs.trusted(head(encoded), encoded.astype(np.float32), self._last_layer)
 
     @torch.inference_mode()
