@@ -142,7 +142,7 @@ def _layout(table: Table) -> _Layout:
     wide = {}
     for kind, columns in numbered.items():
         if sorted(columns) != list(range(len(columns))):
-            missing = min(set(range(max(columns) + 1)) - set(columns), default=0)
+            missing = next(k for k in range(len(columns) + 1) if k not in columns)
             raise InputError(
                 f"{table.path} has columns {', '.join(columns[k] for k in sorted(columns)[:20])}, but none for class "
                 f"{missing}; give one a class, numbered from 0"
