@@ -17,7 +17,6 @@ from volta.core.types import Array, Prediction
 from volta.decisions import Decisions, Monitor, MonitorState, Policy, benjamini_hochberg
 from volta.decisions.decide import ACTIONS, unchecked_decisions
 from volta.decisions.multiple import discovery_note
-from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
 from volta.estimators.calibration import Calibration, Novelty, warn_if
@@ -164,7 +163,7 @@ class DecidingMixin:
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
-        flags = self._pvalues(judged, conditional) <= float(exact_level(level, "fpr"))
+        flags = test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
         return np.asarray(flags | judged.novelty.absurd)
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
@@ -207,7 +206,9 @@ class DecidingMixin:
 
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
-        return test.pvalues(judged.ood, groups=judged.prediction.labels if test.grouped else None)
+        if test.grouped:
+            return test.pvalues(judged.ood, groups=judged.prediction.labels)
+        return test.unchecked_pvalues(judged.ood)
 
 
 def _with_absurd(found: Decisions, absurd: NDArray[np.bool_]) -> Decisions:
