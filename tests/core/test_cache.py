@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volta.core.cache import ARRAY, META, ArrayCache, ShardWriter, cache_key
+from volta.core.cache import ARRAY, JOURNAL, META, PART, ArrayCache, ShardWriter, cache_key
 from volta.core.errors import InputError, StoreError
 
 PARTS = {"what": "squares", "n": 5}
@@ -109,3 +111,47 @@ def test_shards_of_images_resume_and_are_held_to_one_shape(tmp_path: Path) -> No
     assert cache.get(key) is None
     writer.finish(key, {"made": "by shards"}, (3, 4, 4))
     assert np.array_equal(cache.finished(key).array, images)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that have names")
+@pytest.mark.parametrize("name", [PART, JOURNAL])
+@pytest.mark.parametrize("place", ["pipe", "second name"])
+def test_begun_arrays_of_strangers_are_neither_waited_for_nor_written_to(tmp_path: Path, name: str, place: str) -> None:
+    cache, key = ArrayCache(tmp_path / "cache"), cache_key(PARTS)
+    folder = cache.folder(key)
+    rows = np.ones((6, 2), dtype=np.float32)
+    ShardWriter(folder, 6, rows.dtype).write(0, rows[:2])
+    other = tmp_path / "other"
+    other.write_bytes(before := (folder / name).read_bytes())
+    (folder / name).unlink()
+    if place == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        os.link(other, folder / name)
+    writer = ShardWriter(folder, 6, rows.dtype)
+    if name == JOURNAL:
+        with pytest.raises(StoreError, match=place):
+            writer.write(0, rows)
+    else:
+        writer.write(0, rows)
+        writer.finish(key, {}, (2,))
+        assert np.array_equal(cache.finished(key).array, rows)
+    assert other.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs hard links")
+def test_an_array_is_made_beside_what_stands_in_its_place(tmp_path: Path) -> None:
+    cache = ArrayCache(tmp_path / "cache")
+    folder = cache.folder(cache_key(PARTS))
+    folder.mkdir(parents=True)
+    (tmp_path / "other").write_text("kept")
+    os.link(tmp_path / "other", folder / PART)
+    assert np.array_equal(cache.obtain(PARTS, write_array).array, np.arange(3))
+    assert (tmp_path / "other").read_text() == "kept"
+
+
+def write_array(path: Path) -> dict[str, Any]:
+    with path.open("wb") as file:
+        np.save(file, np.arange(3))
+    return {}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,28 @@ def test_links_and_other_files_are_no_leftovers(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     (tmp_path / ".part-link").symlink_to(tmp_path / "target")
     assert sweep(tmp_path, deep=True) == []
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_called_as_a_leftover_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".x.json.part")
+    assert sweep(tmp_path) == [tmp_path / ".x.json.part"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_within_folders_without_end(tmp_path: Path) -> None:
+    for name in (".part-x", "deep"):
+        place = tmp_path / name
+        place.mkdir()
+        for _ in range(6):
+            place = place.joinpath(*["d"] * 200)
+            place.mkdir(parents=True)
+    try:
+        sweep(tmp_path, deep=True)
+        assert (tmp_path / "deep").is_dir()
+    finally:
+        # Python's own removal goes no deeper than it can call itself.
+        subprocess.run(["rm", "-rf", tmp_path / ".part-x", tmp_path / "deep"], check=True)
 
 
 def test_reserved_space_is_written_and_read_back(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ carry checksums; what does not match them is set aside, never used. Nothing is r
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -22,7 +21,7 @@ from volta.bench.predictions_file import check_checksum, pack_arrays, read_predi
 from volta.bench.records import RECORD_FILE, CellRecord
 from volta.core.errors import StoreError
 from volta.core.files import hash_file, sync_folder, write_text
-from volta.core.leftovers import part_folder, sweep
+from volta.core.leftovers import part_folder, remove_tree, sweep
 from volta.core.sealed import FileKind, inside, lock_file, read_file, read_object, write_note, write_object
 from volta.core.types import Array
 
@@ -168,7 +167,7 @@ class RunStore:
         """
         cell = record.cell
         for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+            remove_tree(leftover)
         with part_folder(self.cells_folder, f"{cell.folder}-") as temporary:
             with (temporary / PREDICTIONS).open("wb") as file:
                 file.write(pack_arrays(arrays))

@@ -17,7 +17,9 @@ from volta.core.sealed import (
     FileKind,
     check_seal,
     inside,
+    is_plain_file,
     lock_file,
+    open_to_write,
     read_file,
     read_object,
     seal_of_file,
@@ -102,6 +104,7 @@ class ArrayCache:
             folder = self.folder(key)
             folder.mkdir(parents=True, exist_ok=True)
             part = inside(folder, PART)
+            part.unlink(missing_ok=True)
             try:
                 noted = make(part)
                 made = np.load(part, mmap_mode="r", allow_pickle=False)
@@ -169,7 +172,7 @@ class ShardWriter:
             )
         self._array[start : start + len(rows)] = rows
         self._array.flush()
-        with self._journal.open("ab") as journal:
+        with open_to_write(self._journal, append=True) as journal:
             # A line torn by a kill must not swallow the next one: every entry starts on a line of its own.
             journal.write(f"\n{start} {start + len(rows)} {_digest(rows)}\n".encode())
             journal.flush()
@@ -188,10 +191,11 @@ class ShardWriter:
     def _open(self) -> np.memmap[Any, Any] | None:
         """Return the array an earlier writer began, or None if there is none that fits."""
         # Looked at before it is opened for writing, which would make the file as long as a damaged header says.
-        found = _mapped(self._part)
+        found = _mapped(self._part) if is_plain_file(self._part) else None
         if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self._dtype:
             reserve_again(self._part)
             return np.lib.format.open_memmap(self._part, mode="r+")
+        self._part.unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)
         return None
 

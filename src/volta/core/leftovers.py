@@ -7,11 +7,15 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PART_FOLDER = ".part-"
 PART_FILE = ".part"
+# A pipe in a stranger's folder would keep who opens it waiting.
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_DEEPEST = 16
+"""No folder of ours goes deeper."""
 
 
 @contextmanager
@@ -26,7 +30,7 @@ def part_folder(parent: Path, label: str = "") -> Iterator[Path]:
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
             return
 
 
@@ -54,24 +58,31 @@ def living(path: Path) -> Iterator[bool]:
 
 def sweep(folder: Path, *, deep: bool = False) -> list[Path]:
     """Remove what dead processes left in ``folder`` (and, if ``deep``, below it); return what was removed."""
-    return [path for path in _candidates(folder, deep) if remove_if_dead(path)]
+    return [path for path in _candidates(folder, _DEEPEST if deep else 0) if remove_if_dead(path)]
 
 
 def remove_if_dead(path: Path) -> bool:
     """Remove a temporary file or folder whose process is gone, under its lock so that none begins to use it."""
     with if_dead(path) as dead:
         if dead and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
         elif dead:
             path.unlink(missing_ok=True)
     return dead
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as that can be done."""
+    # Python descends by calling itself; a stranger's folder can be deeper than that goes.
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def if_dead(path: Path) -> Iterator[bool]:
     """Tell whether no process lives that made ``path``, and hold its lock meanwhile if so."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY | _AS_IT_IS)
     except OSError:
         yield False
         return
@@ -81,7 +92,7 @@ def if_dead(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _candidates(folder: Path, deep: bool) -> Iterator[Path]:
+def _candidates(folder: Path, depth: int) -> Iterator[Path]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -91,8 +102,8 @@ def _candidates(folder: Path, deep: bool) -> Iterator[Path]:
             continue
         if entry.name.startswith(PART_FOLDER) or (entry.name.startswith(".") and entry.name.endswith(PART_FILE)):
             yield Path(entry.path)
-        elif deep and entry.is_dir():
-            yield from _candidates(Path(entry.path), deep)
+        elif depth and entry.is_dir():
+            yield from _candidates(Path(entry.path), depth - 1)
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:

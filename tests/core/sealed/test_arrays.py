@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -85,6 +87,25 @@ def test_newer_older_and_alien_files_are_told_apart(path, tmp_path):
         read_sealed(alien, KIND)
     with pytest.raises(StoreError, match=r"missing\.safetensors cannot be read: No such file"):
         read_sealed(tmp_path / "missing.safetensors", KIND)
+
+
+def test_a_shape_of_a_million_sides_is_not_multiplied(path):
+    """The product of its sides would take hours."""
+    where = {"dtype": "F32", "shape": [(1 << 64) - 1] * 100_000, "data_offsets": [0, 0]}
+    header = json.dumps({"volta": json.dumps({"file_format": 3, "file_kind": "saved thing"}), "seal": "0" * 64})
+    text = f'{{"__metadata__":{header},"a":{json.dumps(where)}}}'.replace('"seal": "', '"seal":"').encode()
+    data = bytearray(len(text).to_bytes(8, "little") + text)
+    place = data.index(b'"seal":"') + len(b'"seal":"')
+    data[place : place + 64] = seal_of(data)
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="has a shape of 100000 sides"):
+        read_sealed(path, KIND)
+
+
+def seal_of(data):
+    """Return the seal of bytes with zeros in its place."""
+    sums = [zlib.crc32(data[start : start + (1 << 20)]) for start in range(0, len(data), 1 << 20)]
+    return hashlib.sha256(b"".join(value.to_bytes(4, "little") for value in sums)).hexdigest().encode()
 
 
 def test_large_files_are_sealed_in_every_piece(tmp_path):

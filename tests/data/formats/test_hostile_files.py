@@ -17,11 +17,14 @@ from volta.core.errors import InputError
 from volta.core.limits import Limits, parse_limits
 from volta.data.formats.array_files import read_npy, read_npz
 from volta.data.formats.feature_files import FeatureFiles
+from volta.data.formats.hugging_face_folder import read_saved_dataset
 from volta.data.formats.image_files import list_images
 from volta.data.formats.image_folder import read_image_folder
 from volta.data.formats.labelled_arrays import read_labelled_arrays
 from volta.data.formats.onnx_graph import probe_onnx
+from volta.data.formats.parquet_columns import read_parquet
 from volta.data.formats.svhn_matlab import read_svhn
+from volta.data.formats.table import read_columns
 from volta.data.formats.tabular_files import open_table
 from volta.data.importing import import_task
 from volta.data.options import LoadOptions
@@ -219,6 +222,71 @@ def test_mixed_and_missing_labels(root: Path, labels: list[object]) -> None:
     parquet.write_table(pyarrow.table(columns), root / "a.parquet")
     with pytest.raises(InputError, match="label"):
         import_task(root / "a.parquet", "mine", root=root / "data")
+
+
+def test_one_long_text_among_many_short_ones_is_a_bomb(root: Path) -> None:
+    (root / "a.csv").write_text("id,p\n" + "a" * 2_000 + ",1\n" + "b,1\n" * 4_000)
+    table = open_table(root / "a.csv", SMALL)
+    with pytest.raises(InputError, match="would unpack to"):
+        read_columns(table, {"id": "any"})
+    assert len(read_columns(table, {"p": "number"})["p"]) == 4_001
+    # Each piece alone is small enough.
+    (root / "a.csv").write_text("id,p\n" + "a" * 300 + ",1\n" + "b,1\n" * 40_000)
+    table = open_table(root / "a.csv", Limits(free_bytes=20 << 20, ratio=10))
+    assert sum(len(chunk) for chunk in table.chunks({"id": "any"})) == 40_001
+    with pytest.raises(InputError, match="would unpack to"):
+        read_columns(table, {"id": "any"})
+
+
+def test_a_long_text_in_many_rows_of_parquet_is_held_once(root: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    texts = pyarrow.array(["x" * 2_000] * 3_000 + ["y"])
+    parquet.write_table(pyarrow.table({"label": texts, "a": np.arange(3_001.0)}), root / "a.parquet")
+    table = open_table(root / "a.parquet", SMALL)
+    assert len(read_columns(table, {"a": "number"})["a"]) == 3_001
+    for read in (lambda: read_columns(table, {"label": "any"}), lambda: read_parquet(root / "a.parquet", SMALL)):
+        with pytest.raises(InputError, match="would unpack to"):
+            read()
+    assert read_parquet(root / "a.parquet")["label"].tolist() == texts.to_pylist()
+
+
+@pytest.mark.timeout(60)
+def test_a_table_of_many_columns_is_read_in_a_moment(root: Path) -> None:
+    names = [f"c{number}" for number in range(40_000)]
+    (root / "a.csv").write_text(",".join(names) + "\n" + ",".join("1" for _ in names) + "\n")
+    columns = read_columns(open_table(root / "a.csv"), dict.fromkeys(names, "number"))
+    assert list(columns) == names
+    (root / "a.csv").write_text(",".join([*names, "c7"]) + "\n")
+    with pytest.raises(InputError, match="two columns 'c7'"):
+        open_table(root / "a.csv")
+
+
+def test_a_saved_data_set_is_measured_before_it_is_read(root: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    import pyarrow
+
+    datasets.disable_progress_bars()
+    datasets.Dataset.from_dict({"a": [0.5] * 4, "label": ["x", "y"] * 2}).save_to_disk(root / "set")
+    files = sorted(path.name for path in (root / "set").iterdir())
+    assert read_saved_dataset(root / "set")["all"]["label"].tolist() == ["x", "y"] * 2
+    assert sorted(path.name for path in (root / "set").iterdir()) == files
+    state = (root / "set" / "state.json").read_text()
+    arrow = root / "set" / "data-00000-of-00001.arrow"
+    (root / "set" / "state.json").write_text(state.replace(arrow.name, f"../set/{arrow.name}"))
+    with pytest.raises(InputError, match="which is not in its folder"):
+        read_saved_dataset(root / "set")
+    (root / "set" / "state.json").write_text(state)
+    zeros = pyarrow.table({"a": np.zeros(1 << 20), "label": pyarrow.array(["x"] * (1 << 20))})
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pyarrow.OSFile(str(arrow), "wb") as out,
+        pyarrow.ipc.new_stream(out, zeros.schema, options=options) as stream,
+    ):
+        stream.write_table(zeros)
+    with pytest.raises(InputError, match="would unpack to"):
+        read_saved_dataset(root / "set", SMALL)
 
 
 def test_a_class_number_of_a_billion(root: Path) -> None:

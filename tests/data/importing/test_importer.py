@@ -486,6 +486,18 @@ def test_a_task_that_a_killed_replacement_moved_aside_comes_back(root: Path, tmp
     assert len(find_task("a", root).load().test) == 8
 
 
+def test_nothing_is_moved_out_of_a_folder_that_is_linked_to(root: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "letters").write_text("mine")
+    (root / "imported").mkdir(parents=True)
+    (root / "imported" / ".old-x").symlink_to(private)
+    x, y = blobs(40)
+    import_task(table(tmp_path / "b.npz", x=x, y=y), "b", root=root)
+    assert (private / "letters").read_text() == "mine"
+    assert not (root / "imported" / "letters").exists()
+
+
 def text_table(path: Path, header: str, columns: list[np.ndarray]) -> Path:
     rows = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")

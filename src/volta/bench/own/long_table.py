@@ -14,7 +14,7 @@ from volta.bench.eval_set import TEST
 from volta.bench.own.predictions import OwnModel, RowSet, is_ood
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.data.formats.table import Chunk, ReadAs, Table, as_labels
+from volta.data.formats.table import Chunk, ReadAs, Table, as_labels, joined
 
 _SINGLE: dict[str, ReadAs] = {
     "method": "any",
@@ -70,7 +70,7 @@ def read_long(table: Table, method: str, seed: int, logits: bool) -> tuple[list[
         if "logits" in wide:
             raise InputError(f"{table.path} has probabilities and logits, and --logits; keep one kind of columns")
         wide["logits"] = wide.pop("probs")
-    single = {name: np.concatenate(parts) for name, parts in columns.single.items()}
+    single = {name: joined(table, parts) for name, parts in columns.single.items()}
     if "id" in single:
         single["id"] = as_labels(single["id"])
     models: dict[tuple[str, int], dict[str, RowSet]] = {}

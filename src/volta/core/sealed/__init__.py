@@ -7,7 +7,7 @@ sealed file says is therefore still taken with limits and with its types checked
 from volta.core.sealed.arrays import pack_sealed, read_sealed, unpack_sealed, write_sealed
 from volta.core.sealed.checksums import check_seal, checksum_of, seal_of_file
 from volta.core.sealed.kind import FileKind
-from volta.core.sealed.links import inside, lock_file, open_file, read_file
+from volta.core.sealed.links import inside, is_plain_file, lock_file, open_file, open_to_write, read_file
 from volta.core.sealed.objects import read_object, sealed_object, unsealed_object, write_note, write_object
 
 __all__ = [
@@ -15,8 +15,10 @@ __all__ = [
     "check_seal",
     "checksum_of",
     "inside",
+    "is_plain_file",
     "lock_file",
     "open_file",
+    "open_to_write",
     "pack_sealed",
     "read_file",
     "read_object",

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
-from volta.core.errors import StoreError
+from volta.core.errors import StoreError, VoltaError
 from volta.core.files import canonical_json, write_atomic
 from volta.core.json_fields import JsonFields
 from volta.core.sealed.checksums import PIECE, seal_of_sums
 from volta.core.sealed.kind import FORMAT, KIND_NAME, FileKind
+from volta.core.sealed.links import open_named
 from volta.core.sealed.objects import parse_object
 from volta.core.types import Array
 
 _HEADER = "volta"
 _UNSEALED = b"0" * 64
 _MAX_HEADER = 1 << 26
+_MAX_SIDES = 32
 _SEAL = re.compile(rb'"seal":"([0-9a-f]{64})"')
 _DTYPES = {
     "F64": "<f8",
@@ -70,22 +72,24 @@ def read_sealed(path: Path, kind: FileKind) -> tuple[JsonFields, dict[str, Array
     single bit is refused. The arrays share one block of memory. ``path`` may be a link: it was named, not found.
     """
     try:
-        data = np.fromfile(path, dtype=np.uint8)
+        with open_named(path) as file:
+            # Told from its first bytes, before memory is taken for all of it.
+            _check_start(file.peek(9)[:9], path, kind)  # type: ignore[attr-defined]
+            data = np.fromfile(file, dtype=np.uint8)
+    except VoltaError:
+        raise
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise kind.refused(path, "needs more memory than there is") from error
     return unpack_sealed(data, path, kind)
 
 
 def unpack_sealed(data: Array, path: Path | str, kind: FileKind) -> tuple[JsonFields, dict[str, Array]]:
     """Return the header and the arrays of a sealed file's bytes, (n,) uint8, which it writes to."""
-    length = int.from_bytes(data[:8].tobytes(), "little") if len(data) >= 8 else 0
-    if data[8:9].tobytes() != b"{":
-        raise StoreError(f"{path} is not a {kind.name}: it does not begin as a safetensors file")
-    start = 8 + length
+    start = 8 + _check_start(data[:9].tobytes(), path, kind)
     if len(data) < start:
         raise StoreError(f"{path} is cut off within its header, or not a {kind.name}; copy it again")
-    if length > _MAX_HEADER:
-        raise kind.refused(path, f"has a header of {length:,} bytes")
     described = JsonFields.of(parse_object(data[8:start].tobytes(), path, kind), f"{path}: header", kind.remedy)
     if "__metadata__" not in described.values:
         raise StoreError(f"{path} is not a {kind.name}, or its header was altered")
@@ -100,6 +104,16 @@ def unpack_sealed(data: Array, path: Path | str, kind: FileKind) -> tuple[JsonFi
     _check_seal(path, data, start)
     arrays = {name: _array(data, start, place, fields[name]) for name, place in places.items()}
     return header, arrays
+
+
+def _check_start(first: bytes, path: Path | str, kind: FileKind) -> int:
+    """Return the length of the header, as the first nine bytes have it; refuse what cannot be a file of ours."""
+    length = int.from_bytes(first[:8], "little")
+    if first[8:9] != b"{":
+        raise StoreError(f"{path} is not a {kind.name}: it does not begin as a safetensors file")
+    if length > _MAX_HEADER:
+        raise kind.refused(path, f"has a header of {length:,} bytes")
+    return length
 
 
 def _check_seal(path: Path | str, data: Array, start: int) -> None:
@@ -129,8 +143,10 @@ def _place(described: JsonFields) -> tuple[int, int]:
 def _array(data: Array, start: int, place: tuple[int, int], described: JsonFields) -> Array:
     first, last = place
     dtype, shape = described.text("dtype"), described.integers("shape")
-    n_values = math.prod(shape)
     known = np.dtype(_DTYPES.get(dtype, "V0"))
-    if dtype not in _DTYPES or any(side < 0 for side in shape) or n_values * known.itemsize != last - first:
+    # The product of a long list of large numbers would take hours.
+    if len(shape) > _MAX_SIDES or any(side < 0 for side in shape):
+        raise StoreError(f"{described.where} has a shape of {len(shape)} sides or one below 0; {described.remedy}")
+    if dtype not in _DTYPES or math.prod(shape) * known.itemsize != last - first:
         raise StoreError(f"{described.where} is no array of {dtype} with shape {shape}; {described.remedy}")
     return data[start + first : start + last].view(known).reshape(shape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +13,15 @@ from volta.core.errors import StoreError, VoltaError
 from volta.core.files import canonical_json, write_atomic
 from volta.core.json_fields import JsonFields
 from volta.core.sealed.kind import FORMAT, KIND_NAME, FileKind
-from volta.core.sealed.links import read_file
+from volta.core.sealed.links import open_to_write, read_file
 
 MAX_DEPTH = 32
+MAX_VALUES = 1 << 21
+"""Values of one text, counted by what parts them: a few bytes of it become a hundred in memory."""
 _OPENING, _CLOSING = b'{\n  "seal": "', b'",\n'
 _UNSEALED = b"0" * 64
 _OWN = ("seal", KIND_NAME, FORMAT)
+_PARTING = (b",", b"{", b"[")
 # We write characters as they are; an escaped half of a pair cannot be written again.
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -32,8 +34,7 @@ def write_object(path: Path, kind: FileKind, value: Mapping[str, object]) -> Non
 
 def write_note(path: Path, kind: FileKind, value: Mapping[str, object]) -> None:
     """Write a JSON object that may be lost, in place and without waiting for the disk; its seal tells a torn one."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+    with open_to_write(Path(path)) as file:
         file.write(sealed_object(kind, value))
 
 
@@ -73,6 +74,8 @@ def unsealed_object(data: bytes, path: Path | str, kind: FileKind) -> JsonFields
 
 def parse_object(data: bytes, path: Path | str, kind: FileKind) -> Any:
     """Return the value of a JSON text, which is refused where it is none, too deep, or holds what we never write."""
+    if sum(map(data.count, _PARTING)) > MAX_VALUES:
+        raise kind.refused(path, f"holds more than {MAX_VALUES:,} values, which no such file does")
     try:
         value = json.loads(data, parse_constant=_no_number)
     except RecursionError as error:

@@ -19,6 +19,7 @@ from volta.data.corruptions.corrupt import corrupt
 from volta.data.corruptions.corruption import SEVERITIES
 from volta.data.corruptions.families import CORRUPTION_NAMES
 from volta.data.corruptions.sheet import contact_sheet, lay_out
+from volta.data.formats.array_files import read_npy
 from volta.data.raw_sets import LazyMapping, RawSets
 
 _CHUNK_ROWS = 1000
@@ -120,10 +121,9 @@ def _code_stamp() -> str:
 
 
 def _open(path: Path) -> Array:
+    if not path.is_file():
+        raise InputError(f"{path} is missing from the archive's folder; fetch the archive again")
     try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is missing from the archive's folder; fetch the archive again") from error
-    except (ValueError, EOFError, OSError) as error:
+        return read_npy(path)
+    except InputError as error:
         raise InputError(f"{path} is not a whole npy file ({error}); fetch the archive again") from error
-    return array

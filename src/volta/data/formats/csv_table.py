@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice, repeat
@@ -18,7 +19,7 @@ from volta.core.errors import InputError
 from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
-from volta.data.formats.table import Chunk, Column, ReadAs, Table
+from volta.data.formats.table import Chunk, Column, ReadAs, Table, text_array
 
 DELIMITERS = (",", ";", "\t")
 
@@ -27,7 +28,6 @@ class CsvTable(Table):
     """A CSV file. Whether a column holds numbers is told as it is read; nothing is guessed."""
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
         with _lines(path, limits) as (lines, _):
             first = _take(lines, 1, path, 1)
             if not first or not first[0].strip():
@@ -35,52 +35,55 @@ class CsvTable(Table):
             self._delimiter = max(DELIMITERS, key=first[0].count)
             (names, *_), _ = _records(first, lines, self._delimiter, path, 1)
         _check_header(path, names)
-        super().__init__(path, tuple(Column(name, None, False, None) for name in names))
+        super().__init__(path, tuple(Column(name, None, False, None) for name in names), limits)
 
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
-        numbers = {name: self.names.index(name) for name, read_as in columns.items() if read_as != "any"}
-        texts = {name: self.names.index(name) for name, read_as in columns.items() if read_as == "any"}
+        places = {name: place for place, name in enumerate(self.names)}
+        numbers = {name: places[name] for name, read_as in columns.items() if read_as != "any"}
+        texts = {name: places[name] for name, read_as in columns.items() if read_as == "any"}
         width = len(self.names)
-        with _lines(self.path, self._limits) as (lines, progress):
+        with _lines(self.path, self.limits) as (lines, progress):
             header = csv.reader(lines, delimiter=self._delimiter, strict=True)
             next(header)
             start, line = 0, header.line_num + 1
             while taken := _take(lines, rows, self.path, line):
                 n_lines = len(taken)
-                found = _parse_plain(taken, numbers, texts, self._delimiter, width)
+                found = self._parse_plain(taken, numbers, texts)
                 if found is None:
                     records, n_lines = _records(taken, lines, self._delimiter, self.path, line)
                     bare = Chunk(self.path, start, {}, line if n_lines == len(records) else None, 0.0)
                     _check_widths(bare, records, width)
-                    found = _parse_one_by_one(bare, records, numbers) | _texts(records, texts)
+                    found = _parse_one_by_one(bare, records, numbers) | self._texts(records, texts)
                 n_rows = len(next(iter(found.values())))
                 if n_rows:
                     # A record over several lines, or a blank line, parts rows and lines.
                     yield Chunk(self.path, start, found, line if n_lines == n_rows else None, progress())
                 start, line = start + n_rows, line + n_lines
 
-
-def _parse_plain(
-    lines: list[str], numbers: Mapping[str, int], texts: Mapping[str, int], delimiter: str, width: int
-) -> dict[str, Array] | None:
-    """Return the columns at their places, fast; None where a quote, a width or a cell needs a closer look."""
-    if '"' in "".join(lines):
-        return None
-    kept = [text for text in lines if text.strip("\r\n")]
-    if set(map(str.count, kept, repeat(delimiter))) != {width - 1}:
-        return None
-    found: dict[str, Array] = {}
-    if numbers:
-        try:
-            matrix = np.loadtxt(kept, delimiter=delimiter, usecols=list(numbers.values()), comments=None, ndmin=2)
-        except ValueError:
+    def _parse_plain(
+        self, lines: list[str], numbers: Mapping[str, int], texts: Mapping[str, int]
+    ) -> dict[str, Array] | None:
+        """Return the columns at their places, fast; None where a quote, a width or a cell needs a closer look."""
+        if '"' in "".join(lines):
             return None
-        found |= zip(numbers, matrix.T, strict=True)
-    return found | _texts([text.rstrip("\r\n").split(delimiter) for text in kept], texts) if texts else found
+        delimiter = self._delimiter
+        kept = [text for text in lines if text.strip("\r\n")]
+        if set(map(str.count, kept, repeat(delimiter))) != {len(self.names) - 1}:
+            return None
+        found: dict[str, Array] = {}
+        if numbers:
+            try:
+                matrix = np.loadtxt(kept, delimiter=delimiter, usecols=list(numbers.values()), comments=None, ndmin=2)
+            except ValueError:
+                return None
+            found |= zip(numbers, matrix.T, strict=True)
+        return found | self._texts([text.rstrip("\r\n").split(delimiter) for text in kept], texts) if texts else found
 
-
-def _texts(records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
-    return {name: np.array([record[place] for record in records], dtype=np.str_) for name, place in places.items()}
+    def _texts(self, records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
+        return {
+            name: text_array([record[place] for record in records], self.path, self.limits)
+            for name, place in places.items()
+        }
 
 
 def _parse_one_by_one(chunk: Chunk, records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
@@ -113,8 +116,7 @@ def _check_header(path: Path, names: list[str]) -> None:
         raise InputError(f"{path} begins with numbers; its first line has to name the columns")
     if "" in (stripped := [name.strip() for name in names]):
         raise InputError(f"{path} column {stripped.index('')} has no name; name every column in the first line")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1):
         raise InputError(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
 
 

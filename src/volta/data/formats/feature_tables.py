@@ -11,7 +11,17 @@ import numpy as np
 from volta.core.errors import InputError
 from volta.core.types import Array
 from volta.data.formats.labelled_arrays import INPUT_NAMES, LABEL_NAMES
-from volta.data.formats.table import Chunk, ReadAs, Table, as_labels, check_cells, labels_like, read_columns, shortened
+from volta.data.formats.table import (
+    Chunk,
+    ReadAs,
+    Table,
+    as_labels,
+    check_cells,
+    joined,
+    labels_like,
+    read_columns,
+    shortened,
+)
 from volta.data.formats.tabular_files import open_table
 
 FEATURE_NAME_ARRAYS = ("feature_names", "columns")
@@ -74,7 +84,7 @@ class FeatureTable:
         if self.label is None:
             raise InputError(f"{self.table.path} has no label column; name it with --label")
         pieces = [(part.rows, part.labels) for part in self.chunks()]
-        labels = np.concatenate([part for _, part in pieces if part is not None])
+        labels = joined(self.table, [part for _, part in pieces if part is not None])
         where = f"{self.table.path} column {self.label!r}"
         typed = as_labels(labels) if classes is None else labels_like(labels, classes, where)
         return np.concatenate([part for part, _ in pieces]), typed
@@ -155,13 +165,14 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
 
 
 def _by_name(table: Table, columns: tuple[str, ...], names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    missing = tuple(name for name in names if name not in columns)
+    there, asked = set(columns), {*names, *known}
+    missing = tuple(name for name in names if name not in there)
     if missing:
         raise InputError(
             f"{table.path} lacks columns that the model was fitted on: {shortened(missing)}; it has "
             f"{shortened(table.names)}"
         )
-    extra = tuple(name for name in columns if name not in names and name not in known)
+    extra = tuple(name for name in columns if name not in asked)
     if extra:
         raise InputError(
             f"{table.path} has columns that the model does not know: {shortened(extra)}; carry them through with --id, "

@@ -51,7 +51,7 @@ def read_labelled_arrays(
     """
     suffix = source.suffix.lower()
     if source.is_dir() and is_saved_dataset(source):
-        return _from_saved_dataset(source, label, labelled)
+        return _from_saved_dataset(source, label, labelled, limits)
     if source.is_dir():
         return _from_arrays(
             {path.stem: read_npy(path, limits) for path in sorted(source.glob("*.npy"))}, source, label, labelled
@@ -148,9 +148,9 @@ def _from_csv(source: Path, label: str | None, labelled: bool, limits: Limits) -
     )
 
 
-def _from_saved_dataset(source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
+def _from_saved_dataset(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
     parts: dict[str, SourceRows] = {}
-    for split, columns in read_saved_dataset(source).items():
+    for split, columns in read_saved_dataset(source, limits).items():
         found = _from_columns(columns, source, label, labelled)
         if split == "all":
             return found

@@ -23,7 +23,7 @@ class NpzTable(Table):
     """An npz file; arrays may differ in length, those read together may not."""
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
+        self.limits = limits
         with reading(path, "cannot be read", "it is damaged or not an npz"):
             members = [
                 info for info in check_zip(path, limits, "cannot be read as an npz") if info.filename.endswith(".npy")
@@ -36,7 +36,7 @@ class NpzTable(Table):
             Column(name, layout.dtype.kind in "biuf", len(layout.shape) > 1, layout.shape[0])
             for name, layout in self._layouts.items()
         )
-        super().__init__(path, columns)
+        super().__init__(path, columns, limits)
 
     def width(self, name: str) -> int:
         """Return how many numbers a row of an array has."""
@@ -47,7 +47,7 @@ class NpzTable(Table):
         with reading(self.path, "cannot be read", "it is damaged"), ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self.path))
             opened = {name: stack.enter_context(archive.open(f"{name}.npy")) for name in columns}
-            arrays = {name: _Rows(file, read_header(file, name, self._limits)) for name, file in opened.items()}
+            arrays = {name: _Rows(file, read_header(file, name, self.limits)) for name, file in opened.items()}
             for start in range(0, n_rows, rows):
                 count = min(rows, n_rows - start)
                 found = {name: _as_asked(arrays[name].take(count), columns[name]) for name in columns}
@@ -55,7 +55,7 @@ class NpzTable(Table):
 
     def _layout(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:
         with archive.open(member) as file:
-            return read_header(file, f"{archive.filename} array {member.filename!r}", self._limits)
+            return read_header(file, f"{archive.filename} array {member.filename!r}", self.limits)
 
     def _check(self, columns: Mapping[str, ReadAs]) -> int:
         lengths = {name: self._layouts[name].shape[0] for name in columns}

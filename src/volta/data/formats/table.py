@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 
 ReadAs: TypeAlias = Literal["number", "score", "any"]
@@ -57,16 +58,16 @@ class Chunk:
 
 
 class Table(ABC):
-    """A file of named columns; :func:`volta.data.formats.tabular_files.open_table` opens one."""
+    """A file of named columns; :func:`volta.data.formats.tabular_files.open_table` opens one.
 
-    def __init__(self, path: Path, columns: tuple[Column, ...]) -> None:
+    ``names`` are the columns' names, in the file's order.
+    """
+
+    def __init__(self, path: Path, columns: tuple[Column, ...], limits: Limits = DEFAULT_LIMITS) -> None:
         self.path = path
         self.columns = columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns' names, in the file's order."""
-        return tuple(column.name for column in self.columns)
+        self.limits = limits
+        self.names = tuple(column.name for column in columns)
 
     def column(self, name: str, argument: str) -> Column:
         """Return a column by its name; ``argument`` is what an error says asked for it, such as ``--label``."""
@@ -101,7 +102,32 @@ def read_columns(table: Table, columns: Mapping[str, ReadAs]) -> dict[str, Array
     for chunk in table.chunks(columns):
         for name in columns:
             pieces[name].append(chunk.columns[name])
-    return {name: np.concatenate(parts) for name, parts in pieces.items()}
+    return {name: joined(table, parts) for name, parts in pieces.items()}
+
+
+def joined(table: Table, parts: Sequence[Array]) -> Array:
+    """Return the pieces of a column as one; texts become as wide as the longest, and are refused where that is huge."""
+    if parts[0].dtype.kind == "U":
+        widest = max(part.dtype.itemsize for part in parts)
+        table.limits.check_volume(table.path, widest * sum(map(len, parts)), table.path.stat().st_size)
+    return np.concatenate(parts)
+
+
+def text_array(texts: Sequence[str], path: Path, limits: Limits, n_rows: int | None = None) -> Array:
+    """Return texts of a file as an array, in which each takes the room of the longest.
+
+    One long text and a million short ones would make a small file a huge array; ``n_rows`` says how many rows the texts
+    are going to be, where each stands for several.
+    """
+    widest = 4 * max(map(len, texts), default=0)
+    limits.check_volume(path, widest * (len(texts) if n_rows is None else n_rows), stored_bytes(path))
+    return np.array(texts, dtype=np.str_)
+
+
+def stored_bytes(path: Path) -> int:
+    """Return the size of a file, or of all files in a folder."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
 
 
 def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:

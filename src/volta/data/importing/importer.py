@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError, StoreError
 from volta.core.files import sync_folder
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
-from volta.core.leftovers import if_dead, living, part_folder, sweep
+from volta.core.leftovers import if_dead, living, part_folder, remove_tree, sweep
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.sealed import inside, write_object
 from volta.core.seeding import SPLIT_SEED, rng
@@ -275,7 +275,7 @@ def _restore(aside: Path, parent: Path) -> None:
     for task in aside.iterdir():
         if not (parent / task.name).exists():
             task.rename(parent / task.name)
-    shutil.rmtree(aside, ignore_errors=True)
+    remove_tree(aside)
 
 
 def _scratch(temporary: Path, name: str) -> Path:
@@ -290,7 +290,7 @@ def _move(temporary: Path, target: Path) -> None:
         with living(aside):
             target.rename(aside / target.name)
             temporary.rename(target)
-            shutil.rmtree(aside, ignore_errors=True)
+            remove_tree(aside)
     else:
         temporary.rename(target)
     sync_folder(target.parent)
