@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -175,3 +177,32 @@ def test_a_named_backbone_keeps_ood_sets_that_stored_features_lack(places, tmp_p
     store_features("colours", {name: each.array for name, each in found.items()}, without)
     task = load_task("colours", "features", LoadOptions(tmp_path), by(places, "made"))
     assert list(task.ood) == ["far"]
+
+
+def test_corruptions_made_in_one_way_do_not_pass_for_those_of_the_other(places, tmp_path):
+    import_task(places / "photos", "colours", root=tmp_path)
+    options = LoadOptions(tmp_path, (2,))
+    made = {name: each.array for name, each in extract_task("colours", options, by(places, "made")).items()}
+    store_features("colours", made, options)
+    test = find_task("colours", tmp_path).load("features", options).test
+    path = store_shifts("colours", {"fog-2": test, "frost-2": test}, options, "official")
+    store_shifts("colours", {"frost-2": test, "snow-2": test}, options, "generated")
+    store_shifts("colours", {"brightness-2": test}, options)
+
+    def names(asked_for):
+        return sorted(find_task("colours", tmp_path).load("features", replace(options, shifts=asked_for)).shifts)
+
+    assert names("auto") == ["brightness-2", "fog-2", "frost-2", "snow-2"]
+    assert names("official") == ["brightness-2", "fog-2"]
+    assert names("generated") == ["brightness-2", "frost-2", "snow-2"]
+    # Features of images say by themselves how those were made; the sets of the other kind are extracted anew.
+    task = load_task("colours", "features", replace(options, shifts="generated"), by(places, "made"))
+    assert len(task.shifts) == 19
+    assert np.array_equal(task.shifts["snow-2"].inputs, test.inputs)
+    assert not np.array_equal(task.shifts["fog-2"].inputs, test.inputs)
+    generated = replace(options, shifts="generated")
+    all_made = {name: each.array for name, each in extract_task("colours", generated, by(places, "made")).items()}
+    store_features("colours", all_made, generated)
+    with np.load(path) as stored:
+        assert {str(stored[name]) for name in stored.files if name.endswith("_o")} == {"generated"}
+    assert names("official") == []

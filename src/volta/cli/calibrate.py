@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from volta.cli.printing import echo
+
 
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
@@ -23,5 +25,5 @@ def calibrate(
     from volta.bench.own.calibrating import calibrate_file
 
     words = calibrate_file(file, fit, out, method, logits=logits, overwrite=force)
-    typer.echo(words)
-    typer.echo(f"calibrated: {out}")
+    echo(words)
+    echo(f"calibrated: {out}")

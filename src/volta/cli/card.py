@@ -9,6 +9,7 @@ import typer
 
 from volta.cli.model_files import check_new_file, load_model, model_rows, warnings_as_lines
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, ForceOption, IdOption, LabelOption, ModelArgument, QuietOption
+from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.core.errors import InputError
 
@@ -52,4 +53,4 @@ def card(
         made = make_card(classifier, model, evidence)
     write_text(page, card_html(made))
     write_text(text, card_markdown(made))
-    typer.echo(f"card: {page}, {text}")
+    echo(f"card: {page}, {text}")

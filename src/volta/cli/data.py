@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from volta.cli.plain_help import PlainCommand, PlainGroup
+from volta.cli.printing import echo
 from volta.cli.stopping import stoppable
 from volta.cli.text_table import print_table
 from volta.core.errors import InputError
@@ -42,7 +43,7 @@ def get(
     with stoppable(), _progress("B") as progress:
         paths = get_data(name, data, progress=progress, keep_archives=keep_archives, again=again)
     for path in paths:
-        typer.echo(f"ready: {path}")
+        echo(f"ready: {path}")
 
 
 @app.command(cls=PlainCommand, name="list")
@@ -51,7 +52,7 @@ def list_(data: DataFolder = None) -> None:
     from volta.data import data_root
     from volta.data.holdings import list_data
 
-    typer.echo(f"data folder: {data_root(data)}")
+    echo(f"data folder: {data_root(data)}")
     print_table(
         ("name", "what it is", "state", "MB", "note"),
         [(h.name, h.title, h.state, f"{h.n_bytes / MEGA:.1f}", h.note) for h in list_data(data)],
@@ -68,9 +69,9 @@ def verify(
 
     verdicts = verify_data(data, tuple(names or ()))
     for verdict in verdicts:
-        typer.echo(f"{'ok ' if not verdict.problems else 'BAD'} {verdict.name}: {verdict.checked}")
+        echo(f"{'ok ' if not verdict.problems else 'BAD'} {verdict.name}: {verdict.checked}")
         for problem in verdict.problems:
-            typer.echo(f"    {problem}")
+            echo(f"    {problem}")
     if any(verdict.problems for verdict in verdicts):
         raise typer.Exit(EXIT_PROBLEMS)
 
@@ -127,13 +128,13 @@ def import_(
             limits=parse_limits([*(limit or ()), *(["isolate_images=1"] if isolate else ())]),
         )
     rows = ", ".join(f"{key} {count}" for key, count in report.rows.items())
-    typer.echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")
-    typer.echo(f"classes: {_listed([f'{name} {count}' for name, count in report.class_rows.items()])}")
+    echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")
+    echo(f"classes: {_listed([f'{name} {count}' for name, count in report.class_rows.items()])}")
     ranges = [f"{key} {low:g} to {high:g}" for key, (low, high) in report.ranges.items()]
-    typer.echo(f"values: {_listed(ranges)}")
+    echo(f"values: {_listed(ranges)}")
     for note in report.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(f"next: volta bench {report.name}")
+        echo(f"note: {note}")
+    echo(f"next: volta bench {report.name}")
 
 
 def _listed(texts: list[str]) -> str:
@@ -199,7 +200,7 @@ def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
             if name not in shown:
                 shown[name] = bars.add_task(name)
                 if not console.is_terminal:
-                    typer.echo(f"{name}: {total if total is not None else 'unknown number of'} {unit}", err=True)
+                    echo(f"{name}: {total if total is not None else 'unknown number of'} {unit}", err=True)
             bars.update(shown[name], completed=done, total=total)
 
         yield report

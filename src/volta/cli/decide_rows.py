@@ -8,6 +8,7 @@ import typer
 
 from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
+from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 from volta.core.errors import InputError
@@ -77,4 +78,4 @@ def decide(
                 writer.write(given | found)
                 counts += np.bincount(decisions.action, minlength=len(ACTIONS))
     words = ", ".join(f"{count} {action}" for action, count in zip(ACTIONS, counts.tolist(), strict=True))
-    typer.echo(f"{counts.sum()} rows ({words}): {out}")
+    echo(f"{counts.sum()} rows ({words}): {out}")

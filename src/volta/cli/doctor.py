@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volta.cli.printing import echo
 from volta.cli.text_table import print_table
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ def doctor(
     found = needs()
     missing_core = [need for need in found if need.extra is None and need.state != "ok"]
     for need in missing_core:
-        typer.echo(f"problem: {need.name} is {need.state}; {need.remedy}", err=True)
+        echo(f"problem: {need.name} is {need.state}; {need.remedy}", err=True)
     if missing_core:
         raise typer.Exit(EXIT_PROBLEMS)
     for line in _machine(environment()):
-        typer.echo(line)
+        echo(line)
     if not found:
-        typer.echo("packages: unknown, since volta-uq is not installed here; install it with: pip install .")
+        echo("packages: unknown, since volta-uq is not installed here; install it with: pip install .")
     print_table(
         ("package", "for", "needed", "installed"),
         [
@@ -41,15 +42,15 @@ def doctor(
         ],
     )
     for line in _folders(data):
-        typer.echo(line)
+        echo(line)
     lacking = [need for need in found if need.state != "ok"]
     for remedy in dict.fromkeys(need.remedy for need in lacking):
         states = ", ".join(f"{need.name} is {need.state}" for need in lacking if need.remedy == remedy)
-        typer.echo(f"{states}: {remedy}")
+        echo(f"{states}: {remedy}")
     for line in _missing_data(data):
-        typer.echo(line)
+        echo(line)
     if not lacking:
-        typer.echo("every optional package is there")
+        echo("every optional package is there")
 
 
 def _machine(found: Environment) -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from volta.cli.printing import echo, printable
+
 if TYPE_CHECKING:
     from volta.bench.config import RunConfig
     from volta.bench.progress import Listener
@@ -38,8 +40,8 @@ def conclude(
         _print_standings(*found)
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
-        typer.echo(failed, err=True)
-    typer.echo(place)
+        echo(failed, err=True)
+    echo(place)
     if summary.n_failed:
         raise typer.Exit(EXIT_FAILED_CELLS)
 
@@ -61,7 +63,7 @@ def _print_standings(tables: list[Results], rows: list[LeaderboardRow]) -> None:
         for place, column in enumerate(found.columns):
             shown.add_column(column, justify="left" if place == 1 else "right")
         for row in found.rows:
-            shown.add_row(*row)
+            shown.add_row(*map(printable, row))
         console.print(shown, markup=False, highlight=False)
 
 
@@ -82,24 +84,24 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
             words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
         words |= {"--limit-test": options.limit_test, "--data": options.root}
         asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
-        typer.echo(
+        echo(
             f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "
             f"the run extracts them first, or: volta extract {config.tasks[0]}{asked}"
         )
         return
-    typer.echo(
+    echo(
         f"{', '.join(config.tasks)} · {', '.join(config.protocols)}: {len(config.methods)} methods × "
         f"{len(config.seeds)} seeds" + (f" × {len(config.tasks)} tasks" if len(config.tasks) > 1 else "")
     )
     waiting = Counter(cell.method for cell in plan.missing)
     if plan.missing:
-        typer.echo(f"to run: {', '.join(f'{method} ({count})' for method, count in waiting.items())}")
+        echo(f"to run: {', '.join(f'{method} ({count})' for method, count in waiting.items())}")
     if n_failed := sum(store.failure(cell) is not None for cell in plan.missing):
-        typer.echo(f"{n_failed} of them failed before and are tried again; see: volta status {store.root}")
+        echo(f"{n_failed} of them failed before and are tried again; see: volta status {store.root}")
     cost = "unknown until one has run"
     if plan.estimate is not None:
         seconds, n_used = plan.estimate.seconds, max(1, min(n_workers, len(plan.missing)))
         spread = f", {format_seconds(seconds / n_used)} on {n_used}" if n_used > 1 else ""
         cost = f"about {format_seconds(seconds)}{spread} (from {plan.estimate.n_measured} cells measured)"
     n_missing = len(plan.missing)
-    typer.echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")
+    echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")

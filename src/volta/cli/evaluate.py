@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volta.cli.printing import echo
 from volta.cli.text_table import print_table
 from volta.core.errors import InputError
 
@@ -60,7 +61,7 @@ def evaluate(
     store = RunStore(out)
     store.check_usable()
     place = find_place(store, task, protocol)
-    models = read_models(files, logits=logits, method=method, seed=seed, say=partial(typer.echo, err=True))
+    models = read_models(files, logits=logits, method=method, seed=seed, say=partial(echo, err=True))
     if reference is not None:
         _check_reference(store, reference, [model.method for model in models])
     names = [part.strip() for part in near.split(",") if part.strip()]
@@ -69,11 +70,11 @@ def evaluate(
     del models
     _print_results(store, place)
     if no_report:
-        typer.echo(f"run: {store.root}")
+        echo(f"run: {store.root}")
     else:
         from volta.report import build_report
 
-        typer.echo(f"report: {build_report(store, resamples, reference=reference)}")
+        echo(f"report: {build_report(store, resamples, reference=reference)}")
 
 
 def _check_reference(store: RunStore, reference: str, methods: list[str]) -> None:

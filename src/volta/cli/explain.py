@@ -11,6 +11,7 @@ import typer
 
 from volta.cli.model_files import load_model, model_rows, warnings_as_lines
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, IdOption, LabelOption, ModelArgument
+from volta.cli.printing import echo
 from volta.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def explain(
                 lines.append(_json(row, known, explanation) if as_json else _text(row, known, explanation))
     # Only now: a row that is not there is told before anything is said.
     for line in lines:
-        typer.echo(line)
+        echo(line)
 
 
 def parse_rows(text: str) -> tuple[int, ...]:

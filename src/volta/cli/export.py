@@ -9,6 +9,7 @@ import typer
 
 from volta.cli.model_files import check_new_file, load_model, warnings_as_lines
 from volta.cli.options import OUTPUT_PANEL, ForceOption, ModelArgument
+from volta.cli.printing import echo
 from volta.core.errors import InputError
 
 
@@ -23,4 +24,4 @@ def export(
     check_new_file(out, force)
     with warnings_as_lines():
         load_model(model).to_onnx(out)
-    typer.echo(f"graph: {out}")
+    echo(f"graph: {out}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volta.cli.printing import echo
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
@@ -76,10 +77,10 @@ def extract(
     with stoppable():
         features = extract_task(task, options, extraction, on_set=_lines)
     for name, found in features.items():
-        typer.echo(f"{name}: {found.array.shape[0]} × {found.array.shape[1]}, {found.path}")
+        echo(f"{name}: {found.array.shape[0]} × {found.array.shape[1]}, {found.path}")
     if save:
         for path in store_features(task, {name: found.array for name, found in features.items()}, options):
-            typer.echo(f"saved: {path}")
+            echo(f"saved: {path}")
 
 
 def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
@@ -91,15 +92,15 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
         network = extraction.network(options.folder)
         found = match_stored(task, options, network)
         n_sets = len(found.images.shifts)
-        typer.echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
+        echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
         features = extract_missing(found, network, precision=extraction.precision, on_set=_lines)
     for name, array in features.items():
-        typer.echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
+        echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
     if save and features:
-        typer.echo(f"saved: {store_shifts(task, with_labels(found, features), options)}")
+        echo(f"saved: {store_shifts(task, with_labels(found, features), options, found.images.corruptions)}")
 
 
 def _lines(name: str) -> Callable[[ExtractionProgress], None]:
     from volta.bench.progress import ExtractionLines
 
-    return ExtractionLines(name, lambda text: typer.echo(text, err=True))
+    return ExtractionLines(name, lambda text: echo(text, err=True))

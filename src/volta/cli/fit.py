@@ -10,6 +10,7 @@ import typer
 
 from volta.cli.model_files import check_new_file, warnings_as_lines
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, ForceOption, IdOption, QuietOption
+from volta.cli.printing import echo
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 from volta.core.errors import InputError
 
@@ -97,8 +98,8 @@ def fit(
             classifier.fit_policy(max_error, coverage=coverage, confidence=confidence)
         classifier.save(out)
     for line in summary(classifier):
-        typer.echo(line)
-    typer.echo(f"model: {out}")
+        echo(line)
+    echo(f"model: {out}")
 
 
 def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path | None, cal: Path | None) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from volta.cli.printing import echo
 from volta.cli.text_table import print_table
 
 
@@ -46,7 +47,7 @@ def metrics() -> None:
     from volta.metrics import METRICS
 
     for name, metric in METRICS.items():
-        typer.echo(f"{name} {metric.direction}")
-        typer.echo(f"    {metric.formula}")
-        typer.echo(f"    convention: {metric.convention}")
-        typer.echo(f"    others: {metric.others}")
+        echo(f"{name} {metric.direction}")
+        echo(f"    {metric.formula}")
+        echo(f"    convention: {metric.convention}")
+        echo(f"    others: {metric.others}")

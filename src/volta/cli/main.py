@@ -26,6 +26,7 @@ from volta.cli import (
     runs,
 )
 from volta.cli.plain_help import PlainCommand, PlainGroup
+from volta.cli.printing import echo
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
@@ -62,19 +63,17 @@ def main() -> None:
     try:
         app()
     except VoltaError as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(
-            f"error: {where}{error.strerror or error}; make room or name another folder, then try again", err=True
-        )
+        echo(f"error: {where}{error.strerror or error}; make room or name another folder, then try again", err=True)
         sys.exit(EXIT_BAD_INPUT)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"volta {__version__}")
+        echo(f"volta {__version__}")
         raise typer.Exit
 
 

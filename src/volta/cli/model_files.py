@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from volta.cli.printing import echo
 from volta.core.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def warnings_as_lines() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if (text := str(message)) not in said:
             said.add(text)
-            typer.echo(f"warning: {text}", err=True)
+            echo(f"warning: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

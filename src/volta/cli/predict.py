@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
+from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 
@@ -46,7 +45,7 @@ def predict(
             writer.write(given | found)
             n_rows += len(part.rows)
             advance(len(part.rows), part.chunk.done)
-    typer.echo(f"{n_rows} rows: {out}")
+    echo(f"{n_rows} rows: {out}")
 
 
 def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, joined: bool) -> dict[str, Array]:

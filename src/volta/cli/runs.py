@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from volta.cli.completion import complete_metrics
+from volta.cli.printing import echo
 from volta.core.errors import InputError
 
 EXIT_DISAGREE = 1
@@ -34,15 +35,15 @@ def report(
 
     store = RunStore(run_folder)
     # Tables that are asked for on standard output stay alone there.
-    say = partial(typer.echo, err=format_ is not None)
+    say = partial(echo, err=format_ is not None)
     if recompute:
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))
         say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
     if format_ is None:
-        typer.echo(f"report: {build_report(store, say=say, reference=reference)}")
+        echo(f"report: {build_report(store, say=say, reference=reference)}")
     else:
-        typer.echo(export(store, format_, say, reference))
+        echo(export(store, format_, say, reference))
 
 
 def compare(
@@ -67,15 +68,15 @@ def compare(
     from volta.report.compare import DEFAULT_METRICS
 
     named = [part.strip() for part in (metric or "").split(",") if part.strip()]
-    result = compare_runs(RunStore(run_a), RunStore(run_b), named or DEFAULT_METRICS, say=partial(typer.echo, err=True))
+    result = compare_runs(RunStore(run_a), RunStore(run_b), named or DEFAULT_METRICS, say=partial(echo, err=True))
     titles = str(run_a), str(run_b)
     texts = {"text": result.to_text, "markdown": result.to_markdown}
     text = texts[format_](titles) if format_ in texts else result.to_csv()
     if out is None:
-        typer.echo(text, nl=False)
+        echo(text, nl=False)
     else:
         write_text(out, text)
-        typer.echo(f"comparison: {out}")
+        echo(f"comparison: {out}")
 
 
 def leaderboard(
@@ -86,13 +87,13 @@ def leaderboard(
     from volta.report.joint_leaderboard import joint_leaderboard
     from volta.report.joint_page import write_joint_leaderboard
 
-    found = joint_leaderboard(run_folders, say=typer.echo)
+    found = joint_leaderboard(run_folders, say=echo)
     if not found.groups:
         raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")
     for problem in found.problems:
-        typer.echo(f"does not agree: {problem}", err=True)
+        echo(f"does not agree: {problem}", err=True)
     for path in write_joint_leaderboard(found, out):
-        typer.echo(f"leaderboard: {path}")
+        echo(f"leaderboard: {path}")
     if found.problems:
         raise typer.Exit(EXIT_DISAGREE)
 
@@ -105,8 +106,8 @@ def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run
     store = RunStore(run_folder)
     state = read_status(store)
     counts = {"done": state.done, "running": state.running, "failed": state.failed, "waiting": state.waiting}
-    typer.echo(", ".join(f"{len(cells)} {name}" for name, cells in counts.items()))
+    echo(", ".join(f"{len(cells)} {name}" for name, cells in counts.items()))
     for cell, epochs in state.running.items():
-        typer.echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
+        echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
     for cell in state.failed:
-        typer.echo(f"failed   {cell.label}  (see {store.failure(cell)})")
+        echo(f"failed   {cell.label}  (see {store.failure(cell)})")

@@ -9,6 +9,8 @@ from types import FrameType
 
 import typer
 
+from volta.cli.printing import echo
+
 EXIT_INTERRUPTED = 130
 
 
@@ -34,7 +36,7 @@ def stoppable(kept: str = GOES_ON) -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: asked
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {kept}", err=True)
+        echo(f"stopped; {kept}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, previous)

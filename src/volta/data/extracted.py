@@ -14,7 +14,7 @@ from volta.data.formats.feature_files import add_shifts, write_feature_sets
 from volta.data.lookup import find_task, pixel_sets
 from volta.data.options import LoadOptions
 from volta.data.prepare import make_task
-from volta.data.raw_sets import RawSets
+from volta.data.raw_sets import CorruptionOrigin, RawSets
 
 
 def store_features(name: str, features: Mapping[str, Array], options: LoadOptions | None = None) -> list[Path]:
@@ -44,12 +44,15 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
     return write_feature_sets(options.folder, name, features, pixels)
 
 
-def store_shifts(name: str, shifts: Mapping[str, Split], options: LoadOptions) -> Path:
+def store_shifts(
+    name: str, shifts: Mapping[str, Split], options: LoadOptions, origin: CorruptionOrigin = "none"
+) -> Path:
     """Keep features of shifted test sets beside a task's feature file; return the file.
 
     With ``options.limit_test`` they are of a part of the test rows and lie in a file of their own, named by how many.
+    ``origin`` says whose images of CIFAR-10-C's corruptions they were made of.
     """
-    return add_shifts(options.folder, name, shifts, options.limit_test)
+    return add_shifts(options.folder, name, shifts, options.limit_test, origin)
 
 
 def task_of_features(

@@ -62,13 +62,13 @@ def load_task(
     """
     source = find_task(name, options.root)
     if kind == "pixels" or source.images is None:
-        return _corrupted(source.load(kind, options), options)
+        return _corrupted(source.load(kind, options), source, options)
     task = _stored(source, options, extraction, on_set, map_shards)
     if task is None:
         features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
         arrays = {key: found.array for key, found in features.items()}
         task = task_of_features(name, arrays, options, source=f"features by {extraction.title}")
-    return _corrupted(task, options)
+    return _corrupted(task, source, options)
 
 
 def _stored(
@@ -85,7 +85,7 @@ def _stored(
         if not source.has_images(options):
             raise missing from None
         return None
-    complete = _has_corruptions(task, options)
+    complete = _has_corruptions(task, source, options)
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
     network = extraction.network(options.folder)
@@ -127,17 +127,20 @@ def extract_task(
     )
 
 
-def _corrupted(task: Task, options: LoadOptions) -> Task:
+def _corrupted(task: Task, source: TaskDefinition, options: LoadOptions) -> Task:
     """Return the task, or say that it cannot have the corruptions that were asked for."""
-    if not _has_corruptions(task, options):
+    if not _has_corruptions(task, source, options):
+        asked = "--corruptions (shifts generated)" if options.shifts == "generated" else f"--shifts {options.shifts}"
         raise InputError(
-            f"--corruptions (shifts generated) needs the images of {task.name}, which are not there; leave it out"
+            f"{asked} needs the images of {task.name}, which are not there, and no features of them are; leave it out"
         )
     return task
 
 
-def _has_corruptions(task: Task, options: LoadOptions) -> bool:
-    """Whether the task has every corruption at every severity, where they are to be generated."""
-    return options.shifts != "generated" or all(
+def _has_corruptions(task: Task, source: TaskDefinition, options: LoadOptions) -> bool:
+    """Whether the task has every corruption at every severity, where they are to be generated or the archive's."""
+    is_published = getattr(source.images, "corrupted", None) is not None
+    asked = options.shifts == "generated" or (options.shifts == "official" and is_published)
+    return not asked or all(
         f"{name}-{severity}" in task.shifts for name in CORRUPTION_NAMES for severity in options.severities
     )

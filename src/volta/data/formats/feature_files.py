@@ -1,13 +1,14 @@
 """Frozen features on disk: ``features/NAME.npz`` for the splits, ``NAME-ood.npz`` and ``NAME-shifts.npz`` beside it.
 
 ``NAME.npz`` holds ``train_x``, ``train_y``, ``test_x``, ``test_y``, and ``val_*`` and ``cal_*`` where the splits are
-fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels. Shifted sets of a
-part of the test rows alone lie in ``NAME-shifts-N.npz``, N rows each, and serve loads with ``limit_test`` N.
+fixed; the other two hold ``SET_x``, and a shift ``SET_y`` where its labels are not the test labels and ``SET_o`` where
+it is one of CIFAR-10-C's corruptions: ``official`` or ``generated``, as its images were. Shifted sets of a part of the
+test rows alone lie in ``NAME-shifts-N.npz``, N rows each, and serve loads with ``limit_test`` N.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +20,10 @@ from volta.core.errors import InputError
 from volta.core.files import write_atomic
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array, OodSet, Split
+from volta.data.corruptions.families import CORRUPTION_NAMES
 from volta.data.formats.array_files import read_npz
-from volta.data.options import LoadOptions
-from volta.data.raw_sets import RawSets
+from volta.data.options import LoadOptions, ShiftOrigin
+from volta.data.raw_sets import CorruptionOrigin, RawSets
 
 PARTS = ("train", "val", "cal", "test")
 
@@ -86,11 +88,15 @@ class FeatureFiles:
         def is_asked(shift: str) -> bool:
             return self.every_shift or _severity(shift) in options.severities
 
-        whole, labels = _extra_sets(features_path(options.folder, self.name, "shifts"), self.limits, is_asked)
+        def read(what: str, is_read: Callable[[str], bool]) -> tuple[dict[str, Array], dict[str, Array]]:
+            path = features_path(options.folder, self.name, what)
+            others = _made_otherwise(path, self.limits, options.shifts)
+            return _extra_sets(path, self.limits, lambda shift: is_read(shift) and shift not in others)
+
+        whole, labels = read("shifts", is_asked)
         if options.limit_test is None:
             return whole, labels
-        part = features_path(options.folder, self.name, f"shifts-{options.limit_test}")
-        more, more_labels = _extra_sets(part, self.limits, lambda shift: is_asked(shift) and shift not in whole)
+        more, more_labels = read(f"shifts-{options.limit_test}", lambda shift: is_asked(shift) and shift not in whole)
         return whole | more, labels | more_labels
 
 
@@ -111,6 +117,8 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
     for shift, split in pixels.shifts.items():
         if f"shift:{shift}" in features and split.labels is not pixels.parts["test"].labels:
             files["shifts"][f"{shift}_y"] = split.labels
+    if "shifts" in files:
+        files["shifts"] |= _origins(files["shifts"], pixels.corruptions)
     written = {features_path(root, name, what): arrays for what, arrays in files.items()}
     if not _same_rows(features_path(root, name), features["test"]):
         for path in stored_features(root, name):
@@ -129,14 +137,35 @@ def _same_rows(path: Path, test: Array) -> bool:
     return stored is not None and stored.shape == test.shape and np.allclose(stored, test, rtol=1e-2, atol=1e-3)
 
 
-def add_shifts(root: Path, name: str, shifts: Mapping[str, Split], n_rows: int | None) -> Path:
-    """Store shifted sets beside those that are there already; ``n_rows`` names sets of a part of the test rows."""
+def add_shifts(
+    root: Path, name: str, shifts: Mapping[str, Split], n_rows: int | None, origin: CorruptionOrigin = "none"
+) -> Path:
+    """Store shifted sets beside those that are there already; ``n_rows`` names sets of a part of the test rows.
+
+    ``origin`` says whose images of CIFAR-10-C's corruptions they were made of.
+    """
     path = features_path(root, name, "shifts" if n_rows is None else f"shifts-{n_rows}")
     arrays = read_npz(path) if path.is_file() else {}
     for key, split in shifts.items():
         arrays[f"{key}_x"], arrays[f"{key}_y"] = split.inputs, split.labels
+        arrays.pop(f"{key}_o", None)
+    arrays |= _origins({f"{key}_x": split.inputs for key, split in shifts.items()}, origin)
     _write(path, arrays)
     return path
+
+
+def _origins(sets: Iterable[str], origin: CorruptionOrigin) -> dict[str, Array]:
+    """Return the marks of those sets that are corruptions; two ways to make one give different images of one name."""
+    names = [] if origin == "none" else [key[:-2] for key in sets if key.endswith("_x")]
+    return {f"{name}_o": np.array(origin) for name in names if name.rpartition("-")[0] in CORRUPTION_NAMES}
+
+
+def _made_otherwise(path: Path, limits: Limits, asked: ShiftOrigin) -> set[str]:
+    """Return the stored sets that are known to be made in another way than was asked for."""
+    if asked not in ("official", "generated") or not path.is_file():
+        return set()
+    marks = read_npz(path, limits, lambda key: key.endswith("_o"))
+    return {key[:-2] for key, mark in marks.items() if mark.size != 1 or str(mark.reshape(())) != asked}
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
