@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import numpy as np
 import pytest
 
-from volta.core.files import atomic_path, canonical_json, hash_array, hash_file, write_json, write_text
+from volta.core.files import atomic_path, canonical_json, hash_array, hash_file, stored_bytes, write_json, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path):
@@ -65,3 +66,20 @@ def test_large_arrays_hash_the_same_in_pieces():
 def test_file_hash_is_sha256(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert hash_file(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_the_size_of_a_folder_however_deep(tmp_path):
+    (tmp_path / "a").write_bytes(b"123")
+    (tmp_path / "link").symlink_to(tmp_path)
+    place = tmp_path
+    for _ in range(6):
+        place = place.joinpath(*["d"] * 200)
+        place.mkdir(parents=True)
+    (place / "b").write_bytes(b"45")
+    try:
+        assert stored_bytes(tmp_path / "a") == 3
+        assert stored_bytes(tmp_path) == 5
+        assert stored_bytes(tmp_path / "missing") == 0
+    finally:
+        # Python's own removal goes no deeper than it can call itself.
+        subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)

@@ -79,10 +79,12 @@ def _folders(data: Path | None) -> list[str]:
 
 
 def _folder(what: str, path: Path, variable: str) -> str:
+    from volta.core.files import stored_bytes
+
     chosen = f"{variable} is set" if os.environ.get(variable) else f"set {variable} to choose another"
     if not path.is_dir():
         return f"{what}: {path} (not there yet; {chosen})"
-    n_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    n_bytes = stored_bytes(path)
     writable = "" if os.access(path, os.W_OK) else ", not writable"
     return f"{what}: {path} ({n_bytes / 1e6:,.0f} MB{writable}; {chosen})"
 

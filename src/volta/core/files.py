@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -119,6 +119,22 @@ def hash_file(path: Path) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def stored_bytes(path: Path) -> int:
+    """Return the size of a file, or of all files below a folder however deep; linked folders are not entered."""
+    if path.is_file():
+        return path.stat().st_size
+    total, folders = 0, [str(path)]
+    while folders:
+        # What goes away meanwhile, or cannot be looked into, does not count.
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file():
+                    total += entry.stat().st_size
+    return total
 
 
 def hash_array(array: np.ndarray) -> str:

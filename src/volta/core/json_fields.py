@@ -78,9 +78,9 @@ class JsonFields:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Return a list of whole numbers."""
-        wanted = "a list of whole numbers"
         values = self._list(name)
-        return tuple(value if _is_integer(value) else self._refuse(name, wanted) for value in values)
+        whole = tuple(value for value in values if _is_integer(value))
+        return whole if len(whole) == len(values) else self._refuse(name, "a list of whole numbers")
 
     def numbers(self, name: str) -> tuple[float, ...]:
         """Return a list of finite numbers."""
@@ -118,7 +118,7 @@ class JsonFields:
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+    return type(value) is int and -_LARGEST <= value <= _LARGEST
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
-from volta.core.files import hash_file
+from volta.core.files import hash_file, stored_bytes
 from volta.core.json_fields import JsonFields
 from volta.core.sealed import FileKind, read_file
 from volta.core.sealed.objects import parse_object
@@ -84,7 +84,7 @@ def list_data(root: Path | None = None) -> list[Holding]:
     for task in imported_tasks(folder):
         place = folder / "imported" / task.name
         note = task.title if task.title.startswith(DAMAGED) else ""
-        holdings.append(Holding(task.name, task.title, "ready", place, _bytes(place), note))
+        holdings.append(Holding(task.name, task.title, "ready", place, stored_bytes(place), note))
     return holdings
 
 
@@ -123,16 +123,16 @@ def _holding(name: str, archive: Archive, root: Path) -> Holding:
     part = root / f"{archive.file}.part"
     there = [path for path in (root / stand_in for stand_in in archive.stand_ins) if path.is_file()]
     if place.exists():
-        return Holding(name, archive.title, "ready", place, _bytes(place))
+        return Holding(name, archive.title, "ready", place, stored_bytes(place))
     if file.is_file():
         return Holding(
-            name, archive.title, "archive only", file, _bytes(file), f"unpack it with: volta data get {name}"
+            name, archive.title, "archive only", file, stored_bytes(file), f"unpack it with: volta data get {name}"
         )
     if there:
-        return Holding(name, archive.title, "stand-in", there[0], _bytes(there[0]), _describe_zip(there[0]))
+        return Holding(name, archive.title, "stand-in", there[0], stored_bytes(there[0]), _describe_zip(there[0]))
     if part.is_file():
         note = f"{part.stat().st_size:,} of {archive.size:,} bytes; go on with: volta data get {name}"
-        return Holding(name, archive.title, "partial download", part, _bytes(part), note)
+        return Holding(name, archive.title, "partial download", part, stored_bytes(part), note)
     return Holding(name, archive.title, "missing", place, 0, f"{archive.size:,} bytes: volta data get {name}")
 
 
@@ -196,9 +196,3 @@ def _attempt(holding: Holding, checked: str, check: Callable[[], object]) -> Ver
     except InputError as error:
         return Verdict(holding.name, holding.path, checked, (str(error),))
     return Verdict(holding.name, holding.path, checked, ())
-
-
-def _bytes(path: Path) -> int:
-    if path.is_file():
-        return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -25,18 +25,21 @@ _MAX_HEADER = 1 << 26
 _MAX_SIDES = 32
 _SEAL = re.compile(rb'"seal":"([0-9a-f]{64})"')
 _DTYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "|u1",
-    "BOOL": "|b1",
+    name: np.dtype(kind)
+    for name, kind in {
+        "F64": "<f8",
+        "F32": "<f4",
+        "F16": "<f2",
+        "I64": "<i8",
+        "I32": "<i4",
+        "I16": "<i2",
+        "I8": "|i1",
+        "U64": "<u8",
+        "U32": "<u4",
+        "U16": "<u2",
+        "U8": "|u1",
+        "BOOL": "|b1",
+    }.items()
 }
 
 
@@ -143,10 +146,10 @@ def _place(described: JsonFields) -> tuple[int, int]:
 def _array(data: Array, start: int, place: tuple[int, int], described: JsonFields) -> Array:
     first, last = place
     dtype, shape = described.text("dtype"), described.integers("shape")
-    known = np.dtype(_DTYPES.get(dtype, "V0"))
+    known = _DTYPES.get(dtype)
     # The product of a long list of large numbers would take hours.
-    if len(shape) > _MAX_SIDES or any(side < 0 for side in shape):
+    if len(shape) > _MAX_SIDES or min(shape, default=0) < 0:
         raise StoreError(f"{described.where} has a shape of {len(shape)} sides or one below 0; {described.remedy}")
-    if dtype not in _DTYPES or math.prod(shape) * known.itemsize != last - first:
+    if known is None or math.prod(shape) * known.itemsize != last - first:
         raise StoreError(f"{described.where} is no array of {dtype} with shape {shape}; {described.remedy}")
     return data[start + first : start + last].view(known).reshape(shape)

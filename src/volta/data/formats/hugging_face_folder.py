@@ -12,11 +12,11 @@ import numpy as np
 
 from volta.core.contained import contained
 from volta.core.errors import InputError, MissingDataError
+from volta.core.files import stored_bytes
 from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.formats.parquet_columns import column_array
-from volta.data.formats.table import stored_bytes
 
 MARKS = ("dataset_dict.json", "dataset_info.json")
 _STATE = "state.json"

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.core.files import stored_bytes
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 
@@ -122,12 +123,6 @@ def text_array(texts: Sequence[str], path: Path, limits: Limits, n_rows: int | N
     widest = 4 * max(map(len, texts), default=0)
     limits.check_volume(path, widest * (len(texts) if n_rows is None else n_rows), stored_bytes(path))
     return np.array(texts, dtype=np.str_)
-
-
-def stored_bytes(path: Path) -> int:
-    """Return the size of a file, or of all files in a folder."""
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
 
 
 def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:
