@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,9 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, StoreError
 from volta.core.limits import Limits, parse_limits
+from volta.data import find_task
 from volta.data.formats.array_files import read_npy, read_npz
+from volta.data.formats.cifar_binary import class_names
 from volta.data.formats.feature_files import FeatureFiles
 from volta.data.formats.hugging_face_folder import read_saved_dataset
 from volta.data.formats.image_files import list_images
@@ -287,6 +290,30 @@ def test_a_saved_data_set_is_measured_before_it_is_read(root: Path) -> None:
         stream.write_table(zeros)
     with pytest.raises(InputError, match="would unpack to"):
         read_saved_dataset(root / "set", SMALL)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that have names")
+def test_nobody_waits_at_a_pipe_in_a_file_s_place(root: Path) -> None:
+    import_task_of_two(root)
+    array = next((root / "data" / "imported" / "mine" / "arrays").glob("*.npy"))
+    array.unlink()
+    os.mkfifo(array)
+    with pytest.raises(StoreError, match="is not a file but a link, folder, pipe or device"):
+        find_task("mine", root / "data").load("features", LoadOptions(root / "data"))
+    os.mkfifo(root / "x.npy")
+    for read in (read_npy, read_npz):
+        with pytest.raises(InputError, match="is no file but a folder, pipe or device"):
+            read(root / "x.npy")
+    with pytest.raises(InputError, match="is no file but a folder, pipe or device"):
+        read_labelled_arrays(root)
+    with pytest.raises(InputError, match="is not there"):
+        class_names(root / "x.npy", 3)
+
+
+def import_task_of_two(root: Path) -> None:
+    np.savez(root / "two.npz", x=np.random.default_rng(0).normal(size=(40, 3)), y=np.arange(40) % 2)
+    import_task(root / "two.npz", "mine", root=root / "data")
 
 
 def test_a_class_number_of_a_billion(root: Path) -> None:

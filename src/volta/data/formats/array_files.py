@@ -123,6 +123,9 @@ def check_values(where: str, header: ArrayHeader, n_bytes: int) -> None:
 
 
 def _starts(path: Path, magic: bytes) -> bool:
+    # Who opens a pipe waits for a writer.
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is no file but a folder, pipe or device; name a file")
     with path.open("rb") as file:
         return file.read(len(magic)) == magic
 

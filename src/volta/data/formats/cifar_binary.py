@@ -33,6 +33,8 @@ def read_cifar100(folder: Path, part: str) -> Split:
 
 def class_names(path: Path, n_classes: int) -> tuple[str, ...]:
     """Return the class names of ``batches.meta.txt`` or ``fine_label_names.txt``."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there; fetch the archive again")
     try:
         names = tuple(path.read_text(encoding="ascii").split())
     except UnicodeDecodeError as error:

@@ -42,7 +42,8 @@ def read_saved_dataset(folder: Path, limits: Limits = DEFAULT_LIMITS) -> dict[st
     with reading(folder, "cannot be read as a Hugging Face data set", "save it again with save_to_disk"):
         packed = stored_bytes(folder)
         for state in (*folder.glob(_STATE), *folder.glob(f"*/{_STATE}")):
-            _check_names(state, limits)
+            if state.is_file():
+                _check_names(state, limits)
         # What is mapped into memory counts as memory taken.
         room = replace(limits, parser_bytes=limits.parser_bytes + packed)
         total = contained(f"{__name__}:measure", folder, {"source": str(folder.resolve())}, room)

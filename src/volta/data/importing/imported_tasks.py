@@ -176,8 +176,8 @@ def _split(folder: Path, part: StoredSplit) -> Split:
 def _open(folder: Path, reference: ArrayReference) -> Array:
     path = inside(folder, reference.file)
     try:
-        array = read_npy(path)
         sound = check_seal(path, reference.seal)
+        array = read_npy(path)
     except (VoltaError, OSError) as error:
         raise TASK_KIND.refused(path, f"cannot be read ({error})") from error
     if array.shape != reference.shape or array.dtype.str != reference.dtype or not sound:
