@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
+FUZZ_SEED ?= 0
 # Not among `make benchmarks`: what needs packages of others or tens of gigabytes, and modules that scripts share.
 ALONE := benchmarks/peers.py benchmarks/peer_contests.py benchmarks/imagenet_sized.py benchmarks/head_tasks.py
 
@@ -43,7 +44,7 @@ package: $(READY)  ## build wheel and sdist, install them with the lowest and th
 	$(BIN)/python .ci/package.py
 
 fuzz: $(READY)  ## read FUZZ_CASES damaged files; prints what came of them
-	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES)
+	$(BIN)/python -m tests.fuzz --cases $(FUZZ_CASES) --seed $(FUZZ_SEED)
 
 kills: $(READY)  ## kill 200 commands at random moments; prints what came of it
 	$(BIN)/python -m tests.kills

@@ -18,6 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100_000, help="cases over all categories")
     parser.add_argument("--only", nargs="*", choices=sorted(CATEGORIES), help="categories to run")
+    parser.add_argument("--seed", type=int, default=0, help="another seed gives other cases")
     chosen = parser.parse_args()
     names = chosen.only or list(CATEGORIES)
     each = chosen.cases / sum(CATEGORIES[name].share for name in names)
@@ -26,7 +27,7 @@ def main() -> int:
     bad = total = 0
     for name in names:
         started = time.monotonic()
-        found = run_category(name, CATEGORIES[name], round(each))
+        found = run_category(name, CATEGORIES[name], round(each), chosen.seed)
         n_cases = found.counts.total()
         counted = ", ".join(f"{outcome} {count}" for outcome, count in sorted(found.counts.items()))
         print(f"{name:20} {n_cases:7} cases  {time.monotonic() - started:6.0f} s  {counted}", flush=True)

@@ -44,14 +44,14 @@ class Outcomes:
     failures: list[tuple[str, bytes]] = field(default_factory=list)
 
 
-def run_category(name: str, category: Category, n_cases: int) -> Outcomes:
-    """Read ``n_cases`` changed files; equal names and numbers give equal cases."""
+def run_category(name: str, category: Category, n_cases: int, seed: int = 0) -> Outcomes:
+    """Read ``n_cases`` changed files; equal names, numbers and seeds give equal cases."""
     outcomes = Outcomes()
     seeds = category.seeds()
     with forked_parsers(), tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
         sound = [_digest(_read(category, seed, Path(folder))) for seed in seeds]
         for case in range(max(1, round(n_cases * category.share))):
-            rng = random.Random(f"{name} {case}")
+            rng = random.Random(f"{name} {case}" + (f" {seed}" if seed else ""))
             number = rng.randrange(len(seeds))
             data = category.mutate(seeds[number], rng)
             outcome, bad = judge(category, data, Path(folder), sound[number])

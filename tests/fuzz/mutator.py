@@ -17,12 +17,22 @@ _EDGES = (
     b"9" * 12,
 )
 
+_SWELLING = 0.02
+_SWOLLEN_BYTES = 1 << 18
+
 
 def mutate(data: bytes, rng: random.Random) -> bytes:
     """Return ``data`` with one to four changes; most are small, so that a parser gets far before it meets them."""
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         data = rng.choice(_CHANGES)(data, rng)
-    return data
+    return _swell(data, rng) if rng.random() < _SWELLING else data
+
+
+def _swell(data: bytes, rng: random.Random) -> bytes:
+    """Repeat a few bytes until they are many: what a reader does to each of them, or to each pair, then counts."""
+    at = rng.randrange(max(1, len(data)))
+    piece = data[at : at + rng.randrange(1, 9)] or b"0"
+    return data[:at] + piece * (_SWOLLEN_BYTES // len(piece)) + data[at:]
 
 
 def _flip_bit(data: bytes, rng: random.Random) -> bytes:
