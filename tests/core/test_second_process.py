@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -50,3 +51,17 @@ def test_arguments_that_cannot_be_sent_and_a_closed_helper_are_errors_of_a_call(
         assert helper.call("builtins:int", "7") == 7
     with pytest.raises(SecondProcessError, match="has ended"):
         helper.call("builtins:int", "7")
+
+
+def test_no_other_process_gets_an_end_of_the_pipes():
+    """What goes through them is unpickled: a program that the caller starts meanwhile must not hold an end of one."""
+    with SecondProcess() as helper:
+        pipes = [helper._process.stdin.fileno(), helper._process.stdout.fileno()]
+        assert not any(map(os.get_inheritable, pipes))
+        if sys.platform.startswith("linux"):
+            names = [os.readlink(f"/proc/self/fd/{pipe}") for pipe in pipes]
+            said = subprocess.run(
+                ["ls", "-l", "/proc/self/fd"], close_fds=False, check=True, capture_output=True, text=True
+            ).stdout
+            assert "pipe:" in said
+            assert not any(name in said for name in names)

@@ -92,3 +92,14 @@ def test_hash_looks_at_names_and_values() -> None:
     with torch.no_grad():
         linear.bias[0] += 1.0
     assert hash_weights(linear) != before
+
+
+@pytest.mark.parametrize("version", ["2.4.1+cpu", "2.5.1"])
+def test_a_torch_that_runs_code_of_weights_files_does_not_read_them(tmp_path, monkeypatch, version):
+    torch.save({"weight": torch.ones(1)}, tmp_path / "a.pth")
+    save_file({"weight": torch.ones(1)}, tmp_path / "a.safetensors")
+    assert list(read_weights(tmp_path / "a.pth")) == ["weight"]
+    monkeypatch.setattr(torch, "__version__", version)
+    assert list(read_weights(tmp_path / "a.safetensors")) == ["weight"]
+    with pytest.raises(InputError, match=r"install torch 2\.6 or newer, or pass a \.safetensors file"):
+        read_weights(tmp_path / "a.pth")

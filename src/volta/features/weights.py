@@ -18,6 +18,8 @@ from volta.core.foreign import reading
 from volta.data.download.unpack import check_zip
 
 _COUNTER = "num_batches_tracked"
+_SAFE_TORCH = (2, 6)
+"""From here on ``weights_only=True`` holds what it says."""
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -41,12 +43,21 @@ def _read_safetensors(path: Path) -> Any:
 
 
 def _read_torch(path: Path) -> Any:
+    if _torch_version() < _SAFE_TORCH:
+        raise InputError(
+            f"weights file {path} is not read by torch {torch.__version__}, which such files can make run code "
+            "(CVE-2025-32434); install torch 2.6 or newer, or pass a .safetensors file"
+        )
     remedy = "pass a state dict saved by torch.save or safetensors"
     with reading(f"weights file {path}", "cannot be read as tensors alone", remedy), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of files it then refuses
         if zipfile.is_zipfile(path):
             check_zip(path)
         return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _torch_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str | tuple[str, ...], source: str) -> None:
