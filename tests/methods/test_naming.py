@@ -59,6 +59,8 @@ def test_a_second_volta_is_compared_and_is_not_ours():
         ("knn(kk=1)", "knn: there is no parameter 'kk'; did you mean k?"),
         ("knn(k='ten')", "knn: k is 'ten'; pass a int, as its default 50 is"),
         ("knn(10)", "parameters that cannot be read"),
+        ("knn(k=" + "-" * 990 + "1)", "parameters that cannot be read|k is"),
+        ("knn(k=1" + "+1" * 50_000 + ")", "has 100,008 letters; a name has 1,000 at most"),
         ("knn(k=__import__('os'))", "parameters that cannot be read"),
         ("knn(k=10", "cannot be read"),
         ("volta-full(margin=1)", "is a row of the ablation, without parameters"),

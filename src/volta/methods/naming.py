@@ -16,6 +16,7 @@ from volta.core.errors import InputError
 from volta.core.suggest import unknown_name
 from volta.methods.base import Method
 
+_LONGEST = 1000
 _FORM = re.compile(r"\s*([\w.:-]+)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
 
 
@@ -45,6 +46,9 @@ def parse_name(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_name("volta(encoder=deep, margin=0.1)")
     ('volta', {'encoder': 'deep', 'margin': 0.1})
     """
+    # Names come out of files too; Python's parser has no limit of its own that ends in an error of one kind.
+    if len(text) > _LONGEST:
+        raise InputError(f"method {text[:40]!r}… has {len(text):,} letters; a name has {_LONGEST:,} at most")
     form = _FORM.fullmatch(text)
     if form is None:
         raise InputError(f"method {text!r} cannot be read; write a name, or name(parameter=value, ...)")
@@ -58,7 +62,7 @@ def parse_name(text: str) -> tuple[str, dict[str, Any]]:
         if call.args or any(word.arg is None for word in call.keywords):
             raise ValueError
         return base, {str(word.arg): _value(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(
             f"method {text!r} has parameters that cannot be read; write name=value with commas between, as in knn(k=10)"
         ) from None
