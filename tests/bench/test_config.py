@@ -121,3 +121,9 @@ def test_groups_of_methods_stand_for_their_names():
     assert "volta" in papers
     assert "knn" not in papers
     assert set(papers) < set(parse_methods("standard", "fair")) < set(parse_methods("all", "fair"))
+
+
+@pytest.mark.parametrize("threads", [0, 4097, 10**9])
+def test_threads_that_no_machine_has_are_refused(threads):
+    with pytest.raises(InputError, match=f"threads is {threads}; pass a whole number from 1 to 4096"):
+        RunConfig(("digits",), ("softmax",), threads=threads)

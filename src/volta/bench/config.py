@@ -28,6 +28,8 @@ from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
 
 FAIR_SEEDS = 10
+MAX_THREADS = 4096
+"""A run folder says how many its cells take, and anyone can have made it: no machine has more."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class RunConfig:
                 raise InputError(f"methods holds {name!r}; write it {find_method(name).name!r}")
         for protocol in self.protocols:
             self._check_protocol(protocol)
-        if self.threads < 1:
-            raise InputError(f"threads is {self.threads}; pass a whole number of at least 1")
+        if not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"threads is {self.threads}; pass a whole number from 1 to {MAX_THREADS}")
         if min(self.seeds) < 0 or max(self.seeds) >= 1 << 63:
             wrong = min(self.seeds) if min(self.seeds) < 0 else max(self.seeds)
             raise InputError(f"seeds holds {wrong}; seeds are whole numbers of at least 0 and below 2^63")
