@@ -23,6 +23,8 @@ _PARTS: dict[str, type[Any]] = {
 _FLATTENED = 8
 """A convolutional body flattens up to this many values for each value of its input."""
 _HARMLESS_VALUES = 1 << 26
+_MOST_LAYERS = 1000
+"""Layers of one unit take little room in a file, and each half a millisecond and 10 kB to make."""
 
 
 class Classifier(nn.Module):
@@ -65,6 +67,9 @@ class NetworkSpec:
 
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Refuse weights of other shapes than this network has, before memory is taken for a large one."""
+        layers = getattr(self.body, "hidden", ())
+        if isinstance(layers, tuple) and len(layers) > _MOST_LAYERS:
+            raise InputError(f"the network has {len(layers):,} layers; {_MOST_LAYERS:,} is the most")
         sizes = [
             math.prod(self.input_shape) * _FLATTENED,
             self.n_classes,
