@@ -66,12 +66,19 @@ def test_hugging_face_models_bring_their_preprocessing(monkeypatch: pytest.Monke
         size={"shortest_edge": 256}, crop_size={"height": 8, "width": 6}, image_mean=[0.5] * 3, image_std=[0.25] * 3
     )
 
+    asked: list[dict[str, object]] = []
+
     def factory(made: object) -> type:
-        return type("Auto", (), {"from_pretrained": staticmethod(lambda name, **options: made)})
+        return type(
+            "Auto", (), {"from_pretrained": staticmethod(lambda name, **options: asked.append(options) or made)}
+        )
 
     fake = types.SimpleNamespace(AutoModel=factory(Model()), AutoImageProcessor=factory(processor))
     monkeypatch.setitem(sys.modules, "transformers", fake)
     backbone = load_backbone("hf:some/model")
+    # None would have transformers ask at the terminal whether to run the repository's code.
+    assert [options["trust_remote_code"] for options in asked] == [False, False]
+    assert asked[0]["use_safetensors"] is True
     assert backbone.preprocessing == Preprocessing((8, 6), (0.5,) * 3, (0.25,) * 3)
     images = torch.rand(2, 3, 8, 6)
     with torch.inference_mode():

@@ -36,8 +36,9 @@ def hugging_face_backbone(
         ) from error
     model_name = name.removeprefix(PREFIX)
     try:
-        model = AutoModel.from_pretrained(model_name, use_safetensors=True).eval()
-        processor = AutoImageProcessor.from_pretrained(model_name)
+        # Left open, transformers would ask at the terminal whether to run the repository's code.
+        model = AutoModel.from_pretrained(model_name, use_safetensors=True, trust_remote_code=False).eval()
+        processor = AutoImageProcessor.from_pretrained(model_name, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise MissingDataError(f"backbone {name} cannot be loaded: {error}") from error
     except Exception as error:
