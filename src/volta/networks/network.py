@@ -125,7 +125,10 @@ class Network:
         classifier = spec.build(seed=0)
         classifier.load_state_dict({name: torch.from_numpy(_writable(array)) for name, array in tensors.items()})
         log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
-        return cls(spec, classifier.to(device).eval(), log, value["key"], device)
+        if device.type != "cpu":
+            # It is built on the processor; walking through it for nothing is a part of what loading costs.
+            classifier = classifier.to(device)
+        return cls(spec, classifier.eval(), log, value["key"], device)
 
 
 def _writable(array: Array) -> Array:
