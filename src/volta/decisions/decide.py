@@ -19,7 +19,7 @@ from volta.decisions.set_scores import Floats
 
 Action: TypeAlias = Literal["answer", "abstain", "ood"]
 ACTIONS: tuple[Action, ...] = ("answer", "abstain", "ood")
-_ANSWER, _ABSTAIN, _OOD = range(len(ACTIONS))
+_ABSTAIN, _OOD = ACTIONS.index("abstain"), ACTIONS.index("ood")
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,14 @@ def unchecked_decisions(
     classes: NDArray[Any],
 ) -> Decisions:
     """Return what `decide` does of arrays that are known to fit, which are not looked at again."""
-    action = np.where(policy.unchecked_answers(uncertainty), _ANSWER, _ABSTAIN)
+    action = _ABSTAIN - policy.unchecked_answers(uncertainty).astype(np.intp)
     level = float(exact_level(fpr, "fpr"))
     if pvalues is not None:
         action[pvalues <= level] = _OOD
     return Decisions(
         action=action,
         label=classes[probs.argmax(axis=1)],
-        probability=probs.max(axis=1).astype(np.float64),
+        probability=np.maximum.reduce(probs, axis=1).astype(np.float64, copy=False),
         uncertainty=uncertainty,
         pvalue=pvalues,
         sets=sets,

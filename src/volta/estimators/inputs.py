@@ -32,7 +32,7 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
     )
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
-        total = rows.sum(dtype=np.float64)
+        total = np.add.reduce(rows, axis=None, dtype=np.float64)
     if not math.isfinite(total) and not (finite := np.isfinite(rows)).all():
         row = int(np.argmin(finite.all(axis=1)))
         value = rows[row][~finite[row]][0]
