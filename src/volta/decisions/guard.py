@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import CHUNK_ELEMENTS, check_count, check_features
+from volta.core.checks import CHUNK_ELEMENTS, FLOAT32_MAX, check_count, check_features
 from volta.core.errors import InputError
 from volta.core.mapped import row_chunks
 from volta.decisions.set_scores import Floats
@@ -60,21 +61,22 @@ class InputGuard:
         return furthest, distance
 
     def unchecked_parts(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return ``parts`` of finite float64 rows of the right width, which are not looked at again."""
-        with np.errstate(over="ignore"):
-            beyond = np.maximum(rows - self.high, self.low - rows)
-            beyond /= self.scale
-            furthest = np.maximum.reduce(beyond, axis=1)
-            standard = rows - self.centre
-            standard /= self.scale
-        return _within(furthest, 0.0, LARGEST), self._distances(_within(standard, -LARGEST, LARGEST)) / self.unit
+        """Return ``parts`` of float64 rows of the right width within float32's range, which are not looked at again."""
+        beyond = np.maximum(rows - self.high, self.low - rows)
+        beyond /= self.scale
+        furthest = np.maximum(np.maximum.reduce(beyond, axis=1), 0.0)
+        standard = rows - self.centre
+        standard /= self.scale
+        if self.has_tiny_scale:
+            np.minimum(furthest, LARGEST, out=furthest)
+            _within(standard, -LARGEST, LARGEST)
+        return furthest, self._distances(standard) / self.unit
 
     def excess(self, inputs: ArrayLike) -> Floats:
         """Return (n_samples, n_features): standard deviations outside the training rows' range, 0 inside it."""
         rows = np.asarray(self._check(inputs), dtype=np.float64)
-        with np.errstate(over="ignore"):
-            beyond = np.maximum(rows - self.high, self.low - rows)
-            beyond /= self.scale
+        beyond = np.maximum(rows - self.high, self.low - rows)
+        beyond /= self.scale
         return _within(beyond, 0.0, LARGEST)
 
     def explain(
@@ -114,6 +116,11 @@ class InputGuard:
                 f"inputs has {array.shape[1]} columns but the guard was fitted on {len(self.low)}; pass those"
             )
         return array
+
+    @cached_property
+    def has_tiny_scale(self) -> bool:
+        """Whether a row within float32's range may be further out than LARGEST."""
+        return bool(2.0 * FLOAT32_MAX / self.scale.min() > LARGEST)
 
     def _distances(self, standard: Floats) -> Floats:
         """Return D of rows that are standardised."""

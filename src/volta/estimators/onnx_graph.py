@@ -89,8 +89,7 @@ class GuardScores(nn.Module):
 
     def __init__(self, guard: InputGuard) -> None:
         super().__init__()
-        # Scaled rows are within float32's range, so that the guard's own bound changes nothing unless scales are tiny.
-        self._bounded = bool(2.0 * FLOAT32_MAX / guard.scale.min() > LARGEST)
+        self._bounded = guard.has_tiny_scale
         whitening = guard.whitening / (guard.unit * math.sqrt(len(guard.low)))
         if not self._bounded:
             whitening = whitening / guard.scale[:, None]
