@@ -1,8 +1,10 @@
 """Tabular data beside scikit-learn: accuracy, NLL, ECE and processor seconds of fit, on ten data sets kept offline.
 
-Run with: python benchmarks/tabular.py [--splits N] [--output FILE] [--fashion-mnist FOLDER] [--only NAME ...]
+Run with: python benchmarks/tabular.py [--splits N] [--output FILE] [--fashion-mnist FOLDER] [--only MODEL ...]
+[--data NAME ...]
 Each split holds out 30 % of the rows as test rows, drawn with the classes' shares; models see raw columns. Results are
-appended to FILE as they come, and what is there is not run again. Without the files of Debian's package
+appended to FILE as they come, and what is there is not run again, so that a run can be made in pieces; the tables and
+the verdict at the end are of all that FILE holds. Without the files of Debian's package
 dataset-fashion-mnist the tenth set is a synthetic one with rare classes, and the run says so.
 """
 
@@ -118,6 +120,8 @@ MODELS: dict[str, Callable[[], object]] = {
     "volta_plus": lambda: VoltaClassifier("volta_plus"),
 }
 
+OURS = ("volta", "linear", "volta_plus")
+
 
 def run(rows: np.ndarray, labels: np.ndarray, split: int, model: str) -> dict[str, float]:
     train, test, y_train, y_test = train_test_split(rows, labels, test_size=0.3, random_state=split, stratify=labels)
@@ -146,38 +150,71 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def shared_splits(done: list[dict[str, str]], name: str, measure: str) -> dict[str, np.ndarray]:
+    """Return each model's values on the splits of a data set that all models with any result there have."""
+    found = {
+        model: {row["split"]: float(row[measure]) for row in done if row["data"] == name and row["model"] == model}
+        for model in MODELS
+    }
+    found = {model: splits for model, splits in found.items() if splits}
+    shared = sorted(set.intersection(*(set(splits) for splits in found.values())))
+    return {model: np.array([splits[split] for split in shared]) for model, splits in found.items()}
+
+
+def best_of(values: dict[str, np.ndarray], *, higher: bool) -> str:
+    return (max if higher else min)(values, key=lambda model: values[model].mean())
+
+
+def near_best(values: dict[str, np.ndarray], *, higher: bool = False) -> set[str]:
+    """Return the best model by its mean, and those whose difference to it is within two standard errors."""
+    best = best_of(values, higher=higher)
+    near = {best}
+    for model, found in values.items():
+        gaps = found - values[best]
+        if len(gaps) > 1 and abs(gaps.mean()) <= 2.0 * gaps.std(ddof=1) / np.sqrt(len(gaps)):
+            near.add(model)
+    return near
+
+
 def tables(done: list[dict[str, str]]) -> None:
-    """Print a table for each measure: mean ± standard deviation over the splits; only splits that all models have."""
+    """Print a table for each measure, mean ± standard deviation over the splits, and who is near the best NLL."""
     names = list(dict.fromkeys(row["data"] for row in done))
     for measure in ("nll", "accuracy", "ece", "fit_s"):
         print(f"\n| {measure} | {' | '.join(MODELS)} |\n|---|{'---|' * len(MODELS)}")
         for name in names:
-            found = {
-                model: {r["split"]: float(r[measure]) for r in done if r["data"] == name and r["model"] == model}
-                for model in MODELS
-            }
-            shared = sorted(set.intersection(*(set(splits) for splits in found.values())))
-            values = {model: np.array([splits[split] for split in shared]) for model, splits in found.items()}
+            values = shared_splits(done, name, measure)
             first = next(row for row in done if row["data"] == name)
             title = f"{name} ({first['rows']} × {first['columns']}, K = {first['classes']})"
             print(f"| {title} | {' | '.join(cells(values, higher=measure == 'accuracy'))} |")
     n_splits = {len([r for r in done if r["data"] == n and r["model"] == m]) for n in names for m in MODELS}
     print(f"\nn = {' or '.join(map(str, sorted(n_splits)))} splits; mean ± standard deviation over splits; ", end="")
     print("bold: best mean; =: its difference to the best, split by split, is within two standard errors")
+    verdict(done, names)
+
+
+def verdict(done: list[dict[str, str]], names: list[str]) -> None:
+    """Print on how many data sets each of our models, and any of them, has the best NLL or is within noise of it."""
+    judged = [name for name in names if set(shared_splits(done, name, "nll")) == set(MODELS)]
+    near = {name: near_best(shared_splits(done, name, "nll")) for name in judged}
+    for model in OURS:
+        count = sum(model in found for found in near.values())
+        print(f"{model}: best or within noise of the best NLL on {count} of {len(judged)} data sets")
+    count = sum(bool(found & set(OURS)) for found in near.values())
+    print(f"one of {', '.join(OURS)}: on {count} of {len(judged)}")
+    if missing := [name for name in names if name not in judged]:
+        print(f"not judged, since models are missing there: {', '.join(missing)}")
 
 
 def cells(values: dict[str, np.ndarray], *, higher: bool) -> list[str]:
-    means = {model: found.mean() if len(found) else np.nan for model, found in values.items()}
-    best = (max if higher else min)(means, key=lambda model: means[model])
+    best, near = best_of(values, higher=higher), near_best(values, higher=higher)
     shown = []
-    for model, found in values.items():
-        if not len(found):
+    for model in MODELS:
+        if model not in values:
             shown.append("")
             continue
+        found = values[model]
         text = f"{found.mean():.3f} ± {found.std(ddof=1):.3f}" if len(found) > 1 else f"{found.mean():.3f}"
-        gaps = found - values[best]
-        near = len(found) > 1 and abs(gaps.mean()) <= 2.0 * gaps.std(ddof=1) / np.sqrt(len(found))
-        shown.append(f"**{text}**" if model == best else f"{text} =" if near else text)
+        shown.append(f"**{text}**" if model == best else f"{text} =" if model in near else text)
     return shown
 
 
@@ -186,10 +223,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("tabular.csv"))
     parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
-    parser.add_argument("--only", nargs="*", default=None, help="run these models alone")
+    parser.add_argument("--only", nargs="*", choices=list(MODELS), default=None, help="run these models alone")
+    parser.add_argument("--data", nargs="*", default=None, help="run these data sets alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sets = data_sets(options.fashion_mnist)
+    if unknown := [name for name in options.data or () if name not in sets]:
+        parser.error(f"--data {unknown[0]!r} is not one of {', '.join(map(repr, sets))}")
     done = read(options.output)
     finished = {(row["data"], row["split"], row["model"]) for row in done}
     new = not options.output.exists()
@@ -197,7 +237,7 @@ def main() -> None:
         writer = csv.DictWriter(file, FIELDS)
         if new:
             writer.writeheader()
-        wanted = itertools.product(range(options.splits), sets, options.only or MODELS)
+        wanted = itertools.product(range(options.splits), options.data or sets, options.only or MODELS)
         for split, name, model in wanted:
             if (name, str(split), model) in finished:
                 continue
@@ -207,7 +247,8 @@ def main() -> None:
             writer.writerow({"data": name, "split": split, "model": model, **shape, **found})
             file.flush()
             print(f"{name}, split {split}, {model}: NLL {found['nll']:.3f}, {found['fit_s']:.1f} s", flush=True)
-    tables(read(options.output))
+    if done := read(options.output):
+        tables(done)
 
 
 if __name__ == "__main__":

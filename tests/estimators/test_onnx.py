@@ -121,7 +121,6 @@ def test_columns_far_from_0_for_their_spread_are_decided_alike(tmp_path):
 @pytest.mark.filterwarnings("ignore:50 calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
 def test_long_calibration_adaptive_sets_wide_rows_and_no_policy(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_graph, "SEARCH_WIDTH", 8)  # ranks by blocks, as with more than a thousand rows
-    monkeypatch.setattr(onnx_graph, "MAX_ONE_PRODUCT", 1)  # the guard as for many columns
     rows, labels = rows_of(500, seed=0)
     classifier = VoltaClassifier("aps", scale="none", max_epochs=1).fit(rows, labels)
     assert not classifier.fit_policy(max_error=0.001).exists
@@ -130,6 +129,21 @@ def test_long_calibration_adaptive_sets_wide_rows_and_no_policy(tmp_path, monkey
     assert_decides_alike(session, classifier, np.concatenate([rows_of(200, seed=1)[0], far_rows()]))
     assert json.loads(session.get_modelmeta().custom_metadata_map["abstain_above"]) == "always"
     assert 0 not in run(session, inputs=rows.astype(np.float64))["decision"]
+
+
+@pytest.mark.parametrize("method", ["volta", "linear", "energy", "mahalanobis"])
+def test_rows_that_are_equal_to_calibration_rows_tie_with_them(tmp_path, method):
+    def few_distinct_rows(seed):
+        random = np.random.default_rng(seed)
+        labels = random.integers(2, size=1000)
+        shares = np.where(labels[:, None] == 1, [0.8, 0.7, 0.6, 0.5, 0.9], [0.3, 0.2, 0.5, 0.5, 0.4])
+        return (random.random((1000, 5)) < shares).astype(float), labels
+
+    classifier = VoltaClassifier(method, max_epochs=20).fit(*few_distinct_rows(0))
+    classifier.to_onnx(tmp_path / "ties.onnx")
+    rows = few_distinct_rows(1)[0]
+    assert len(np.unique(rows, axis=0)) == 32
+    assert_decides_alike(opened(tmp_path / "ties.onnx"), classifier, rows)
 
 
 @pytest.mark.parametrize("n_features", [0, 4])
@@ -164,9 +178,7 @@ def test_ranks_are_those_of_numpy_for_every_length():
         np.testing.assert_array_equal(got.numpy(), expected)
 
 
-@pytest.mark.parametrize("one_product", [True, False])
-def test_guard_scores_are_the_guards(monkeypatch, one_product):
-    monkeypatch.setattr(onnx_graph, "MAX_ONE_PRODUCT", 64 if one_product else 1)
+def test_guard_scores_are_the_guards():
     rows, _ = rows_of(200, seed=0)
     guard = fit_guard(rows)
     wide = np.concatenate([rows, far_rows()]).astype(np.float64)

@@ -14,12 +14,12 @@ from volta.core.checks import check_probs, check_same_length, check_scores, chec
 from volta.core.errors import InputError
 from volta.decisions.multiple import check_pvalues
 from volta.decisions.policies import Policy
-from volta.decisions.ranks import exact_level
+from volta.decisions.ranks import float_level
 from volta.decisions.set_scores import Floats
 
 Action: TypeAlias = Literal["answer", "abstain", "ood"]
 ACTIONS: tuple[Action, ...] = ("answer", "abstain", "ood")
-_ANSWER, _ABSTAIN, _OOD = range(len(ACTIONS))
+_ABSTAIN, _OOD = ACTIONS.index("abstain"), ACTIONS.index("ood")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """The decisions of n rows; index it for a `Decision`, slice it for fewer, or take `to_array` for a table.
+    """The decisions of n rows; index it for a `Decision`, take fewer by a slice, mask or list, `to_array` for a table.
 
     ``action`` (n,) index into ``ACTIONS``; ``label`` (n,); ``probability``, ``uncertainty`` (n,); ``pvalue`` (n,) or
     None; ``sets`` (n, K) or None; ``class_names`` (K,); ``reasons``: the sentence of each action.
@@ -63,10 +63,10 @@ class Decisions:
     def __getitem__(self, row: int) -> Decision: ...
 
     @overload
-    def __getitem__(self, row: slice) -> Decisions: ...
+    def __getitem__(self, row: slice | list[int] | NDArray[Any]) -> Decisions: ...
 
-    def __getitem__(self, row: int | slice) -> Decision | Decisions:
-        if isinstance(row, slice):
+    def __getitem__(self, row: int | slice | list[int] | NDArray[Any]) -> Decision | Decisions:
+        if isinstance(row, slice | list) or np.ndim(row):
             return replace(
                 self,
                 action=self.action[row],
@@ -139,7 +139,7 @@ def decide(
     rows = check_probs(probs)
     scores = check_scores(uncertainty, "uncertainty")
     check_same_length(probs=rows, uncertainty=scores)
-    exact_level(fpr, "fpr")
+    float_level(fpr, "fpr")
     names = np.arange(rows.shape[1]) if classes is None else np.asarray(classes)
     if names.shape != (rows.shape[1],):
         raise InputError(f"classes has shape {names.shape}; pass one label for each of the {rows.shape[1]} classes")
@@ -165,14 +165,14 @@ def unchecked_decisions(
     classes: NDArray[Any],
 ) -> Decisions:
     """Return what `decide` does of arrays that are known to fit, which are not looked at again."""
-    action = np.where(policy.unchecked_answers(uncertainty), _ANSWER, _ABSTAIN)
-    level = float(exact_level(fpr, "fpr"))
+    action = _ABSTAIN - policy.unchecked_answers(uncertainty).astype(np.intp)
+    level = float_level(fpr, "fpr")
     if pvalues is not None:
         action[pvalues <= level] = _OOD
     return Decisions(
         action=action,
         label=classes[probs.argmax(axis=1)],
-        probability=probs.max(axis=1).astype(np.float64),
+        probability=np.maximum.reduce(probs, axis=1).astype(np.float64, copy=False),
         uncertainty=uncertainty,
         pvalue=pvalues,
         sets=sets,

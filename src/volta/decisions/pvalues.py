@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_count, check_labels, check_same_length, check_scores
 from volta.core.errors import InputError
-from volta.decisions.ranks import exact_level, first_names, smallest_n
+from volta.decisions.ranks import exact_level, first_names, float_level, smallest_n
 from volta.decisions.set_scores import Floats
 
 
@@ -53,7 +54,7 @@ class OodTest:
         scores without ties; within each group where calibration was grouped. Where n is too small nothing can be
         flagged: see ``note``.
         """
-        return np.asarray(self.pvalues(scores, groups=groups) <= float(exact_level(fpr, "fpr")))
+        return np.asarray(self.pvalues(scores, groups=groups) <= float_level(fpr, "fpr"))
 
     def false_alarm_rate(self, fpr: float = 0.05) -> Floats:
         """P(flag | in-distribution) of each group for scores without ties: ⌊fpr (n + 1)⌋ / (n + 1), at most ``fpr``."""
@@ -66,16 +67,20 @@ class OodTest:
 
         names: what to call the groups, their numbers unless set.
         """
-        needed = smallest_n(float(exact_level(fpr, "fpr")))
-        few = [group for group, own in enumerate(self.scores) if len(own) < needed]
-        if not few:
+        needed = smallest_n(float_level(fpr, "fpr"))
+        if self._fewest >= needed:
             return ""
+        few = [group for group, own in enumerate(self.scores) if len(own) < needed]
         if not self.grouped:
             return (
                 f"{len(self.scores[0])} calibration rows are too few for fpr = {fpr:g}, which needs {needed}: no flag"
             )
         called = first_names(few if names is None else [names[group] for group in few])
         return f"groups {called} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
+
+    @cached_property
+    def _fewest(self) -> int:
+        return min(map(len, self.scores))
 
     def _check_groups(self, groups: ArrayLike | None) -> None:
         if self.grouped and groups is None:

@@ -76,6 +76,16 @@ def exact_level(value: float, name: str) -> Fraction:
     return _nearest_fraction(check_fraction(value, name))
 
 
+def float_level(value: float, name: str) -> float:
+    """Return `exact_level` as a float: what a share or a p-value is compared with."""
+    return _nearest_float(check_fraction(value, name))
+
+
+@lru_cache(maxsize=256)
+def _nearest_float(value: float) -> float:
+    return float(_nearest_fraction(value))
+
+
 @lru_cache(maxsize=256)
 def _nearest_fraction(value: float) -> Fraction:
     return Fraction(value).limit_denominator(10**9)

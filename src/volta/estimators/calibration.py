@@ -67,11 +67,12 @@ class OodScore:
     guard: InputGuard
     combination: ScoreCombination
 
-    def of(self, rows: Array, prediction: Prediction) -> Novelty:
-        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD."""
-        furthest, distance = guard_scores(self.guard, self.scaler, rows)
-        scores = self.combination.unchecked_score(prediction.ood_score, furthest, distance)
-        return Novelty(scores, furthest > ABSURD)
+    def of(self, rows: Array, prediction: Prediction, exact: Floats | None = None) -> Novelty:
+        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD; ``exact``: as in `predict_rows`."""
+        scores = np.empty((3, len(rows)))
+        scores[0] = prediction.ood_score
+        scores[1:] = guard_scores(self.guard, self.scaler, rows, exact)
+        return Novelty(self.combination.unchecked_score(scores), scores[1] > ABSURD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,15 @@ def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Pred
     return OodScore(scaler, guard, combination)
 
 
-def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array) -> tuple[Floats, Floats]:
-    """Return the guard's two scores of rows in the user's units."""
-    found = [guard.unchecked_parts(scaler.exact(rows[part])) for part in row_parts(rows)]
-    furthest, distance = found[0] if len(found) == 1 else map(np.concatenate, zip(*found, strict=True))
-    return settled_scores(furthest), settled_scores(distance)
+def guard_scores(guard: InputGuard, scaler: Scaler, rows: Array, exact: Floats | None = None) -> Floats:
+    """Return the guard's two scores (2, n) of rows in the user's units."""
+    scores = np.empty((2, len(rows)))
+    if exact is not None:
+        scores[0], scores[1] = guard.unchecked_parts(exact)
+        return settled_scores(scores)
+    for part in row_parts(rows):
+        scores[0, part], scores[1, part] = guard.unchecked_parts(scaler.exact(rows[part]))
+    return settled_scores(scores)
 
 
 @dataclass(frozen=True, eq=False)

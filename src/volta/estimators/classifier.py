@@ -22,7 +22,7 @@ from volta.estimators.explanation import Explanation, explain_rows, fit_referenc
 from volta.estimators.fit_record import record_fit
 from volta.estimators.inputs import UnfittedClassifierError, check_rows
 from volta.estimators.parameters import TrainingParameters
-from volta.estimators.prediction import predict_rows
+from volta.estimators.prediction import exact_rows, predict_rows
 from volta.estimators.rows import FEW_VAL_ROWS, N_FOLDS
 from volta.estimators.weighting import ClassWeight, averaging_one
 
@@ -274,8 +274,9 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
     def _judge(self, X: Any) -> Judged:  # noqa: N803
         rows = self._rows(X)
-        prediction = predict_rows(self.method_, self.scaler_, rows)
-        return Judged(prediction, lambda: self.ood_score_.of(rows, prediction))
+        exact = exact_rows(self.scaler_, rows)
+        prediction = predict_rows(self.method_, self.scaler_, rows, exact)
+        return Judged(prediction, lambda: self.ood_score_.of(rows, prediction, exact))
 
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

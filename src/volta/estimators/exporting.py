@@ -49,11 +49,14 @@ def fix_rules(classifier: DecidingMixin, alpha: float, fpr: float) -> Rules:
 
 def feature_graph(method: Method, ood: OodScore, rules: Rules) -> FeatureGraph:
     """Return a classifier of feature rows as a module; see :class:`~volta.estimators.onnx_graph.GraphOutputs`."""
-    from volta.estimators.onnx_graph import Decider, FeatureGraph
+    from volta.estimators.graph_rounding import measured_rounding
+    from volta.estimators.onnx_graph import Combined, Decider, FeatureGraph
     from volta.methods.exporting import row_graph
 
-    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr)
-    return FeatureGraph(row_graph(method), ood.scaler, ood.guard, ood.combination, decider)
+    graph = row_graph(method)
+    combined = Combined(ood.combination, measured_rounding(method, graph, ood.guard))
+    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
+    return FeatureGraph(graph, ood.scaler, ood.guard, combined, decider)
 
 
 def export_classifier(classifier: DecidingMixin, method: Method, ood: OodScore, rules: Rules, path: Path) -> None:
@@ -107,7 +110,8 @@ def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodSc
     """Write a classifier of a network's outputs; ``features`` is an input where the fit had them."""
     import torch
 
-    from volta.estimators.onnx_graph import Decider, GraphOutputs, OutputsGraph
+    from volta.estimators.graph_rounding import Rounding
+    from volta.estimators.onnx_graph import Combined, Decider, GraphOutputs, OutputsGraph
     from volta.methods.exporting import no_graph, write_onnx
     from volta.methods.graphs import HasTensorFormula
 
@@ -116,8 +120,9 @@ def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodSc
     examples = {"logits": torch.zeros((2, len(classifier.classes_)))}
     if ood.guard is not None:
         examples["features"] = torch.zeros((2, len(ood.guard.low)))
-    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr)
-    module = OutputsGraph(method, ood.guard, ood.combination, decider)
+    combined = Combined(ood.combination, Rounding())
+    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
+    module = OutputsGraph(method, ood.guard, combined, decider)
     write_onnx(module, examples, GraphOutputs._fields, path, notes_of(classifier, method, rules))
 
 

@@ -15,6 +15,8 @@ from volta.core.checks import refuse_mask
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array
 
+_FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
+
 
 class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
     """A classifier was used before ``fit``; both packages' NotFittedError."""
@@ -23,16 +25,10 @@ class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: i
 def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
     """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
     refuse_mask(X, name)
-    rows: Array = (
-        X
-        if not reset and _is_plain(estimator, X)
-        else validate_data(
-            estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
-        )
-    )
+    rows: Array = X if not reset and _is_plain(estimator, X) else _validated(estimator, X, name, reset)
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
-        total = rows.sum(dtype=np.float64)
+        total = np.add.reduce(rows, axis=None, dtype=np.float64)
     if not math.isfinite(total) and not (finite := np.isfinite(rows)).all():
         row = int(np.argmin(finite.all(axis=1)))
         value = rows[row][~finite[row]][0]
@@ -41,12 +37,41 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
     return rows
 
 
+def _validated(estimator: Any, X: Any, name: str, reset: bool) -> Array:  # noqa: N803
+    try:
+        rows: Array = validate_data(
+            estimator, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False, estimator=estimator
+        )
+    except (TypeError, ValueError) as error:
+        if (column := _column_without_numbers(X)) is None:
+            raise
+        raise InputError(
+            f"{name} column {column[0]!r} ({column[1]}) holds {column[2]!r}; encode the column as numbers, or leave it "
+            f"out ({str(error).splitlines()[0]})"
+        ) from error
+    return rows
+
+
+def _column_without_numbers(X: Any) -> tuple[Any, Any, Any] | None:  # noqa: N803
+    """Return name, type and first such value of a pandas column that holds what is no number."""
+    for index, name in enumerate(X.columns if hasattr(X, "iloc") and hasattr(X, "columns") else ()):
+        column = X.iloc[:, index]
+        if column.dtype.kind in "mM":
+            return name, column.dtype, column.iloc[0]
+        for value in column if column.dtype.kind == "O" else ():
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return name, column.dtype, value
+    return None
+
+
 def _is_plain(estimator: Any, X: Any) -> bool:  # noqa: N803
     """Whether X needs none of scikit-learn's checks, which take longer than a prediction of one row."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
-        and X.dtype in (np.float64, np.float32)
+        and X.dtype in _FLOATS
         and len(X) > 0
         and X.shape[1] == estimator.n_features_in_
         and not hasattr(estimator, "feature_names_in_")
@@ -60,15 +85,29 @@ def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArr
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target {name} is None"
         )
     refuse_mask(y, name)
-    targets: NDArray[Any] = column_or_1d(y, warn=True)
+    targets: NDArray[Any] = column_or_1d(_without_null_type(y), warn=True)
     if targets.shape != (n_rows,):
         raise InputError(f"{name} has shape {targets.shape}; pass one label for each of the {n_rows} rows of X")
     missing = _missing(targets)
     if missing.any():
         row = int(np.argmax(missing))
         raise InputError(f"Input y contains NaN: {name} row {row} is {targets[row]}; drop rows without a label")
+    kinds = sorted({type(label).__name__ for label in targets}) if targets.dtype.kind == "O" else []
+    if len(kinds) > 1:
+        raise InputError(
+            f"Unknown label type: {name} holds labels of the types {', '.join(kinds)}, which cannot be put in order; "
+            f"pass labels of one type, e.g. {name}.astype(str)"
+        )
     check_classification_targets(targets)
     return targets
+
+
+def _without_null_type(y: Any) -> Any:
+    """Return whole numbers and Booleans of a nullable pandas column as such; scikit-learn makes them floats."""
+    dtype = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    if dtype is not None and dtype.kind in "iub" and not y.isna().any():
+        return y.to_numpy(dtype=dtype)
+    return y
 
 
 def encode(targets: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.int64]:

@@ -18,11 +18,13 @@ from volta.decisions.guard import LARGEST
 from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats
 from volta.estimators.calibration import ABSURD
+from volta.estimators.graph_rounding import ABSOLUTE_TIE, Rounding, tied_up_to
 from volta.methods.exporting import RowGraph
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, adaptive_set
 
 SEARCH_WIDTH = 1024
-MAX_ONE_PRODUCT = 64
+
+FLOAT64_MAX = float(np.finfo(np.float64).max)
 
 
 class GraphOutputs(NamedTuple):
@@ -68,45 +70,34 @@ class Rank(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Return the counts, int64."""
         if self.n_blocks == 1:
-            return (self.ordered < scores).sum(dim=-1)
-        block = (self.ends < scores).sum(dim=-1)
-        within = (self.ordered[block + self.starts] < scores).sum(dim=-1)
-        return block * self.width + within
+            return _count(self.ordered < scores)
+        block = _count(self.ends < scores)
+        return block * self.width + _count(self.ordered[block + self.starts] < scores)
+
+
+def _count(found: Tensor) -> Tensor:
+    """Return how many are True along the last axis; runtimes add up float64 faster than int64."""
+    return found.double().sum(dim=-1).long()
 
 
 class GuardScores(nn.Module):
     """The guard's two scores of exactly scaled rows (n, d) as (n, 1) each; see `fit_guard`.
 
     The first is negative within the range, where the guard has 0: no combination tells them apart. Whitening, columns'
-    scales, mean over columns and unit are one matrix, the length of whose product is the distance; rows of few columns
-    get both scores from one product, since a single row costs as much time as the graph has operators.
+    scales, mean over columns and unit are one matrix, the length of whose product is the distance.
     """
 
     def __init__(self, guard: InputGuard) -> None:
         super().__init__()
-        # Scaled rows are within float32's range, so that the guard's own bound changes nothing unless scales are tiny.
-        self._bounded = bool(2.0 * FLOAT32_MAX / guard.scale.min() > LARGEST)
-        self.n_columns = len(guard.low)
-        self.one_product = not self._bounded and self.n_columns <= MAX_ONE_PRODUCT
-        whitening = guard.whitening / (guard.unit * math.sqrt(self.n_columns))
+        self._bounded = guard.has_tiny_scale
+        whitening = guard.whitening / (guard.unit * math.sqrt(len(guard.low)))
         if not self._bounded:
             whitening = whitening / guard.scale[:, None]
-        if self.one_product:
-            spread = np.diag(1.0 / guard.scale)
-            offsets = (guard.high / guard.scale, -guard.low / guard.scale, guard.centre @ whitening)
-            self.weight = _constant(np.concatenate([spread, -spread, whitening], axis=1).T)
-            self.bias = _constant(-np.concatenate(offsets))
-            return
         self.low, self.high, self.scale = (_constant(values) for values in (guard.low, guard.high, guard.scale))
         self.centre, self.whitening = _constant(guard.centre), _constant(whitening)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return how far the furthest column is out of range, and the whitened distance."""
-        if self.one_product:
-            product = nn.functional.linear(rows, self.weight, self.bias)
-            parts = product.split([2 * self.n_columns, self.n_columns], dim=1)  # type: ignore[no-untyped-call]
-            beyond, whitened = parts
-            return beyond.amax(dim=1, keepdim=True), whitened.norm(dim=1, keepdim=True)
         furthest = (torch.maximum(rows - self.high, self.low - rows) / self.scale).amax(dim=1, keepdim=True)
         centred = rows - self.centre
         if self._bounded:
@@ -116,38 +107,57 @@ class GuardScores(nn.Module):
 
 
 class Combined(nn.Module):
-    """c(x) = max_j T_j(s_j(x)) of (n, m) scores; see `fit_combination`.
+    """c(x) = max_j T_j(s_j(x)) of (n, m) scores, the method's first; see `fit_combination`.
 
     −log of a tail is looked up, not computed, so that equal ranks give equal bits, as calibration scores have them.
     """
 
-    def __init__(self, combination: ScoreCombination) -> None:
+    def __init__(self, combination: ScoreCombination, rounding: Rounding) -> None:
         super().__init__()
         ordered = np.stack(combination.reference)
-        self.rank = Rank(ordered)
+        relative = np.array([rounding.scores, *([Rounding().scores] * (len(ordered) - 1))])[:, None]
+        self.rank = Rank(tied_up_to(ordered, relative))
         self.largest, self.units = _constant(ordered[:, -1:]), _constant(combination.units[:, None])
         self.surprises = _constant(combination.surprises[:, None])
+        # A score goes on growing only where it is beyond all reference scores, and more than tied with the largest.
+        self.beyond = _constant((np.arange(len(combination.surprises)) == ordered.shape[1]).astype(np.float64)[:, None])
+        self.highest_rank = float(combination.surprises[-1])
+        self.rounding = rounding
+        self.tie = rounding.scores * float(np.abs(ordered[0, -1]) / combination.units[0]) + ABSOLUTE_TIE
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return (n, 1) combined scores."""
         wide = scores.unsqueeze(2)
-        excess = (wide - self.largest).relu() / self.units
-        return (excess + nn.functional.embedding(self.rank(wide), self.surprises)).amax(dim=1)
+        rank = self.rank(wide)
+        excess = (wide - self.largest) / self.units * nn.functional.embedding(rank, self.beyond)
+        return (excess + nn.functional.embedding(rank, self.surprises)).amax(dim=1)
+
+    def tied(self, combined: Floats) -> Floats:
+        """Return what a combined score must exceed to be larger than ``combined`` and not equal but for rounding.
+
+        Scores among the reference scores are looked up and have no rounding.
+        """
+        excess = combined - self.highest_rank
+        return np.where(excess > 0.0, combined + self.rounding.scores * excess + self.tie, combined)
 
 
 class Decider(nn.Module):
     """From a method's prediction and combined OOD scores (n, 1) to p-values, sets and decisions."""
 
-    def __init__(self, test: OodTest, sets: SetPredictor, policy: Policy, fpr: float) -> None:
+    def __init__(self, test: OodTest, sets: SetPredictor, policy: Policy, fpr: float, combined: Combined) -> None:
         super().__init__()
-        ordered: Floats = test.scores[0]
+        ordered, rounding = combined.tied(test.scores[0]), combined.rounding
         n = len(ordered)
         self.rank = Rank(ordered[None])
+        pvalues = (1 + n - np.arange(n + 1)) / (n + 1)
+        self.pvalues = _constant(pvalues)
+        # The largest score that is not flagged: p-values fall with the rank. Infinity, of rows with NaN, always is.
+        n_unflagged = int((pvalues > float(exact_level(fpr, "fpr"))).sum())
+        self.unflagged = _constant(np.append(ordered, FLOAT64_MAX)[[n_unflagged - 1]])
+        threshold = np.array([policy.threshold if policy.exists else -math.inf])
+        self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, rounding.scores))
         self._set_score = sets.score.name
-        self._threshold = policy.threshold if policy.exists else -math.inf
-        self._fpr = float(exact_level(fpr, "fpr"))
-        self.pvalues = _constant((1 + n - np.arange(n + 1)) / (n + 1))
-        self._set_threshold = float(sets.thresholds.values[0])
+        self._set_threshold = float(sets.thresholds.values[0]) + rounding.probs
 
     def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, absurd: Tensor) -> GraphOutputs:
         """Return all that the graph gives; ``total`` (n, 1), the sum of a row's inputs, is NaN where one of them is.
@@ -155,18 +165,17 @@ class Decider(nn.Module):
         Such a row is the furthest out of all, and OOD whatever ``fpr`` is, as are rows that are ``absurd`` (n, 1); what
         comes of NaN in between is not told, since runtimes differ in what they clip it to.
         """
-        lost = total.isnan()
-        ood = ood.masked_fill(lost, math.inf)
-        pvalue = self.pvalues.gather(0, self.rank(ood))
-        answer, abstain, unlike = (torch.tensor(ACTIONS.index(name)) for name in ("answer", "abstain", "ood"))
-        decision = torch.where(found.uncertainty <= self._threshold, answer, abstain)
-        flagged = (pvalue <= self._fpr) | (lost | absurd).squeeze(1)
+        ood = ood.masked_fill(total.isnan(), math.inf)
+        unlike = torch.tensor(ACTIONS.index("ood"))
+        # 0 is answer and 1 abstain: a comparison is the decision.
+        decision = (found.uncertainty > self.threshold).long()
+        flagged = ((ood > self.unflagged) | absurd).squeeze(1)
         return GraphOutputs(
             found.probs,
             found.probs.argmax(dim=1),
             found.uncertainty,
             ood.squeeze(1),
-            pvalue,
+            self.pvalues.gather(0, self.rank(ood)),
             self._sets(found.probs),
             torch.where(flagged, unlike, decision),
         )
@@ -181,12 +190,12 @@ class FeatureGraph(nn.Module):
     """A :class:`VoltaClassifier` from rows (n, d) in the user's units."""
 
     def __init__(
-        self, method: RowGraph, scaler: Scaler, guard: InputGuard, combination: ScoreCombination, decider: Decider
+        self, method: RowGraph, scaler: Scaler, guard: InputGuard, combination: Combined, decider: Decider
     ) -> None:
         super().__init__()
         self.method = method
         self.guard = GuardScores(guard)
-        self.combination = Combined(combination)
+        self.combination = combination
         self.decider = decider
         self._limit = scaler.limit
         self.centre = None if scaler.centre is None else _constant(scaler.centre)
@@ -224,12 +233,12 @@ class OutputsGraph(nn.Module):
     """A :class:`PostHocClassifier` from a network's logits (n, K), and penultimate vectors (n, w) where it has any."""
 
     def __init__(
-        self, method: HasTensorFormula, guard: InputGuard | None, combination: ScoreCombination, decider: Decider
+        self, method: HasTensorFormula, guard: InputGuard | None, combination: Combined, decider: Decider
     ) -> None:
         super().__init__()
         self._formula = method.predict_tensors
         self.guard = None if guard is None else GuardScores(guard)
-        self.combination = Combined(combination)
+        self.combination = combination
         self.decider = decider
 
     def forward(self, logits: Tensor, features: Tensor | None = None) -> GraphOutputs:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volta.core.checks import CHUNK_ELEMENTS
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
 from volta.decisions.set_scores import Floats
@@ -21,15 +22,22 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 32
 _DROPPED_BITS = 20
 _DECIMALS = 12
+_LARGEST = 1e290
 
 
-def predict_rows(method: Method, scaler: Scaler, rows: Array) -> Prediction:
-    """Scale and predict rows (n, d) in float64; see :func:`settled`.
+def exact_rows(scaler: Scaler, rows: Array) -> Floats | None:
+    """Return rows (n, d) as the input guard sees them, or None where there are so many that a copy is large."""
+    return scaler.exact(rows) if rows.size <= CHUNK_ELEMENTS else None
+
+
+def predict_rows(method: Method, scaler: Scaler, rows: Array, exact: Floats | None = None) -> Prediction:
+    """Scale and predict rows (n, d) in float64; see :func:`settled`. ``exact`` are their `exact_rows`, if known.
 
     A method that computes in single precision gets whole blocks: the last row is repeated, what it gives cut off again.
     """
     n_rows = len(rows)
-    scaled = scaler.apply(rows, np.float64)
+    limit = scaler.limit
+    scaled = scaler.apply(rows, np.float64) if exact is None else np.minimum(np.maximum(exact, -limit), limit)
     if not method.single_precision:
         return settled(method.unchecked_predict(scaled))
     whole = method.unchecked_predict(np.concatenate([scaled, np.repeat(scaled[-1:], -n_rows % BLOCK_ROWS, axis=0)]))
@@ -45,17 +53,27 @@ def predict_rows(method: Method, scaler: Scaler, rows: Array) -> Prediction:
 
 def settled(prediction: Prediction) -> Prediction:
     """Return the prediction without the last bits, which depend on how many rows there are."""
-    return Prediction(
-        without_last_bits(prediction.probs),
-        settled_scores(prediction.uncertainty),
-        settled_scores(prediction.ood_score),
-        prediction.sets,
+    uncertainty = settled_scores(_bounded(prediction.uncertainty))
+    same = prediction.ood_score is prediction.uncertainty
+    found: Prediction = object.__new__(Prediction)
+    # The prediction was checked when it was made, and nothing here makes a number infinite: it is not checked again.
+    found.__dict__.update(
+        probs=without_last_bits(prediction.probs),
+        uncertainty=uncertainty,
+        ood_score=uncertainty if same else settled_scores(_bounded(prediction.ood_score)),
+        sets=prediction.sets,
     )
+    return found
+
+
+def _bounded(scores: Floats) -> Floats:
+    """Return scores that rounding to decimals does not make infinite."""
+    return np.minimum(np.maximum(scores, -_LARGEST), _LARGEST)
 
 
 def settled_scores(scores: Floats) -> Floats:
     """Return scores to 12 decimals and 10 digits: 1 minus a number close to 1 has few digits that mean anything."""
-    return without_last_bits(np.round(scores, _DECIMALS))
+    return without_last_bits(scores.round(_DECIMALS))
 
 
 def without_last_bits(values: Floats) -> Floats:
