@@ -12,7 +12,7 @@ from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
-from volta.methods.scaling import fit_share, fit_temperature
+from volta.methods.scaling import fit_share, fit_temperature, half_a_row
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
 from volta.networks.bodies import EvenEncoder
 from volta.networks.heads import Linear, Prototypes
@@ -174,14 +174,17 @@ def _volta_network(even: Even, data: FitData, trainer: Trainer) -> Network:
 
 def _fit_betas(held_out: list[Floats], data: FitData) -> list[float]:
     """Return what each network's logits are multiplied with: shares of the cooled networks, then one temperature."""
-    labels, weights = data.val.labels, data.val.weights
-    betas = [fit_temperature(logits, labels, weights=weights).beta for logits in held_out]
+    labels, weights, doubt = data.val.labels, data.val.weights, half_a_row(len(data.val))
+
+    def beta_of(logits: Floats) -> float:
+        return fit_temperature(logits, labels, weights=weights, doubt=doubt).beta
+
+    betas = [beta_of(logits) for logits in held_out]
     if len(betas) == 1:
         return betas
     first, second = (beta * logits for beta, logits in zip(betas, held_out, strict=True))
-    share = fit_share(first, second, labels, weights)
-    joined = (1.0 - share) * first + share * second
-    beta = fit_temperature(joined, labels, weights=weights).beta
+    share = fit_share(first, second, labels, weights, doubt=doubt)
+    beta = beta_of((1.0 - share) * first + share * second)
     return [beta * (1.0 - share) * betas[0], beta * share * betas[1]]
 
 
