@@ -102,8 +102,11 @@ def _print_results(store: RunStore, place: Place) -> None:
     }
 
     def shown(method: str, metric: str) -> str:
-        floor = f" ({show_floor(*(means[method][name] for name in FLOOR_METRICS))})" if metric == "ece" else ""
-        return f"{means[method][metric]:.4f}{floor}"
+        value = f"{means[method][metric]:.4f}"
+        if metric != "ece":
+            return value
+        mean, low, high = (means[method][name] for name in FLOOR_METRICS)
+        return f"{value} ({show_floor(mean, low, high)})"
 
     print_table(
         ("method", "seeds", *SHOWN),

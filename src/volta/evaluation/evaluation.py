@@ -137,7 +137,10 @@ class Evaluation:
 
 def _floor(metric: str, values: Mapping[str, float]) -> str:
     """Return what chance alone gives, beside an ECE; nothing beside other metrics."""
-    return f" ({show_floor(*(values[name] for name in FLOOR_METRICS))})" if metric == "ece" else ""
+    if metric != "ece":
+        return ""
+    mean, low, high = (values[name] for name in FLOOR_METRICS)
+    return f" ({show_floor(mean, low, high)})"
 
 
 def evaluate(
