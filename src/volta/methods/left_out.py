@@ -9,24 +9,44 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.types import Array
+from volta.core.types import Array, Split
 from volta.methods.gaussians import Distances
-from volta.methods.neighbours import bank_rows, kth_chord, n_neighbours, unit
+from volta.methods.neighbours import bank_rows, even_steps, kth_chord, n_neighbours, unit
 from volta.methods.scores import Floats
 
+MOST_JUDGED = 4096
 DistanceScore: TypeAlias = Callable[[Floats, Floats, Array, NDArray[np.bool_]], Floats]
 """From M, M − M_0, the rows and which of them are of known classes to a score."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Rows (n, d) with labels (n,), and the training rows (m, d) that ``distances`` were fitted on without them."""
+    """Rows (n, d) with labels (n,), and what was fitted without them.
+
+    ``distances`` know the ``classes`` (m,), in this order, from ``n_fit`` training rows; ``kept`` are some of these.
+    """
 
     distances: Distances
-    train: Array
-    train_labels: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    n_fit: int
+    kept: Array
+    kept_labels: NDArray[np.int64]
     rows: Array
     labels: NDArray[np.int64]
+
+
+def held_out_rows(distances: Distances, train: Split, val: Split) -> HeldOutRows:
+    """Return validation rows beside the training rows that ``distances`` were fitted on; some thousand of each."""
+    kept, judged = bank_rows(len(train)), even_steps(len(val), MOST_JUDGED)
+    return HeldOutRows(
+        distances,
+        np.unique(train.labels),
+        len(train),
+        train.inputs[kept],
+        train.labels[kept],
+        val.inputs[judged],
+        val.labels[judged],
+    )
 
 
 def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) -> bool:
@@ -48,19 +68,17 @@ def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) 
 
 def _gains(part: HeldOutRows, score: DistanceScore) -> dict[int, float]:
     """Return for each class the AUROC of neighbours less that of Gaussians."""
-    classes = np.unique(part.train_labels)
     squared = part.distances.classes.squared_distances(part.rows)
-    if len(classes) < 2:
+    if len(part.classes) < 2:
         return {}
     nearest_class, (nearest, second) = squared.argmin(axis=1), np.partition(squared, 1, axis=1)[:, :2].T
     overall = part.distances.background.squared_distances(part.rows)[:, 0]
-    kept = bank_rows(len(part.train))
-    kept_labels, k = part.train_labels[kept], n_neighbours(len(kept), len(part.train))
-    cosines = unit(part.rows) @ unit(part.train[kept]).T
+    k = n_neighbours(len(part.kept), part.n_fit)
+    cosines = unit(part.rows) @ unit(part.kept).T
     chord = kth_chord(cosines, k)
     gains: dict[int, float] = {}
-    for place, label in enumerate(classes):
-        own, others = part.labels == label, kept_labels != label
+    for place, label in enumerate(part.classes):
+        own, others = part.labels == label, part.kept_labels != label
         if not own.any() or own.all() or others.sum() < k:
             continue
         without = np.where(nearest_class == place, second, nearest)

@@ -45,7 +45,16 @@ class Neighbours:
 
 def bank_rows(n_rows: int) -> NDArray[np.int64]:
     """Return which of n training rows are kept as neighbours: all, or 1,024 at even steps."""
-    return np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).round().astype(np.int64)
+    return even_steps(n_rows, MOST_ROWS)
+
+
+def even_steps(n_rows: int, most: int) -> NDArray[np.int64]:
+    """Return the places of all n rows, or of ``most`` of them at even steps.
+
+    >>> even_steps(3, 5), even_steps(9, 3)
+    (array([0, 1, 2]), array([0, 4, 8]))
+    """
+    return np.linspace(0, n_rows - 1, min(n_rows, most)).round().astype(np.int64)
 
 
 def n_neighbours(n_kept: int, n_rows: int) -> int:

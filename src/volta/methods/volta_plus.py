@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.types import Array, FitData, Prediction
+from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
-from volta.methods.left_out import HeldOutRows, neighbours_tell_more
+from volta.methods.left_out import HeldOutRows, held_out_rows, neighbours_tell_more
 from volta.methods.neighbours import Neighbours, bank_rows, n_neighbours, unit
 from volta.methods.scaling import fit_share, fit_temperature, half_a_row
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
@@ -97,18 +97,16 @@ class VoltaPlus(Method):
         cycle = FEW if data.input_shape[0] <= FEW_COLUMNS else MANY
         even = fit_even(data.train.inputs)
         self.rooted_ = np.array(even.rooted)
-        rows = prepared(even, data.train.inputs)
-        self.distances_ = fit_shrunk_distances(rows, data.train.labels, LEAST_SHRINKAGE)
+        judged, of_distances = self._judge_distances(even, data, trainer)
         self.network_ = self._wide_network(even, cycle, data, trainer)
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
         held_out = [trainer.outputs(network, data.val.inputs) for network in self._networks]
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
         free = energy(self._joined([found.logits for found in held_out]))
         self.lowest_energy_ = float(free.min())
-        judged = self._held_out_rows(even, rows, data, trainer)
         chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(judged, self._of_distances)
         self.neighbours_ = self._fit_neighbours(data) if chosen else None
-        columns = [free, *self._of_held_out(judged)]
+        columns = [free, *of_distances.T]
         if self.neighbours_ is not None:
             # Where validation rows are training rows, each is its own first neighbour.
             own = replace(self.neighbours_, k=min(self.neighbours_.k + 1, len(self.neighbours_.bank)))
@@ -160,22 +158,21 @@ class VoltaPlus(Method):
         recipe = Recipe("adamw", cycle.lr, self.weight_decay, "onecycle", size, n_epochs, None, steps)
         return trainer.train(NetworkSpec(body, Linear(), data.input_shape, data.n_classes), data, recipe)
 
-    def _held_out_rows(self, even: Even, rows: Array, data: FitData, trainer: Trainer) -> list[HeldOutRows]:
-        """Return prepared validation rows, with distances and training rows that they are not among."""
-        if not data.n_folds:
-            held_out = prepared(even, data.val.inputs)
-            return [HeldOutRows(self.distances_, rows, data.train.labels, held_out, data.val.labels)]
-        found = []
-        for train, val in trainer.held_out(data):
-            part = prepared(even, train.inputs)
-            distances = fit_shrunk_distances(part, train.labels, LEAST_SHRINKAGE)
-            found.append(HeldOutRows(distances, part, train.labels, prepared(even, val.inputs), val.labels))
-        return found
+    def _judge_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[HeldOutRows], Floats]:
+        """Learn the distances; return validation rows beside training rows, and M, M − M_0 and q of all of them.
 
-    def _of_held_out(self, judged: list[HeldOutRows]) -> list[Floats]:
-        """Return M, M − M_0 and q of validation rows."""
-        parts = [(*one.distances.of(one.rows), quiet(one.rows, self.rooted_)) for one in judged]
-        return [np.concatenate(found) for found in zip(*parts, strict=True)]
+        With folds, what is returned comes from distances that were fitted without the rows, fold by fold.
+        """
+        every = _prepared(even, data.train)
+        self.distances_ = _fit_distances(every)
+        judged, parts = [], []
+        for train, val in trainer.held_out(data):
+            known = _prepared(even, train) if data.n_folds else every
+            distances = _fit_distances(known) if data.n_folds else self.distances_
+            rows = _prepared(even, val)
+            judged.append(held_out_rows(distances, known, rows))
+            parts.append(np.column_stack([*distances.of(rows.inputs), quiet(rows.inputs, self.rooted_)]))
+        return judged, np.concatenate(parts)
 
     def _of_distances(self, nearest: Floats, relative: Floats, rows: Array, known: NDArray[np.bool_]) -> Floats:
         """Return what the score without neighbours has of distances, standardised on rows that are ``known``."""
@@ -242,6 +239,14 @@ def _fit_betas(held_out: list[Floats], data: FitData) -> list[float]:
     share = fit_share(first, second, labels, weights, doubt=doubt)
     beta = beta_of((1.0 - share) * first + share * second)
     return [beta * (1.0 - share) * betas[0], beta * share * betas[1]]
+
+
+def _prepared(even: Even, split: Split) -> Split:
+    return Split(prepared(even, split.inputs), split.labels)
+
+
+def _fit_distances(train: Split) -> Distances:
+    return fit_shrunk_distances(train.inputs, train.labels, LEAST_SHRINKAGE)
 
 
 def _scales(parts: Floats) -> Floats:
