@@ -60,6 +60,9 @@ def test_the_numbers_are_those_of_the_metrics(shell, cards):
     assert "the 300 labelled rows of test.csv" in text
     assert f"| accuracy | {metrics.accuracy(found.probs, numbers):.4f} |" in text
     assert f"| ECE, 15 bins | {interval.estimate:.4f} | {interval.low:.4f} to {interval.high:.4f} (bootstrap) |" in text
+    floor = metrics.ece_floor(found.probs)
+    chance = f"{floor.estimate:.4f} | {floor.low:.4f} to {floor.high:.4f} (its range) |"
+    assert f"| ECE by chance alone | {chance}" in text
     assert f"| NLL | {metrics.nll(found.probs, numbers):.4f} |" in text
     assert f"AURC {metrics.aurc(found.uncertainty, found.labels == numbers):.4f}" in text
     sets = classifier.predict_set(rows, alpha=0.1)

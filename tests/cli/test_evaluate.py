@@ -58,6 +58,7 @@ def test_the_result_is_an_ordinary_run_folder(evaluated):
     run, said = evaluated
     assert said.rstrip().endswith(f"report: {run / 'report.html'}")
     assert said.index("sharp") < said.index("blunt")
+    assert said.count("(floor 0.0") == 2
     files = {path.name for path in run.iterdir()}
     assert {
         "manifest.json",

@@ -11,7 +11,7 @@ import pytest
 import volta
 from tests.bench.own.made import labels_of, probs_of
 from volta.bench.store import RunStore
-from volta.metrics import report
+from volta.metrics import ece_floor, report
 
 LABELS = labels_of(400)
 PROBS = probs_of(LABELS, 2.0)
@@ -67,6 +67,11 @@ def test_it_shows_itself(evaluation):
     page = evaluation._repr_html_()
     assert page.startswith("<table>")
     assert f"{evaluation.intervals['test']['ece'].high:.4f}" in page
+    floor = ece_floor(PROBS)
+    beside = f"(floor {floor.estimate:.4f}, {floor.low:.4f}–{floor.high:.4f})"
+    ece = evaluation.metrics["test"]["ece"]
+    assert f"ece={ece:.4f} {beside}, " in repr(evaluation)
+    assert f"<td>{ece:.4f} {beside}</td>" in page
 
 
 def test_plots_are_axes_with_the_curves_on_them(evaluation):

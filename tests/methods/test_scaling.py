@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from volta.core.errors import InputError
-from volta.methods.scaling import CalibrationWarning, fit_share, fit_temperature
+from volta.methods.scaling import CalibrationWarning, fit_share, fit_temperature, half_a_row
 from volta.methods.scores import entropy, one_minus_max_softmax, softmax
 
 
@@ -101,6 +101,33 @@ def test_no_finite_optimum_is_said_and_the_start_kept(scores, labels, status):
         fit = fit_temperature(np.array(scores), np.array(labels), start=2.5)
     assert fit.status == status
     assert fit.beta == 2.5
+
+
+def test_doubt_in_labels_is_a_cross_entropy_with_softer_targets():
+    (first, labels), (second, _) = problem(1, n_rows=30), problem(2, n_rows=30, noise=0.5)
+    doubt = half_a_row(30)
+    targets = np.full((30, 5), doubt / 4)
+    targets[np.arange(30), labels] = 1 - doubt
+
+    def loss(scores):
+        return -(targets * log_softmax(scores, axis=1)).sum(axis=1).mean()
+
+    beta = minimize_scalar(
+        lambda one: loss(one * first), bounds=(1e-3, 50.0), method="bounded", options={"xatol": 1e-10}
+    )
+    assert fit_temperature(first, labels, doubt=doubt).beta == pytest.approx(beta.x, rel=1e-6)
+    share = minimize_scalar(
+        lambda one: loss((1 - one) * first + one * second), bounds=(0, 1), method="bounded", options={"xatol": 1e-10}
+    )
+    assert fit_share(first, second, labels, doubt=doubt) == pytest.approx(share.x, abs=1e-6)
+
+
+def test_with_doubt_rows_that_are_all_right_have_an_optimum():
+    scores = np.tile([[2.0, 0.0], [0.0, 2.0]], (10, 1))
+    found = fit_temperature(scores, np.arange(20) % 2, doubt=half_a_row(20))
+    assert found.status == "interior"
+    # All rows are equally sure: the optimum says that (n + 1/2) / (n + 1) of them are right.
+    assert softmax(found.beta * scores).max(axis=1) == pytest.approx(20.5 / 21)
 
 
 def test_nothing_to_fit_on_and_bad_starts_are_refused():

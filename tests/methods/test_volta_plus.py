@@ -23,10 +23,11 @@ PARTS = ("train", "val", "cal")
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
 
 
-@pytest.fixture(scope="module")
-def setting():
+@pytest.fixture(scope="module", params=[False, True], ids=["gaussians", "neighbours"])
+def setting(request):
     data, test = blobs(spread=3.0)
-    return data, test, VoltaPlus(hidden=32).fit(data, Trainer(seed=5, budget=Budget(max_epochs=10)))
+    method = VoltaPlus(hidden=32, neighbours=request.param)
+    return data, test, method.fit(data, Trainer(seed=5, budget=Budget(max_epochs=10)))
 
 
 def cooled(method, rows):
@@ -44,16 +45,24 @@ def by_hand(method, data, rows):
     )
     found = fit_shrunk_distances(of_train, data.train.labels, 0.05)
     rooted = np.array(method.network_.spec.body.rooted)
+    neighbours = method.neighbours_ is not None
+    weights = (1.0, 0.0, 0.25, 0.0, 1.0) if neighbours else (1.0, 0.5, 0.25, 0.5, 0.0)
+
+    def unit_hidden(inputs):
+        hidden = method.network_.outputs(inputs).features[:, : -data.input_shape[0]].astype(np.float64)
+        return hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
 
     def parts(even, inputs):
         nearest = found.classes.squared_distances(even).min(axis=1)
         relative = nearest - found.background.squared_distances(even)[:, 0]
         quiet = -even[:, rooted].mean(axis=1) if rooted.any() else np.zeros(len(even))
-        return -logsumexp(cooled(method, inputs), axis=1), relative, nearest, quiet
+        apart = np.linalg.norm(unit_hidden(inputs)[:, None] - unit_hidden(data.train.inputs), axis=2)
+        kth = np.sort(apart, axis=1)[:, 50 - 1]
+        return -logsumexp(cooled(method, inputs), axis=1), relative, nearest, quiet, kth
 
     score = np.zeros(len(rows))
     known = parts(of_val, data.val.inputs)
-    for place, (weight, value, val) in enumerate(zip((1.0, 0.5, 0.25, 0.5), parts(of_rows, rows), known, strict=True)):
+    for place, (weight, value, val) in enumerate(zip(weights, parts(of_rows, rows), known, strict=True)):
         standard = ((np.maximum(value, val.min()) if place == 0 else value) - val.mean()) / (val.std() or 1.0)
         score += weight * (np.maximum(standard, 0.0) if place == 3 else standard)
     return score
@@ -73,7 +82,7 @@ def test_rows_with_little_in_the_columns_that_start_at_zero_are_farther_out():
         name: replace(part, inputs=np.exp(0.5 * part.inputs)) for name, part in vars(data).items() if name in PARTS
     }
     data, rows = replace(data, **counts), np.exp(0.5 * test.inputs)
-    method = VoltaPlus(hidden=16).fit(data, Trainer(seed=5, budget=Budget(max_epochs=3)))
+    method = VoltaPlus(hidden=16, neighbours=False).fit(data, Trainer(seed=5, budget=Budget(max_epochs=3)))
     assert method.rooted_.any()
     assert np.allclose(method.predict(rows).ood_score, by_hand(method, data, rows), atol=1e-4)
     without = replace(method, quiet_weight=0.0)
@@ -88,14 +97,16 @@ def test_rows_with_little_in_the_columns_that_start_at_zero_are_farther_out():
     assert np.allclose(gained[~low], 0.0)
 
 
-def test_the_temperature_minimises_the_nll_of_validation_rows(setting):
+def test_the_temperature_minimises_the_cross_entropy_with_half_a_row_of_doubt(setting):
     data, _, method = setting
-    logits = cooled(method, data.val.inputs)
+    logits, n_rows = cooled(method, data.val.inputs), len(data.val)
+    targets = np.full_like(logits, 0.5 / (n_rows + 1) / 3)
+    targets[np.arange(n_rows), data.val.labels] = 1 - 0.5 / (n_rows + 1)
 
-    def nll(beta):
-        return (logsumexp(beta * logits, axis=1) - beta * logits[np.arange(len(logits)), data.val.labels]).mean()
+    def loss(beta):
+        return (logsumexp(beta * logits, axis=1) - beta * (targets * logits).sum(axis=1)).mean()
 
-    assert nll(1.0) < min(nll(0.98), nll(1.02))
+    assert loss(1.0) < min(loss(0.999), loss(1.001))
 
 
 def test_voltas_network_joins_where_columns_are_few():
@@ -109,10 +120,11 @@ def test_voltas_network_joins_where_columns_are_few():
     assert VoltaPlus(hidden=16).fit(many, Trainer(seed=1, budget=budget)).partners_ == []
 
 
+@pytest.mark.parametrize("neighbours", [False, True])
 @pytest.mark.parametrize("n_features", [2, 8, 60])
-def test_gross_outliers_are_flagged(n_features):
+def test_gross_outliers_are_flagged(n_features, neighbours):
     data, test = blobs(n_rows=300, n_features=n_features, spread=2.0)
-    method = VoltaPlus(hidden=64).fit(data, Trainer(seed=1))
+    method = VoltaPlus(hidden=64, neighbours=neighbours).fit(data, Trainer(seed=1))
     known = method.predict(test.inputs).ood_score
     deviation = data.train.inputs.std(axis=0)
     one_column = test.inputs.copy()
@@ -148,7 +160,7 @@ def test_a_hundred_rows_suffice_and_folds_judge_distances_by_rows_left_out():
     rows = Split(draw(labels), labels)
     data = FitData(rows, replace(rows, inputs=rows.inputs[:]), rows.take(np.arange(4)), 2, n_folds=5)
     trainer = Trainer(seed=1)
-    method = VoltaPlus(hidden=32).fit(data, trainer)
+    method = VoltaPlus(hidden=32, neighbours=True).fit(data, trainer)
     assert trainer.n_trained == 12
     new = draw(np.arange(400) % 2)
     own, of_new = (
@@ -157,6 +169,51 @@ def test_a_hundred_rows_suffice_and_folds_judge_distances_by_rows_left_out():
     # Rows that the covariance was fitted on lie nearer than new ones; the scale comes from rows that it was not.
     assert own < 0.9 * method.scales_[0, 1]
     assert method.scales_[0, 1] == pytest.approx(of_new, rel=0.15)
+
+
+def labelled(labels, rows):
+    """Return fit data of rows (n, d): the first half trains, the rest is held out."""
+    every = Split(rows.astype(np.float32), labels)
+    half = np.arange(len(labels)) < len(labels) // 2
+    train, val = every.take(np.flatnonzero(half)), every.take(np.flatnonzero(~half))
+    return FitData(train, val, val.take(np.arange(20)), int(labels.max()) + 1)
+
+
+def both_ends(random, n_rows=1200):
+    """Classes of two clusters, at both ends of an axis of their own: all means lie in the middle."""
+    labels = np.arange(n_rows) % 5
+    ends = random.choice([-4.0, 4.0], n_rows)
+    return labelled(labels, random.normal(size=(n_rows, 10)) + ends[:, None] * np.eye(10)[labels])
+
+
+def along_small_directions(random, n_rows=1200):
+    """Classes whose means differ where rows hardly vary; what they share varies a hundred times as much."""
+    labels = np.arange(n_rows) % 5
+    shared = 10.0 * random.normal(size=(n_rows, 3)) @ random.normal(size=(3, 20))
+    means = 0.8 * random.normal(size=(5, 20))
+    return labelled(labels, shared + means[labels] + 0.1 * random.normal(size=(n_rows, 20)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("make", "expected"), [(both_ends, True), (along_small_directions, False)])
+def test_neighbours_join_where_gaussians_do_not_see_classes_that_are_left_out(make, expected, seed):
+    data = make(np.random.default_rng(seed))
+    method = VoltaPlus(hidden=16).fit(data, Trainer(seed=seed, budget=Budget(max_epochs=1)))
+    assert (method.neighbours_ is not None) is expected
+
+
+def test_one_class_with_rows_held_out_decides_nothing():
+    data = both_ends(np.random.default_rng(0))
+    alone = data.val.take(np.flatnonzero(data.val.labels == 0))
+    method = VoltaPlus(hidden=16).fit(replace(data, val=alone), Trainer(seed=0, budget=Budget(max_epochs=1)))
+    assert method.neighbours_ is None
+
+
+def test_no_more_than_1024_rows_are_kept_as_neighbours():
+    data = both_ends(np.random.default_rng(0), n_rows=2500)
+    method = VoltaPlus(hidden=16, neighbours=True).fit(data, Trainer(seed=0, budget=Budget(max_epochs=1)))
+    assert method.neighbours_.bank.shape == (1024, 16)
+    assert method.neighbours_.k == round(50 * 1024 / 1250)
 
 
 def test_training_ends_with_its_cycle_under_both_protocols():
@@ -172,9 +229,12 @@ def test_pixels_are_refused():
         VoltaPlus().fit(data, Trainer(seed=0))
 
 
-def test_saving_explaining_and_deciding(tmp_path):
+@pytest.mark.parametrize("neighbours", [False, True])
+def test_saving_explaining_and_deciding(tmp_path, neighbours):
     data, test = blobs(n_rows=300, n_features=5, spread=2.0)
-    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16, neighbours=neighbours), max_epochs=2).fit(
+        data.train.inputs, data.train.labels
+    )
     rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
     classifier.save(tmp_path / "model.safetensors")
     again = VoltaClassifier.load(tmp_path / "model.safetensors")
@@ -184,11 +244,14 @@ def test_saving_explaining_and_deciding(tmp_path):
 
 
 @pytest.mark.slow
-def test_its_graph_on_many_columns(tmp_path):
+@pytest.mark.parametrize("neighbours", [False, True])
+def test_its_graph_on_many_columns(tmp_path, neighbours):
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
     data, test = blobs(n_rows=300, n_features=130, spread=2.0)
-    classifier = VoltaClassifier(VoltaPlus(hidden=16), max_epochs=2).fit(data.train.inputs, data.train.labels)
+    classifier = VoltaClassifier(VoltaPlus(hidden=16, neighbours=neighbours), max_epochs=2).fit(
+        data.train.inputs, data.train.labels
+    )
     rows = np.concatenate([test.inputs[:40], 100.0 * test.inputs[:5]])
     classifier.to_onnx(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])

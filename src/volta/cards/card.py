@@ -21,6 +21,7 @@ from volta.methods.linear import Linear
 from volta.methods.saving import parameters_of
 from volta.metrics.binning import N_BINS
 from volta.metrics.calibration import bins_of
+from volta.metrics.floor import floor_of
 from volta.metrics.interval import ece_interval_of
 from volta.metrics.selective import aurc, risk_coverage_curve
 
@@ -111,7 +112,7 @@ def _facts(classifier: VoltaClassifier, path: Path) -> tuple[tuple[str, str], ..
 
 def _calibration(evidence: Evidence) -> Section:
     rows, n = evidence.rows, evidence.n_rows
-    ece = ece_interval_of(rows)
+    ece, floor = ece_interval_of(rows), floor_of(rows.confidence)
     bins = bins_of(rows, N_BINS)
     n_right = int(rows.correct.sum())
     low = beta_quantile(0.025, n_right, n - n_right + 1) if n_right else 0.0
@@ -122,6 +123,7 @@ def _calibration(evidence: Evidence) -> Section:
         (
             ("accuracy", f"{n_right / n:.4f}", f"{low:.4f} to {high:.4f} (exact binomial)"),
             ("ECE, 15 bins", f"{ece.estimate:.4f}", f"{ece.low:.4f} to {ece.high:.4f} (bootstrap)"),
+            ("ECE by chance alone", f"{floor.estimate:.4f}", f"{floor.low:.4f} to {floor.high:.4f} (its range)"),
             ("NLL", f"{nll:.4f}", ""),
             ("mean confidence", f"{float(rows.confidence.mean()):.4f}", ""),
         ),

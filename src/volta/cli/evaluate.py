@@ -86,22 +86,33 @@ def _check_reference(store: RunStore, reference: str, methods: list[str]) -> Non
 
 
 def _print_results(store: RunStore, place: Place) -> None:
-    """Print each method's means over seeds, the most accurate first."""
+    """Print each method's means over seeds, the most accurate first; beside ECE its floor."""
     from volta.bench.rescoring import current_records
+    from volta.metrics.floor_words import FLOOR_METRICS, show_floor
     from volta.stats import group_records
 
     cells = [cell for cell in store.cells() if (cell.task, cell.protocol) == (place.task, place.protocol)]
     (table,) = group_records(current_records(store, cells))
     means = {
         method: {
-            metric: sample.mean for metric in SHOWN if (sample := table.sample(method, "test", metric)) is not None
+            metric: sample.mean
+            for metric in (*SHOWN, *FLOOR_METRICS)
+            if (sample := table.sample(method, "test", metric)) is not None
         }
         for method in table.methods
     }
+
+    def shown(method: str, metric: str) -> str:
+        value = f"{means[method][metric]:.4f}"
+        if metric != "ece":
+            return value
+        mean, low, high = (means[method][name] for name in FLOOR_METRICS)
+        return f"{value} ({show_floor(mean, low, high)})"
+
     print_table(
         ("method", "seeds", *SHOWN),
         [
-            (method, str(len(table.seeds(method))), *(f"{means[method][name]:.4f}" for name in SHOWN))
+            (method, str(len(table.seeds(method))), *(shown(method, metric) for metric in SHOWN))
             for method in sorted(means, key=lambda method: -means[method]["accuracy"])
         ],
     )

@@ -19,6 +19,7 @@ from volta.core.errors import InputError
 from volta.core.set_names import check_near
 from volta.core.types import Array
 from volta.metrics import METRICS, Interval
+from volta.metrics.floor_words import FLOOR_METRICS, show_floor
 from volta.stats.bootstrap import LEVEL, N_RESAMPLES, hierarchical_interval, paired_bootstrap
 from volta.stats.stored_bootstrap import cell_scores
 
@@ -111,7 +112,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         test = self.metrics["test"]
-        shown = ", ".join(f"{name}={test[name]:.4f}" for name in SHOWN if name in test)
+        shown = ", ".join(f"{name}={test[name]:.4f}{_floor(name, test)}" for name in SHOWN if name in test)
         outside = ", ".join(
             f"auroc[{name.removeprefix('ood:')}]={values['auroc']:.4f}"
             for name, values in self.metrics.items()
@@ -128,10 +129,18 @@ class Evaluation:
                 interval = self.intervals.get(eval_set, {}).get(metric)
                 ends = "" if interval is None else f"[{interval.low:.4f}, {interval.high:.4f}]"
                 label = f"{METRICS[metric].label} {METRICS[metric].direction}"
-                cells = escape(eval_set), escape(label), f"{values[metric]:.4f}", ends
+                cells = escape(eval_set), escape(label), f"{values[metric]:.4f}{_floor(metric, values)}", ends
                 rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
         head = "".join(f"<th>{name}</th>" for name in ("set", "metric", "value", "95 % interval"))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _floor(metric: str, values: Mapping[str, float]) -> str:
+    """Return what chance alone gives, beside an ECE; nothing beside other metrics."""
+    if metric != "ece":
+        return ""
+    mean, low, high = (values[name] for name in FLOOR_METRICS)
+    return f" ({show_floor(mean, low, high)})"
 
 
 def evaluate(

@@ -37,8 +37,8 @@ class Plots:
         place = np.rint(bins.upper * N_BINS).astype(np.int64) - 1
         count, confidence, accuracy = np.zeros(N_BINS, dtype=np.int64), np.zeros(N_BINS), np.zeros(N_BINS)
         count[place], confidence[place], accuracy[place] = bins.count, bins.confidence, bins.accuracy
-        ece = self.evaluation.metrics["test"]["ece"]
-        draw_reliability(axes, MethodBins("volta", "Reliability", count, confidence, accuracy, ece))
+        ece, floor = (self.evaluation.metrics["test"][metric] for metric in ("ece", "ece_floor"))
+        draw_reliability(axes, MethodBins("volta", "Reliability", count, confidence, accuracy, ece, floor=floor))
         axes.set_xlabel("confidence")
         axes.set_ylabel("accuracy")
         return axes

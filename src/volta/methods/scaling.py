@@ -36,7 +36,12 @@ class TemperatureFit:
 
 
 def fit_temperature(
-    scores: Floats, labels: NDArray[np.int64], start: float = 1.0, weights: Floats | None = None
+    scores: Floats,
+    labels: NDArray[np.int64],
+    start: float = 1.0,
+    weights: Floats | None = None,
+    *,
+    doubt: float = 0.0,
 ) -> TemperatureFit:
     """Minimise L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
 
@@ -53,12 +58,15 @@ def fit_temperature(
         β to begin from, and to keep (with a :class:`CalibrationWarning`) when there is no finite positive optimum.
     weights
         (n,) how much each row counts; all alike without them.
+    doubt
+        How much of a row's class its label leaves to the other classes, see :func:`half_a_row`; with any, rows that are
+        all right have an optimum too.
     """
     if len(scores) == 0:
         raise InputError("scores has no rows; a temperature needs at least one held-out row")
     if not start > 0.0 or not np.isfinite(start):
         raise InputError(f"start is {start}; pass a positive number")
-    problem = _Problem(scores, labels, weights)
+    problem = _Problem(scores, labels, weights, doubt)
     status = problem.status()
     if status != "interior":
         _warn(status, start)
@@ -79,7 +87,22 @@ def fit_temperature(
     return TemperatureFit(float(beta), problem.nll(beta), "interior", _MAX_STEPS)
 
 
-def fit_share(first: Floats, second: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> float:
+def half_a_row(n_rows: int) -> float:
+    """Return the doubt in n labels that comes to half a wrong row in n + 1: 1 / (2 (n + 1)).
+
+    Of n rows that are all right one would say that a share of (n + ½)/(n + 1) is right (Jeffreys), not all: a
+    temperature that is fitted to few rows without that doubt is too sure of them. With thousands of rows it is nothing.
+    Reference: Platt (1999), Probabilistic outputs for support vector machines, 2.2 (targets that are not 0 and 1).
+
+    >>> half_a_row(49), half_a_row(4999)
+    (0.01, 0.0001)
+    """
+    return 0.5 / (n_rows + 1)
+
+
+def fit_share(
+    first: Floats, second: Floats, labels: NDArray[np.int64], weights: Floats | None = None, *, doubt: float = 0.0
+) -> float:
     """Return the w in [0, 1] for which the logits (1 − w) a + w b have the least NLL, to 2⁻⁴⁰.
 
     NLL is convex in w; where its slope has one sign, the better of a and b is taken whole.
@@ -92,9 +115,11 @@ def fit_share(first: Floats, second: Floats, labels: NDArray[np.int64], weights:
         (n,) true classes.
     weights
         (n,) how much each row counts; all alike without them.
+    doubt
+        As in :func:`fit_temperature`.
     """
     difference = second - first
-    true = difference[np.arange(len(labels)), labels]
+    true = _of_labels(difference, labels, doubt)
 
     def slope(share: float) -> float:
         return float(np.average((softmax(first + share * difference) * difference).sum(axis=1) - true, weights=weights))
@@ -146,14 +171,14 @@ def fit_vector_scaling(
 class _Problem:
     """L and its derivatives; scores are shifted by their row maximum, which changes neither."""
 
-    def __init__(self, scores: Floats, labels: NDArray[np.int64], weights: Floats | None) -> None:
+    def __init__(self, scores: Floats, labels: NDArray[np.int64], weights: Floats | None, doubt: float) -> None:
         scores = np.asarray(scores, dtype=np.float64)
         if weights is not None:
             counted = weights > 0.0
             scores, labels, weights = scores[counted], labels[counted], weights[counted]
         self._weights = weights
         self._scores = scores - scores.max(axis=1, keepdims=True)
-        self._true = self._scores[np.arange(len(labels)), labels]
+        self._true = _of_labels(self._scores, labels, doubt)
 
     def status(self) -> Literal["interior", "separable", "uninformative", "flat"]:
         if not self._scores.any():
@@ -177,6 +202,15 @@ class _Problem:
 
     def _mean(self, values: Floats) -> float:
         return float(np.mean(values) if self._weights is None else np.average(values, weights=self._weights))
+
+
+def _of_labels(scores: Floats, labels: NDArray[np.int64], doubt: float) -> Floats:
+    """Return each row's score of its class, (n,): (1 − doubt) of it and ``doubt`` of the other classes' mean."""
+    true = scores[np.arange(len(labels)), labels]
+    if doubt == 0.0 or scores.shape[1] == 1:
+        return true
+    others = (scores.sum(axis=1) - true) / (scores.shape[1] - 1)
+    return np.asarray((1.0 - doubt) * true + doubt * others)
 
 
 def _warn(status: str, start: float) -> None:

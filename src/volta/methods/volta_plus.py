@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.types import Array, FitData, Prediction
+from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
-from volta.methods.scaling import fit_share, fit_temperature
+from volta.methods.left_out import HeldOutRows, held_out_rows, neighbours_tell_more
+from volta.methods.neighbours import Neighbours, bank_rows, n_neighbours, unit
+from volta.methods.scaling import fit_share, fit_temperature, half_a_row
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
 from volta.networks.bodies import EvenEncoder
 from volta.networks.heads import Linear, Prototypes
 from volta.networks.network import Network
+from volta.networks.outputs import Outputs
 from volta.networks.protocols import need_features, volta_setup
 from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 LEAST_SHRINKAGE = 0.05
 FEW_COLUMNS = 128
+QUIET = 3
+"""Which part of the score counts only where it is above its mean."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,16 @@ FEW = Cycle(hidden=512, lr=2e-2, n_epochs=14, min_steps=80)
 
 @dataclass
 class VoltaPlus(Method):
-    """p = softmax(β l), u = 1 − max p; OOD score = e + w_r (M − M_0) + w_m M + w_q max(q, 0), all standardised.
+    """p = softmax(β l), u = 1 − max p; OOD score = e + w_m M + w_r (M − M_0) + w_q max(q, 0), or e + w_m M + w_k k.
 
     Skewed columns of the features become square roots, all are standardised: x. The logits l = W [a, x] + b come from
     one wide layer a with much dropout and from x itself. Where there are at most 128 columns, VOLTA's own network is
     trained as well, and l is a mean of both networks' logits in shares that validation rows decide. β is refitted on
     these. e = −log Σ_k exp(β l_k) is the free energy, no lower than any validation row's, since a far row may have any;
     M is the squared Mahalanobis distance of x to the nearest class mean and M_0 to the mean of all training rows; q is
-    how little the rooted columns hold, minus the mean of x over them. Each is standardised by its mean and deviation on
+    how little the rooted columns hold, minus the mean of x over them. k is the distance of the unit vector of a to its
+    neighbours among training rows, and joins in place of M − M_0 and q where neighbours tell classes that are left out
+    better than Gaussians do (:mod:`volta.methods.left_out`). Each part is standardised by its mean and deviation on
     validation rows. One pass, no sampling. Training is one complete cycle under both protocols, and its last weights
     are kept. No OOD row is ever seen.
 
@@ -63,14 +70,16 @@ class VoltaPlus(Method):
         Width of the layer; None: 1,024, and 512 where there are at most 128 columns.
     dropout, input_dropout
         Share of the layer that is dropped in training; share of x, times how far its columns tell each other.
-    relative_weight, distance_weight, quiet_weight
-        w_r, w_m and w_q.
+    relative_weight, distance_weight, quiet_weight, neighbour_weight
+        w_r, w_m, w_q and w_k.
+    neighbours
+        Whether the score has neighbours; None: training and validation rows decide.
     """
 
     title = "VOLTA+"
     origin = "extra"
     paper_inputs = "features"
-    learned_types = (Distances, Gaussians)
+    learned_types = (Distances, Gaussians, Neighbours)
 
     hidden: int | None = None
     dropout: float = 0.6
@@ -80,31 +89,43 @@ class VoltaPlus(Method):
     relative_weight: float = 0.5
     distance_weight: float = 0.25
     quiet_weight: float = 0.5
+    neighbour_weight: float = 1.0
+    neighbours: bool | None = None
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         need_features(data)
         cycle = FEW if data.input_shape[0] <= FEW_COLUMNS else MANY
         even = fit_even(data.train.inputs)
         self.rooted_ = np.array(even.rooted)
-        self.distances_ = _fit_distances(even, data.train.inputs, data.train.labels)
+        judged, of_distances = self._judge_distances(even, data, trainer)
         self.network_ = self._wide_network(even, cycle, data, trainer)
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
-        held_out = [trainer.outputs(network, data.val.inputs).logits for network in self._networks]
-        self.betas_ = _fit_betas(held_out, data)
-        free = energy(self._joined(held_out))
+        held_out = [trainer.outputs(network, data.val.inputs) for network in self._networks]
+        self.betas_ = _fit_betas([found.logits for found in held_out], data)
+        free = energy(self._joined([found.logits for found in held_out]))
         self.lowest_energy_ = float(free.min())
-        parts = np.column_stack([free, *self._of_held_out(even, data, trainer)])
-        deviations = parts.std(axis=0)
-        self.scales_ = np.stack([parts.mean(axis=0), np.where(deviations > 0.0, deviations, 1.0)])
+        chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(judged, self._of_distances)
+        self.neighbours_ = self._fit_neighbours(data) if chosen else None
+        columns = [free, *of_distances.T]
+        if self.neighbours_ is not None:
+            # Where validation rows are training rows, each is its own first neighbour.
+            own = replace(self.neighbours_, k=min(self.neighbours_.k + 1, len(self.neighbours_.bank)))
+            columns.append((own if data.n_folds else self.neighbours_).distances(self._hidden(held_out[0])))
+        self.scales_ = _scales(np.column_stack(columns))
 
     def _predict(self, inputs: Array) -> Prediction:
         outputs = [network.outputs(inputs) for network in self._networks]
         logits = self._joined([found.logits for found in outputs])
         even = outputs[0].need_features()[:, -len(self.rooted_) :]
-        free = np.maximum(energy(logits), self.lowest_energy_)
-        parts = np.column_stack([free, *self.distances_.of(even), quiet(even, self.rooted_)])
-        parts = (parts - self.scales_[0]) / self.scales_[1]
-        parts[:, -1] = np.maximum(parts[:, -1], 0.0)
+        columns = [
+            np.maximum(energy(logits), self.lowest_energy_),
+            *self.distances_.of(even),
+            quiet(even, self.rooted_),
+        ]
+        if self.neighbours_ is not None:
+            columns.append(self.neighbours_.distances(self._hidden(outputs[0])))
+        parts = (np.column_stack(columns) - self.scales_[0]) / self.scales_[1]
+        parts[:, QUIET] = np.maximum(parts[:, QUIET], 0.0)
         return Prediction(softmax(logits), one_minus_max_softmax(logits), ood_score=parts @ self._weights)
 
     def graph(self) -> graphs.MethodGraph:
@@ -113,14 +134,18 @@ class VoltaPlus(Method):
 
         share = graphs.constant(self.rooted_ / max(1, self.rooted_.sum()))
         means, deviations = (graphs.constant(row) for row in self.scales_)
+        # Which parts count only where they are above their mean.
+        least = torch.full_like(means, -torch.inf)
+        least[QUIET] = 0.0
 
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
             logits = torch.stack([beta * found.logits for beta, found in zip(self.betas_, outputs, strict=True)]).sum(0)
-            even = outputs[0].features[:, -len(self.rooted_) :]
+            hidden, even = outputs[0].features.split([self._n_hidden, len(self.rooted_)], dim=1)
             free = graphs.energy(logits).clamp(min=self.lowest_energy_)
-            parts = torch.stack([free, *self.distances_.of_tensors(even), -(even @ share)], dim=1)
-            parts = (parts - means) / deviations
-            parts = torch.cat([parts[:, :-1], parts[:, -1:].clamp(min=0.0)], dim=1)
+            columns = [free, *self.distances_.of_tensors(even), -(even @ share)]
+            if self.neighbours_ is not None:
+                columns.append(self.neighbours_.distances_of_tensors(hidden))
+            parts = torch.maximum((torch.stack(columns, dim=1) - means) / deviations, least)
             score = parts @ graphs.constant(self._weights)
             return graphs.prediction(logits.softmax(dim=1), graphs.one_minus_max_softmax(logits), score)
 
@@ -133,17 +158,42 @@ class VoltaPlus(Method):
         recipe = Recipe("adamw", cycle.lr, self.weight_decay, "onecycle", size, n_epochs, None, steps)
         return trainer.train(NetworkSpec(body, Linear(), data.input_shape, data.n_classes), data, recipe)
 
-    def _of_held_out(self, even: Even, data: FitData, trainer: Trainer) -> tuple[Floats, Floats, Floats]:
-        """Return M and M − M_0 of validation rows, from training rows that they are not among, and q."""
-        rows = prepared(even, data.val.inputs)
-        if not data.n_folds:
-            return *self.distances_.of(rows), quiet(rows, self.rooted_)
-        parts = [
-            _fit_distances(even, train.inputs, train.labels).of(prepared(even, val.inputs))
-            for train, val in trainer.held_out(data)
-        ]
-        nearest, relative = (np.concatenate(found) for found in zip(*parts, strict=True))
-        return nearest, relative, quiet(rows, self.rooted_)
+    def _judge_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[HeldOutRows], Floats]:
+        """Learn the distances; return validation rows beside training rows, and M, M − M_0 and q of all of them.
+
+        With folds, what is returned comes from distances that were fitted without the rows, fold by fold.
+        """
+        every = _prepared(even, data.train)
+        self.distances_ = _fit_distances(every)
+        judged, parts = [], []
+        for train, val in trainer.held_out(data):
+            known = _prepared(even, train) if data.n_folds else every
+            distances = _fit_distances(known) if data.n_folds else self.distances_
+            rows = _prepared(even, val)
+            judged.append(held_out_rows(distances, known, rows))
+            parts.append(np.column_stack([*distances.of(rows.inputs), quiet(rows.inputs, self.rooted_)]))
+        return judged, np.concatenate(parts)
+
+    def _of_distances(self, nearest: Floats, relative: Floats, rows: Array, known: NDArray[np.bool_]) -> Floats:
+        """Return what the score without neighbours has of distances, standardised on rows that are ``known``."""
+        parts = np.column_stack([nearest, relative, quiet(rows, self.rooted_)])
+        means, deviations = _scales(parts[known])
+        parts = (parts - means) / deviations
+        parts[:, -1] = np.maximum(parts[:, -1], 0.0)
+        return np.asarray(parts @ np.array([self.distance_weight, self.relative_weight, self.quiet_weight]))
+
+    def _fit_neighbours(self, data: FitData) -> Neighbours:
+        kept = bank_rows(len(data.train))
+        hidden = self._hidden(self.network_.outputs(data.train.inputs[kept]))
+        return Neighbours(unit(hidden), n_neighbours(len(kept), len(data.train)))
+
+    def _hidden(self, outputs: Outputs) -> Array:
+        """Return a."""
+        return outputs.need_features()[:, : self._n_hidden]
+
+    @property
+    def _n_hidden(self) -> int:
+        return self.network_.spec.body.width - len(self.rooted_)
 
     def _joined(self, logits: list[Floats]) -> Floats:
         return np.asarray(sum(beta * found for beta, found in zip(self.betas_, logits, strict=True)))
@@ -154,7 +204,10 @@ class VoltaPlus(Method):
 
     @property
     def _weights(self) -> Floats:
-        return np.array([1.0, self.distance_weight, self.relative_weight, self.quiet_weight])
+        """Of the free energy, M, M − M_0, q and, where there are neighbours, k."""
+        if self.neighbours_ is None:
+            return np.array([1.0, self.distance_weight, self.relative_weight, self.quiet_weight])
+        return np.array([1.0, self.distance_weight, 0.0, 0.0, self.neighbour_weight])
 
 
 def quiet(even: Array, rooted: NDArray[np.bool_]) -> Floats:
@@ -174,17 +227,29 @@ def _volta_network(even: Even, data: FitData, trainer: Trainer) -> Network:
 
 def _fit_betas(held_out: list[Floats], data: FitData) -> list[float]:
     """Return what each network's logits are multiplied with: shares of the cooled networks, then one temperature."""
-    labels, weights = data.val.labels, data.val.weights
-    betas = [fit_temperature(logits, labels, weights=weights).beta for logits in held_out]
+    labels, weights, doubt = data.val.labels, data.val.weights, half_a_row(len(data.val))
+
+    def beta_of(logits: Floats) -> float:
+        return fit_temperature(logits, labels, weights=weights, doubt=doubt).beta
+
+    betas = [beta_of(logits) for logits in held_out]
     if len(betas) == 1:
         return betas
     first, second = (beta * logits for beta, logits in zip(betas, held_out, strict=True))
-    share = fit_share(first, second, labels, weights)
-    joined = (1.0 - share) * first + share * second
-    beta = fit_temperature(joined, labels, weights=weights).beta
+    share = fit_share(first, second, labels, weights, doubt=doubt)
+    beta = beta_of((1.0 - share) * first + share * second)
     return [beta * (1.0 - share) * betas[0], beta * share * betas[1]]
 
 
-def _fit_distances(even: Even, inputs: Array, labels: NDArray[np.int64]) -> Distances:
-    """Learn the distances on training rows (n, d) and their classes."""
-    return fit_shrunk_distances(prepared(even, inputs), labels, LEAST_SHRINKAGE)
+def _prepared(even: Even, split: Split) -> Split:
+    return Split(prepared(even, split.inputs), split.labels)
+
+
+def _fit_distances(train: Split) -> Distances:
+    return fit_shrunk_distances(train.inputs, train.labels, LEAST_SHRINKAGE)
+
+
+def _scales(parts: Floats) -> Floats:
+    """Return the means and the deviations, 1 where there is none, of columns."""
+    deviations = parts.std(axis=0)
+    return np.stack([parts.mean(axis=0), np.where(deviations > 0.0, deviations, 1.0)])

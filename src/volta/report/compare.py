@@ -10,6 +10,7 @@ from volta.core.errors import InputError
 from volta.core.suggest import unknown_name
 from volta.figures.names import split_key
 from volta.metrics import METRICS
+from volta.metrics.floor_words import FLOOR_METRICS
 from volta.report.compare_words import comparison_markdown, comparison_text
 from volta.report.joined_runs import (
     A,
@@ -21,7 +22,6 @@ from volta.report.joined_runs import (
     without_shared_seeds,
 )
 from volta.report.run import Group, load_run
-from volta.report.table_model import FLOOR_METRICS
 from volta.stats import (
     ALPHA,
     Bootstrap,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.names import full_name, metric_key
+from volta.metrics.floor_words import show_floor
 from volta.report.markdown import markdown_table
-from volta.report.table_model import Column, Row, Table, TableCell, show_floor, show_number, show_p
+from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
 
 if TYPE_CHECKING:
     from volta.report.compare import ChangeRow, RunComparison

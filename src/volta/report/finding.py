@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from volta.figures.names import full_name, heading, metric_key, split_key
+from volta.metrics.floor_words import FLOOR_METRICS
 from volta.report.run import Group
 from volta.report.statistics import Statistics
-from volta.report.table_model import FLOOR_METRICS, decimals_for, show
+from volta.report.table_model import decimals_for, show
 from volta.stats import Aspect, Finding, find, sample_of
 
 FEW = 3

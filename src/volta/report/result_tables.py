@@ -9,11 +9,11 @@ from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
 from volta.figures.names import heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
+from volta.metrics.floor_words import FLOOR_METRICS, show_floor
 from volta.paper import PaperComparison
 from volta.report.numbers import method_values
 from volta.report.run import Group
 from volta.report.table_model import (
-    FLOOR_METRICS,
     MISSING,
     Column,
     Row,
@@ -22,7 +22,6 @@ from volta.report.table_model import (
     decimals_for,
     mark_best,
     show,
-    show_floor,
     show_p,
 )
 from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of

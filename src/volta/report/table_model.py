@@ -12,8 +12,6 @@ from volta.metrics import METRICS
 LONG_TEXT = 40
 COMPACT_COLUMNS = 8
 """A table with more columns than this shows so many at first, and the rest when a reader asks for all columns."""
-FLOOR_METRICS = ("ece_floor", "ece_floor_low", "ece_floor_high")
-"""Mean, lower and upper end of what stands beside an ECE."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +190,6 @@ def show(metric: str, value: float, decimals: int = 4) -> str:
     if known is not None and known.family == "efficiency":
         return show_number(value)
     return f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.4g}"
-
-
-def show_floor(floor: float, low: float, high: float, decimals: int = 4) -> str:
-    """Return the ECE of a perfectly calibrated predictor as printed beside an ECE: its mean and 95 % range."""
-    mean, least, most = (show("ece_floor", value, decimals) for value in (floor, low, high))
-    return f"floor {mean}, {least}–{most}"
 
 
 def decimals_for(means: Sequence[float]) -> int:

@@ -1,0 +1,117 @@
+"""The table file of `benchmarks/heads.py`: a row per task, method, seed, set and metric; and how it is printed."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+
+from volta.bench.records import CellRecord
+from volta.core.files import write_text
+
+FIELDS = ("task", "method", "seed", "set", "metric", "value", "commit", "processor")
+MEASURES = {
+    "accuracy": ("accuracy", "test", True),
+    "NLL": ("nll", "test", False),
+    "ECE": ("ece", "test", False),
+    "AURC": ("aurc", "test", False),
+    "near AUROC": ("auroc", "near:", True),
+    "far AUROC": ("auroc", "far:", True),
+}
+FLOOR = ("ece_floor_high", "test")
+DECIMALS = {"NLL": 3, "ECE": 4, "near AUROC": 3, "far AUROC": 3}
+Rows = list[dict[str, str]]
+Values = dict[tuple[str, str], list[float]]
+"""(task, method) → a value a seed."""
+
+
+def read_table(path: Path) -> Rows:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_table(path: Path, table: Rows) -> None:
+    lines = [FIELDS, *(tuple(row[field] for field in FIELDS) for row in table)]
+    write_text(path, "".join(",".join(line) + "\n" for line in lines))
+
+
+def missing(table: Rows, task: str, methods: list[str], seeds: Sequence[int], again: list[str]) -> list[str]:
+    """Return the methods of which the table lacks a seed on the task, and those that are to be measured again."""
+    known = {(row["method"], int(row["seed"])) for row in table if row["task"] == task}
+    return [one for one in methods if one in again or not {(one, seed) for seed in seeds} <= known]
+
+
+def add(table: Rows, records: Iterable[CellRecord], task: str, methods: list[str], seeds: Sequence[int]) -> Rows:
+    """Return the table with the records' values in place of what it had of the same task, methods and seeds."""
+    wanted = {(metric, where) for metric, where, _ in MEASURES.values()} | {FLOOR}
+    new = [
+        {
+            "task": task,
+            "method": record.cell.method,
+            "seed": str(record.cell.seed),
+            "set": str(where),
+            "metric": metric,
+            "value": f"{value:.6g}",
+            "commit": (record.environment.commit or "")[:7],
+            "processor": record.environment.cpu.replace(",", " "),
+        }
+        for record in records
+        if (record.cell.task, record.cell.method in methods, record.cell.seed in seeds) == (task, True, True)
+        for where, values in record.metrics.items()
+        for metric, value in values.items()
+        if (metric, str(where)) in wanted or (metric == "auroc" and str(where).startswith("ood:"))
+    ]
+    replaced = {(row["task"], row["method"], row["seed"]) for row in new}
+    kept = [row for row in table if (row["task"], row["method"], row["seed"]) not in replaced]
+    return sorted(kept + new, key=lambda row: tuple(row[field] for field in FIELDS[:5]))
+
+
+def values_of(table: Rows, metric: str, where: str) -> Values:
+    found: Values = {}
+    for row in table:
+        if (row["metric"], row["set"]) == (metric, where):
+            found.setdefault((row["task"], row["method"]), []).append(float(row["value"]))
+    return found
+
+
+def print_tables(table: Rows, methods: list[str]) -> None:
+    """Print a table for each measure, and how volta_plus stands to the better of knn and vim on each OOD set."""
+    tasks = list(dict.fromkeys(row["task"] for row in table))
+    seeds = {task: len({row["seed"] for row in table if row["task"] == task}) for task in tasks}
+    for title, (metric, where, higher) in MEASURES.items():
+        values = values_of(table, metric, where)
+        floor = values_of(table, *FLOOR) if title == "ECE" else {}
+        head = [*(f"`{method}`" for method in methods), *(["by chance at most"] if floor else [])]
+        print(f"\n| {title} | {' | '.join(head)} |\n|---|{'---|' * len(head)}")
+        for task in (task for task in tasks if any(task == of for of, _ in values)):
+            found = {method: values.get((task, method), []) for method in methods}
+            cells = shown(found, higher=higher, decimals=DECIMALS.get(title, 4))
+            if floor:
+                cells.append(f"{mean(floor.get((task, 'volta_plus'), [float('nan')])):.4f}")
+            print(f"| {task} | {' | '.join(cells)} |")
+    print("\n| AUROC of known / OOD | `knn` | `vim` | `volta_plus` | less the better of both |\n|---|---|---|---|---|")
+    for where in sorted({row["set"] for row in table if row["set"].startswith("ood:")}):
+        values = values_of(table, "auroc", where)
+        for task in tasks:
+            means = [mean(values[task, name]) for name in ("knn", "vim", "volta_plus") if (task, name) in values]
+            if len(means) == 3:
+                figures = " | ".join(f"{one:.3f}" for one in means)
+                print(f"| {task} / {where.removeprefix('ood:')} | {figures} | {means[2] - max(means[:2]):+.3f} |")
+    commits = sorted({row["commit"] for row in table})
+    print(f"\nn seeds: {', '.join(f'{task} {n}' for task, n in seeds.items())}; commits {', '.join(commits)}; ", end="")
+    print("; ".join(sorted({row["processor"] for row in table})))
+
+
+def shown(values: dict[str, list[float]], *, higher: bool, decimals: int) -> list[str]:
+    """Return means, with deviations where there are several seeds; the best mean is bold."""
+    means = {method: mean(found) for method, found in values.items() if found}
+    best = (max if higher else min)(means.values(), default=None)
+    cells = []
+    for method, found in values.items():
+        text = f"{means[method]:.{decimals}f}" if found else "–"
+        text += f" ± {stdev(found):.{decimals}f}" if len(found) > 1 else ""
+        cells.append(f"**{text}**" if found and means[method] == best else text)
+    return cells
