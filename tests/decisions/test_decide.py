@@ -48,6 +48,8 @@ def test_slices_are_decisions_too():
     assert (part[0], part[-1]) == (found[1], found[2])
     assert decide(PROBS, UNCERTAINTY, policy=POLICY)[:2][0].pvalue is None
     assert [one.action for one in found[::2]] == ["answer", "answer"]
+    assert [one.action for one in found[found.action == 0]] == ["answer"] * int((found.action == 0).sum())
+    assert [one.label for one in found[[2, 0]]] == [found[2].label, found[0].label]
 
 
 def test_labels_are_plain_values():

@@ -112,8 +112,11 @@ def test_columns_that_are_not_numbers_are_refused():
     with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
         quick().fit(sparse.csr_array(rows), labels)
     frame = pandas.DataFrame(rows, columns=list("abcd"))
-    with pytest.raises(ValueError, match="could not convert string to float: 'red'"):
+    with pytest.raises(ValueError, match=r"could not convert string to float: 'red'"):
         quick().fit(frame.assign(a=pandas.Categorical(["red"] * 60)), labels)
+    for column, value in ((["1"] * 59 + ["red"], "'red'"), (pandas.date_range("2020", periods=60), "Timestamp")):
+        with pytest.raises(InputError, match=rf"X column 'b' \(.*\) holds {value}.*; encode the column as numbers"):
+            quick().fit(frame.assign(b=column), labels)
     nullable = frame.assign(a=pandas.array([1, None] * 30, dtype="Int64"))
     with pytest.raises(InputError, match="Input X contains NaN: X row 1 holds nan; impute it or drop the row"):
         quick().fit(nullable, labels)
@@ -131,6 +134,28 @@ def test_labels_that_are_missing_are_refused():
             quick().fit(rows, names)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         quick().fit(rows, rows[:, 0])
+
+
+def test_labels_come_back_as_they_were():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = draw(60)
+    for given in (pandas.Series(labels, dtype="Int64"), pandas.Series(labels > 0, dtype="boolean")):
+        found = VoltaClassifier("linear").fit(rows, given).predict(rows)
+        assert found.dtype == given.dtype.numpy_dtype
+    mixed = np.array([0, "one"], dtype=object)[(labels > 0).astype(int)]
+    with pytest.raises(
+        InputError, match=r"Unknown label type: y is an array of objects of the types int, str; pass an"
+    ):
+        VoltaClassifier("linear").fit(rows, mixed)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    rows, labels = draw(60)
+    classifier = VoltaClassifier("linear").fit(rows, labels)
+    with pytest.raises(InputError, match="is a folder; pass the name of a file in it"):
+        classifier.save(tmp_path)
+    with pytest.warns(UserWarning, match="too few"), pytest.raises(InputError, match="is a folder; pass the name"):
+        classifier.to_onnx(tmp_path)
 
 
 def test_an_unfitted_classifier_says_so_in_both_packages_words():

@@ -197,13 +197,13 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier to one sealed safetensors file; nothing is pickled."""
-        from volta.estimators.saving import save_classifier
+        from volta.estimators.saving import file_path, save_classifier
 
         self._fitted()
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer | None):
             parameters["random_state"] = self.seed_
-        save_classifier(Path(path), self.method_, parameters, self._state(), self.classes_)
+        save_classifier(file_path(path), self.method_, parameters, self._state(), self.classes_)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -246,10 +246,11 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         For methods that are deterministic at test time and give their formula for it; others are refused by name.
         """
         from volta.estimators.exporting import export_classifier, fix_rules
+        from volta.estimators.saving import file_path
 
         self._fitted()
         rules = fix_rules(self, alpha, fpr)
-        export_classifier(self, self.method_, self.ood_score_, rules, Path(path))
+        export_classifier(self, self.method_, self.ood_score_, rules, file_path(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")

@@ -160,7 +160,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
 
         The backbone's weights are not in the file; :meth:`load` finds them again and refuses others.
         """
-        from volta.estimators.saving import save_classifier
+        from volta.estimators.saving import file_path, save_classifier
 
         self._fitted()
         state = {
@@ -175,7 +175,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         parameters["backbone"] = str(self.backbone) if isinstance(self.backbone, str | Path) else None
         if not isinstance(self.random_state, int | np.integer | None):
             parameters["random_state"] = self.classifier_.seed_
-        save_classifier(Path(path), self.classifier_.method_, parameters, state, self.classes_)
+        save_classifier(file_path(path), self.classifier_.method_, parameters, state, self.classes_)
 
     @classmethod
     def load(
@@ -233,9 +233,10 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         metadata are those of :meth:`VoltaClassifier.to_onnx`, and ``backbone`` and ``backbone_weights``.
         """
         from volta.estimators.exporting import export_images, fix_rules
+        from volta.estimators.saving import file_path
 
         self._fitted()
-        export_images(self.classifier_, self.backbone_, fix_rules(self.classifier_, alpha, fpr), Path(path))
+        export_images(self.classifier_, self.backbone_, fix_rules(self.classifier_, alpha, fpr), file_path(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classifier_")

@@ -92,11 +92,11 @@ def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArr
     if missing.any():
         row = int(np.argmax(missing))
         raise InputError(f"Input y contains NaN: {name} row {row} is {targets[row]}; drop rows without a label")
-    kinds = sorted({type(label).__name__ for label in targets}) if targets.dtype.kind == "O" else []
-    if len(kinds) > 1:
+    if targets.dtype.kind == "O" and not all(isinstance(label, str) for label in targets):
+        kinds = sorted({type(label).__name__ for label in targets})
         raise InputError(
-            f"Unknown label type: {name} holds labels of the types {', '.join(kinds)}, which cannot be put in order; "
-            f"pass labels of one type, e.g. {name}.astype(str)"
+            f"Unknown label type: {name} is an array of objects of the types {', '.join(kinds)}; "
+            f"pass an array of numbers or of strings, e.g. {name}.astype(str)"
         )
     check_classification_targets(targets)
     return targets

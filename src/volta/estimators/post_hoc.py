@@ -20,7 +20,7 @@ from volta.estimators.calibration import FeatureOodScore, calibrate, output_scor
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
 from volta.estimators.prediction import settled
-from volta.estimators.saving import load_classifier, restore_state, save_classifier
+from volta.estimators.saving import file_path, load_classifier, restore_state, save_classifier
 from volta.estimators.training import seed_of
 from volta.methods import METHODS, Method, find_method
 from volta.methods.aps import Aps
@@ -113,7 +113,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer | None):
             parameters["random_state"] = self.seed_
-        save_classifier(Path(path), self.method_, parameters, state, self.classes_)
+        save_classifier(file_path(path), self.method_, parameters, state, self.classes_)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -137,7 +137,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         from volta.estimators.exporting import export_post_hoc, fix_rules
 
         self._fitted()
-        export_post_hoc(self, self.method_, self.ood_score_, fix_rules(self, alpha, fpr), Path(path))
+        export_post_hoc(self, self.method_, self.ood_score_, fix_rules(self, alpha, fpr), file_path(path))
 
     def _new_method(self) -> PostHoc:
         method: Method = (

@@ -28,6 +28,13 @@ _HELD: dict[Holder, str] = {
 STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, FitRecord, TrainingLog)
 
 
+def file_path(path: Path | str) -> Path:
+    """Return the path of a file to be written; a folder is refused before anything is computed."""
+    if Path(path).is_dir():
+        raise InputError(f"path {path} is a folder; pass the name of a file in it")
+    return Path(path)
+
+
 def save_classifier(
     path: Path,
     method: Method,
