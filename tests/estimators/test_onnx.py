@@ -174,7 +174,7 @@ def test_ranks_are_those_of_numpy_for_every_length():
         ordered = np.sort(random.integers(0, 200, (2, length)).astype(float), axis=1)
         scores = np.concatenate([random.integers(-5, 210, (50, 2)), ordered[:, -1][None] + [[0.0], [1.0]]])
         expected = np.stack([np.searchsorted(ordered[j], scores[:, j], side="left") for j in range(2)], axis=1)
-        got = onnx_graph.Rank(ordered)(torch.tensor(scores).unsqueeze(2))
+        got = onnx_graph.Rank(ordered)(torch.tensor(scores).unsqueeze(2)).long()
         np.testing.assert_array_equal(got.numpy(), expected)
 
 

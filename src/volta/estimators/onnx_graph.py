@@ -68,16 +68,15 @@ class Rank(nn.Module):
         self.starts = _constant(np.arange(n_scores) * n_blocks)
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Return the counts, int64."""
+        """Return the counts, whole numbers in float64, which runtimes add up faster than int64."""
         if self.n_blocks == 1:
             return _count(self.ordered < scores)
         block = _count(self.ends < scores)
-        return block * self.width + _count(self.ordered[block + self.starts] < scores)
+        return block * self.width + _count(self.ordered[block.long() + self.starts] < scores)
 
 
 def _count(found: Tensor) -> Tensor:
-    """Return how many are True along the last axis; runtimes add up float64 faster than int64."""
-    return found.double().sum(dim=-1).long()
+    return found.double().sum(dim=-1)
 
 
 class GuardScores(nn.Module):
@@ -128,7 +127,7 @@ class Combined(nn.Module):
     def forward(self, scores: Tensor) -> Tensor:
         """Return (n, 1) combined scores."""
         wide = scores.unsqueeze(2)
-        rank = self.rank(wide)
+        rank = self.rank(wide).long()
         excess = (wide - self.largest) / self.units * nn.functional.embedding(rank, self.beyond)
         return (excess + nn.functional.embedding(rank, self.surprises)).amax(dim=1)
 
@@ -149,8 +148,8 @@ class Decider(nn.Module):
         ordered, rounding = combined.tied(test.scores[0]), combined.rounding
         n = len(ordered)
         self.rank = Rank(ordered[None])
+        self._n = n
         pvalues = (1 + n - np.arange(n + 1)) / (n + 1)
-        self.pvalues = _constant(pvalues)
         # The largest score that is not flagged: p-values fall with the rank. Infinity, of rows with NaN, always is.
         n_unflagged = int((pvalues > float(exact_level(fpr, "fpr"))).sum())
         self.unflagged = _constant(np.append(ordered, FLOAT64_MAX)[[n_unflagged - 1]])
@@ -175,7 +174,7 @@ class Decider(nn.Module):
             found.probs.argmax(dim=1),
             found.uncertainty,
             ood.squeeze(1),
-            self.pvalues.gather(0, self.rank(ood)),
+            (1.0 + self._n - self.rank(ood)) / (1.0 + self._n),
             self._sets(found.probs),
             torch.where(flagged, unlike, decision),
         )
