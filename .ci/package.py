@@ -1,8 +1,9 @@
 """Install the wheel into empty environments with the lowest and the newest core dependencies; run README's example.
 
-For every Python of 3.11, 3.12 and 3.13 that is present, or for those named as arguments. The lowest versions are those
-of ``pyproject.toml``; torch is always the one of ``constraints.txt``, since earlier releases come with gigabytes of GPU
-libraries; where the index has no CPU build of it for a Python, those come here too, 5 GB each.
+A small benchmark with its report is run there too. For every Python of 3.11, 3.12 and 3.13 that is present, or for
+those named as arguments. The lowest versions are those of ``pyproject.toml``, the newest those that pip finds. torch's
+releases come with gigabytes of GPU libraries, about 5 GB an environment; each is removed before the next is made.
+``--torch-of-constraints`` takes the release of ``constraints.txt`` everywhere, which has a CPU build for Python 3.11.
 Run it by ``make package``.
 """
 
@@ -20,7 +21,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("python3.11", "python3.12", "python3.13")
-NOT_LOWERED = "torch"
+COMMANDS = ("--version", "doctor", "bench digits --methods volta,softmax --seeds 2 --max-epochs 1 --out run")
+OPTION = "--torch-of-constraints"
 
 
 def main() -> None:
@@ -30,15 +32,17 @@ def main() -> None:
         _run(sys.executable, "-m", "hatchling", "build", "--directory", str(folder / "dist"))
         _run(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted((folder / "dist").iterdir())))
         (wheel,) = (folder / "dist").glob("*.whl")
-        wanted = sys.argv[1:] or PYTHONS
+        words = sys.argv[1:]
+        torch = _pinned_torch() if OPTION in words else []
+        wanted = [word for word in words if word != OPTION] or PYTHONS
         present = [python for python in wanted if _runs(python)]
         absent = [python for python in wanted if python not in present]
         print(f"Pythons: {', '.join(present)}; absent: {', '.join(absent) or 'none'}", flush=True)
         failed = [
             f"{python} {which}"
             for python in present
-            for which, constraints in {"lowest": lowest(python), "newest": newest()}.items()
-            if not _works(folder / f"{Path(python).name}-{which}", python, wheel, which, constraints)
+            for which, constraints in {"lowest": lowest(python), "newest": []}.items()
+            if not _works(folder / f"{Path(python).name}-{which}", python, wheel, which, _with(constraints, torch))
         ]
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
@@ -53,22 +57,33 @@ def lowest(python: str) -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shown = _run(python, "-c", "import sys; print(*sys.version_info[:2], sep='.')").strip()
     asked = [Requirement(text) for text in project["dependencies"]]
-    return newest() + [
+    return [
         f"{one.name}=={bound.version}"
         for one in asked
         for bound in one.specifier
-        if one.name != NOT_LOWERED and (one.marker is None or one.marker.evaluate({"python_version": shown}))
+        if one.marker is None or one.marker.evaluate({"python_version": shown})
     ]
 
 
-def newest() -> list[str]:
-    """Return the one pin that is always there."""
+def _pinned_torch() -> list[str]:
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    return [pin for pin in pins if pin.startswith(f"{NOT_LOWERED}==")]
+    return [pin for pin in pins if pin.startswith("torch==")]
+
+
+def _with(constraints: list[str], torch: list[str]) -> list[str]:
+    """Return the constraints, with that on torch in place of their own if there is one."""
+    return [pin for pin in constraints if not (torch and pin.startswith("torch=="))] + torch
 
 
 def _works(folder: Path, python: str, wheel: Path, which: str, constraints: list[str]) -> bool:
     folder.mkdir()
+    try:
+        return _example_runs(folder, python, wheel, which, constraints)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _example_runs(folder: Path, python: str, wheel: Path, which: str, constraints: list[str]) -> bool:
     (folder / "constraints.txt").write_text("\n".join(constraints) + "\n", encoding="utf-8")
     _run(python, "-m", "venv", "env", folder=folder)
     inside = str(folder / "env" / "bin" / "python")
@@ -79,14 +94,15 @@ def _works(folder: Path, python: str, wheel: Path, which: str, constraints: list
         wanted = ("--constraint", "constraints.txt", f"{wheel}[bench,onnx]")
         _run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, folder=folder)
         _run(inside, "example.py", folder=folder)
-        _run(inside, "-m", "volta", "doctor", folder=folder)
+        for command in COMMANDS:
+            _run(inside, "-m", "volta", *command.split(), folder=folder)
     except subprocess.CalledProcessError as error:
         print(f"{python} {which}: failed\n{error.stdout}{error.stderr}")
         return False
     versions = _run(inside, "-m", "pip", "freeze", "--disable-pip-version-check", folder=folder)
     names = {line.partition("==")[0] for line in lowest(python)}
     shown = [line for line in versions.splitlines() if line.partition("==")[0].lower() in names]
-    print(f"{python} {which}: README's example runs with {', '.join(shown)}", flush=True)
+    print(f"{python} {which}: README's example and a small benchmark run with {', '.join(shown)}", flush=True)
     return True
 
 

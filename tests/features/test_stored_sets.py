@@ -154,6 +154,22 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp
             extract_command("colours", data=places / "data", **settings)
 
 
+def test_a_plan_says_that_stored_features_are_unchecked_not_that_they_are_missing(
+    places, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
+    for options, ends in (
+        (LoadOptions(places / "data"), "the run does that first\n"),
+        (asked(places), "--severities 2 "),
+    ):
+        config = RunConfig(("colours",), ("softmax",), options=options, extraction=by(places, "made"))
+        print_plan(config, RunStore(tmp_path / "run"), 1)
+        told = capsys.readouterr().out
+        assert "whether made.onnx made the stored features is not checked yet, on 12 test images" in told
+        assert "lack features" not in told
+        assert ends in told
+
+
 def test_features_of_another_backbone_do_not_stand_beside_earlier_shifts(places, tmp_path):
     import_task(places / "photos", "colours", root=tmp_path)
     options = LoadOptions(tmp_path)

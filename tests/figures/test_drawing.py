@@ -33,6 +33,22 @@ def test_one_process_and_two_draw_the_same_bytes(tmp_path):
     assert draw(tmp_path / "two", 2, charts) == alone
 
 
+def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path):
+    import matplotlib
+
+    charts = [BY_NAME[name] for name in ("calibration_bars", "risk_coverage", "reliability", "roc_curves")]
+    plain = draw(tmp_path / "plain", 1, charts)
+    theirs = {
+        "font.size": 22.0, "font.sans-serif": ["DejaVu Serif"], "lines.linewidth": 9.0, "grid.color": "red",
+        "axes.facecolor": "black", "patch.linewidth": 4.0, "hatch.color": "red", "axes.formatter.use_mathtext": True,
+        "path.sketch": (2.0, 100.0, 2.0), "pdf.compression": 0, "savefig.dpi": 20.0,
+    }  # fmt: skip
+    with matplotlib.rc_context(theirs):
+        before = matplotlib.rcParams.copy()
+        assert draw(tmp_path / "theirs", 1, charts) == plain
+        assert matplotlib.rcParams == before
+
+
 def test_a_helper_draws_what_the_table_of_charts_holds(tmp_path):
     with SecondProcess() as helper:
         helper.call("volta.figures.drawing:keep", 0, numbers())

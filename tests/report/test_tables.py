@@ -166,7 +166,7 @@ def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
     view = group_view(group, replace(own, claims=claims), (), None)
     (part,) = [part for part in view.parts if part.key == "claims"]
     assert [claim.tone for claim in part.claims] == ["holds", "fails", "tie", "open"]
-    assert part.title == "The paper’s claims: 1 hold, 1 do not, 1 no difference that matters, 1 cannot be told"
+    assert part.title == "The paper’s claims: 1 holds, 1 does not, 1 no difference that matters, 1 cannot be told"
 
 
 def test_any_method_can_be_the_reference(small):

@@ -36,9 +36,6 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_field(value) for value in row] for row in rows)
+    # The writer itself writes floats with all their digits and None as nothing.
+    writer.writerows(rows)
     return buffer.getvalue()
-
-
-def _field(value: object) -> str:
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)

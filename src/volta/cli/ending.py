@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from volta.bench.progress import Listener
     from volta.bench.runner import RunSummary
     from volta.bench.store import RunStore
+    from volta.features.extract import NotExtractedError
     from volta.stats import LeaderboardRow, Results
 
 EXIT_FAILED_CELLS = 1
@@ -75,19 +76,8 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
 
     try:
         plan = make_plan(config, store)
-    except NotExtractedError:
-        n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
-        extraction, options = config.extraction, config.options
-        words: dict[str, object] = {"--backbone": extraction.backbone, "--weights": extraction.weights}
-        if options.shifts == "generated" and config.source(config.tasks[0]).features.is_there(options.folder):
-            severities = ",".join(map(str, options.severities))
-            words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
-        words |= {"--limit-test": options.limit_test, "--data": options.root}
-        asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
-        echo(
-            f"{n_cells} cells; images of {config.tasks[0]} lack features, so which cells are done cannot be told yet: "
-            f"the run extracts them first, or: volta extract {config.tasks[0]}{asked}"
-        )
+    except NotExtractedError as error:
+        echo(_before_features(config, error))
         return
     echo(
         f"{', '.join(config.tasks)} · {', '.join(config.protocols)}: {len(config.methods)} methods × "
@@ -105,3 +95,26 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
         cost = f"about {format_seconds(seconds)}{spread} (from {plan.estimate.n_measured} cells measured)"
     n_missing = len(plan.missing)
     echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")
+
+
+def _before_features(config: RunConfig, error: NotExtractedError) -> str:
+    """Return what a plan can say while it waits for features, or for whether stored ones are the backbone's."""
+    from volta.features.stored_sets import NotCheckedError
+
+    n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
+    extraction, options, task = config.extraction, config.options, config.tasks[0]
+    words: dict[str, object] = {"--backbone": extraction.backbone, "--weights": extraction.weights}
+    shifts = options.shifts == "generated" and config.source(task).features.is_there(options.folder)
+    if shifts:
+        severities = ",".join(map(str, options.severities))
+        words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
+    words |= {"--limit-test": options.limit_test, "--data": options.root}
+    asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
+    command = f"volta extract {task}{asked}"
+    if isinstance(error, NotCheckedError):
+        checks = f"the run does that first, or: {command}" if shifts else "the run does that first"
+        return f"{n_cells} cells; {error}, so which cells are done cannot be told yet: {checks}"
+    return (
+        f"{n_cells} cells; images of {task} lack features, so which cells are done cannot be told yet: the run "
+        f"extracts them first, or: {command}"
+    )

@@ -13,11 +13,15 @@ from volta.core.types import Array, Split
 from volta.data import LoadOptions, find_task
 from volta.data.raw_sets import RawSets
 from volta.features.backbones import Backbone
-from volta.features.extract import MapShards, OnSet, extract, extract_sets
+from volta.features.extract import MapShards, NotExtractedError, OnSet, extract, extract_sets
 from volta.features.openvino import Precision
 
 CHECKED_ROWS = 36
 TOLERANCE = 0.01
+
+
+class NotCheckedError(NotExtractedError):
+    """Whether a backbone made the stored features is not known yet, and this was no call to find out."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,12 @@ def _agreement(stored: Split, images: Split, network: Backbone, map_shards: MapS
     if not np.array_equal(stored.labels, images.labels):
         return Agreement(0, float("inf"))
     rows = np.unique(np.linspace(0, len(images) - 1, CHECKED_ROWS).astype(np.int64))
-    made = extract(images.inputs[rows], network, map_shards=map_shards).array
+    try:
+        made = extract(images.inputs[rows], network, map_shards=map_shards).array
+    except NotExtractedError as error:
+        raise NotCheckedError(
+            f"whether {network.name} made the stored features is not checked yet, on {len(rows)} test images"
+        ) from error
     return Agreement(len(rows), _distance(made, stored.inputs[rows]))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.figures.bars import metric_choice
-from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorten
+from volta.figures.canvas import FAINT, INK, add_axes, house_style, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, Difference, GroupNumbers, MethodValues
 from volta.figures.names import metric_label, metric_of
@@ -26,6 +26,7 @@ NO_DIFFERENCE = 1e-9
 BETTER, WORSE = PALETTE[1][0], PALETTE[4][0]
 
 
+@house_style()
 def ablation_bars(
     context: Context,
     reference: MethodValues,
@@ -152,7 +153,7 @@ def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
 ABLATION_BARS = Chart(
     name="ablation_bars",
     title="Ablation",
-    caption="Difference from the reference; * Welch p < 0.05.",
+    caption="Difference from the reference; blue: better, ochre: worse. * Welch p < 0.05; the others may be chance.",
     kind="differences",
     available=lambda numbers: bool(numbers.differences),
     data=_data,

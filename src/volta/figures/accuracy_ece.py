@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.accuracy_ece_density import accuracy_ece_density, density_json
-from volta.figures.canvas import FAINT, add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.canvas import FAINT, add_axes, add_legend, house_style, method_handle, new_figure, shorten
 from volta.figures.chart import Chart, Json, PrintVersion, Switch
 from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.labels import label_points
@@ -22,6 +22,7 @@ LABEL_ALL = 12
 """Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
 
 
+@house_style()
 def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw each method at (mean accuracy, mean ECE) with bars of one standard deviation over seeds.
 
@@ -89,5 +90,5 @@ ACCURACY_ECE = Chart(
     ),
     switches=(Switch("density", "density of the other methods’ seeds"),),
     shared=True,
-    needs_tests=False,
+    needs="records",
 )

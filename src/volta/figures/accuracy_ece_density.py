@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import FAINT, add_axes, new_figure, plain
+from volta.figures.canvas import FAINT, add_axes, house_style, new_figure, plain
 from volta.figures.chart import Json
 from volta.figures.data import Context, Floats, GroupNumbers, MethodValues, with_metrics
 from volta.figures.points import is_log, page_limits, reach
@@ -25,6 +25,7 @@ MIN_POINTS = 5
 """Fewer points than this carry no density; they are drawn as points alone."""
 
 
+@house_style()
 def accuracy_ece_density(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw the density of the baselines' per-seed points in the accuracy-ECE plane, and VOLTA's points on it.
 

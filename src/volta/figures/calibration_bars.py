@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.bars import bars_json, draw_bars, metric_choice
-from volta.figures.canvas import add_axes, new_figure
+from volta.figures.canvas import add_axes, house_style, new_figure
 from volta.figures.chart import Chart, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.names import metric_label
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 METRICS_SHOWN = ("ece", "mce", "ece_equal_mass", "ece_classwise")
 
 
+@house_style()
 def calibration_bars(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw four calibration errors per method, methods in order of ECE, one standard deviation as a line."""
     shown = sorted(with_metrics(methods, *METRICS_SHOWN), key=lambda m: m.mean("ece"))
@@ -46,5 +47,5 @@ CALIBRATION_BARS = Chart(
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
     shared=True,
-    needs_tests=False,
+    needs="records",
 )

@@ -1,4 +1,4 @@
-"""A figure's frame: size, type, title, the line beneath, and saving. No pyplot, no global state."""
+"""A figure's frame: size, type, title, the line beneath, and saving. No pyplot; the caller's settings do not matter."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from volta.core.files import write_atomic
 from volta.figures.data import Context, MethodValues
+from volta.figures.small_fonts import families
 from volta.figures.style import style_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ CAPTION_LETTERS = 17.5
 OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
 
 _SETTINGS: Any = {
-    "font.family": "sans-serif",
     "font.size": 8.5,
     "axes.titlesize": 9,
     "axes.labelsize": 8.5,
@@ -54,13 +54,37 @@ _SETTINGS: Any = {
 }
 
 
+_inside: list[bool] = []
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw and save with Matplotlib's defaults and the package's own settings, whatever the caller's rcParams say.
+
+    Much is looked up only when an artist is made or drawn: whatever makes a figure or saves one is decorated with it.
+    """
+    if _inside:
+        yield
+        return
+    from matplotlib import rc_context, rcParams, rcParamsDefault
+
+    wanted, present = {**rcParamsDefault.copy(), **_SETTINGS, "font.family": list(families())}, rcParams.copy()
+    # The backend is not the figures' business, and what stands as wanted needs no second look.
+    changed = {name: value for name, value in wanted.items() if name != "backend" and present.get(name) != value}
+    with rc_context(changed):
+        _inside.append(True)
+        try:
+            yield
+        finally:
+            _inside.pop()
+
+
 def new_figure(title: str, context: Context, size: tuple[float, float], note: str = "") -> Figure:
     """Return an empty figure with its title above and its context beneath."""
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with rc_context(_SETTINGS):
+    with house_style():
         width = max(MIN_WIDTH, size[0])
         figure = Figure(figsize=(width, size[1]), dpi=DPI, layout="constrained", facecolor="white")
         FigureCanvasAgg(figure)
@@ -72,17 +96,13 @@ def new_figure(title: str, context: Context, size: tuple[float, float], note: st
 
 def add_axes(figure: Figure, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
     """Return the figure's axes in reading order, in the house style."""
-    from matplotlib import rc_context
-
-    with rc_context(_SETTINGS):
+    with house_style():
         return list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
 def add_legend(figure: Figure, handles: Sequence[Any], title: str = "", **options: Any) -> None:
     """Put a legend beside the axes, in the house style."""
-    from matplotlib import rc_context
-
-    with rc_context(_SETTINGS):
+    with house_style():
         legend = figure.legend(handles=list(handles), title=title or None, **(OUTSIDE_RIGHT | options))
         legend.get_title().set_fontsize(7.5)
 
@@ -132,6 +152,7 @@ def settle_layout(figure: Figure) -> None:
         figure.set_layout_engine("none")
 
 
+@house_style()
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write ``name``.png and ``name``.pdf, each whole or not at all; equal figures give equal bytes.
 

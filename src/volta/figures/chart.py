@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from volta.figures.data import GroupNumbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Needs = Literal["records", "predictions", "tests"]
 Json = Mapping[str, object]
 """Numbers on their way to the page: mappings, sequences, texts, numbers and arrays."""
 
@@ -70,8 +71,10 @@ class Chart:
         Whether it takes the page's whole width.
     shared
         Whether it shows only what probabilities decide, so that methods on one network are drawn once.
-    needs_tests
-        Whether it uses what the tests say: ``differences`` or ``pairs``. False lets it be drawn while they run.
+    needs
+        What its numbers come from: the ``records`` alone, the stored ``predictions`` too (bins, curves, histograms), or
+        the ``tests`` (``differences``, ``pairs``). It is drawn for print as soon as that is there, while the rest is
+        computed.
     """
 
     name: str
@@ -85,4 +88,4 @@ class Chart:
     switches: tuple[Switch, ...] = ()
     wide: bool = False
     shared: bool = False
-    needs_tests: bool = True
+    needs: Needs = "tests"

@@ -10,7 +10,7 @@ import numpy as np
 
 from volta.bench.records import EvalSet
 from volta.figures.bars import metric_choice
-from volta.figures.canvas import add_axes, mark_ours, new_figure, plain, shorten
+from volta.figures.canvas import add_axes, house_style, mark_ours, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues
 from volta.figures.heatmap import draw_heatmap
@@ -27,6 +27,7 @@ PRINT_DIGITS = 2
 SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 
 
+@house_style()
 def corruption_heatmap(
     context: Context, methods: Sequence[MethodValues], metric: str, columns: Sequence[str], note: str = ""
 ) -> Figure:
@@ -143,5 +144,5 @@ CORRUPTION_HEATMAP = Chart(
     ),
     wide=True,
     shared=True,
-    needs_tests=False,
+    needs="records",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.figures.canvas import add_axes, new_figure, plain
+from volta.figures.canvas import add_axes, house_style, new_figure, plain
 from volta.figures.data import Context
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ N_SEVERITIES = 5
 TILE_INCHES = 0.62
 
 
+@house_style()
 def corruption_sheet(context: Context, sheet: NDArray[np.uint8], names: Sequence[str]) -> Figure:
     """Draw a contact sheet with its rows and columns named, in two halves side by side.
 

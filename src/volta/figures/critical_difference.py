@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, INK, add_axes, new_figure, plain, shorten
+from volta.figures.canvas import FAINT, INK, add_axes, house_style, new_figure, plain, shorten
 from volta.figures.data import Context, MethodRank
 from volta.figures.style import style_of
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@house_style()
 def critical_difference(
     context: Context,
     ranks: Sequence[MethodRank],

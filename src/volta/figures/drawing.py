@@ -10,10 +10,11 @@ from threading import Thread
 from types import TracebackType
 
 from volta.core.second_process import SecondProcess, SecondProcessError
-from volta.figures.canvas import save_figure
+from volta.figures.canvas import house_style, save_figure
 from volta.figures.chart import Chart, PrintVersion
 from volta.figures.charts import CHARTS
 from volta.figures.data import GroupNumbers
+from volta.figures.small_fonts import fonts_folder, use_folder
 
 MAX_HELPERS = 7
 _kept: dict[int, GroupNumbers] = {}
@@ -93,13 +94,12 @@ class Drawing:
             except Empty:
                 return
             if task is not None:
-                figure = task.version.draw(self._numbers[task.numbers])
-                save_figure(figure, task.path.parent, task.path.name)
+                _draw(task.version, self._numbers[task.numbers], task.path)
 
     def _serve(self, helper: SecondProcess) -> None:
         sent: set[int] = set()
         with suppress(SecondProcessError):
-            helper.call("volta.figures.drawing:get_ready")
+            helper.call("volta.figures.drawing:get_ready", fonts_folder())
         while (task := self._tasks.get()) is not None:
             place = task.numbers
             try:
@@ -111,10 +111,12 @@ class Drawing:
                 self._left.put(task)
 
 
-def get_ready() -> None:
-    """Import what drawing needs, in a helper, before there is anything to draw."""
+def get_ready(fonts: Path) -> None:
+    """Import what drawing needs, in a helper, before there is anything to draw; ``fonts``: the parent's folder."""
     import matplotlib.backends.backend_agg
     import matplotlib.backends.backend_pdf  # noqa: F401
+
+    use_folder(fonts)
 
 
 def keep(place: int, numbers: GroupNumbers) -> None:
@@ -124,5 +126,10 @@ def keep(place: int, numbers: GroupNumbers) -> None:
 
 def draw_kept(place: int, version: str, path: Path) -> None:
     """Draw a print version from numbers that were taken up, in a helper."""
-    (draw,) = (one.draw for chart in CHARTS for one in chart.prints if one.name == version)
-    save_figure(draw(_kept[place]), path.parent, path.name)
+    (found,) = (one for chart in CHARTS for one in chart.prints if one.name == version)
+    _draw(found, _kept[place], path)
+
+
+def _draw(version: PrintVersion, numbers: GroupNumbers, path: Path) -> None:
+    with house_style():
+        save_figure(version.draw(numbers), path.parent, path.name)

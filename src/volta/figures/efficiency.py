@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import FAINT, add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.canvas import FAINT, add_axes, add_legend, house_style, method_handle, new_figure, shorten
 from volta.figures.chart import Chart, PrintVersion
 from volta.figures.data import Context, MethodValues, with_metrics
 from volta.figures.labels import label_points
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LABEL_ALL = 12
 
 
+@house_style()
 def efficiency(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw latency per sample against ECE; a bubble's area is proportional to the model's size in MB."""
     shown = with_metrics(methods, "latency_ms", "ece", "size_mb")
@@ -88,5 +89,5 @@ EFFICIENCY = Chart(
     available=lambda numbers: numbers.has("latency_ms", "ece", "size_mb"),
     data=lambda numbers: points_json(numbers, "latency_ms", "ece", "Latency against ECE", "size_mb"),
     prints=(PrintVersion("efficiency", lambda numbers: efficiency(numbers.context, numbers.compared_methods)),),
-    needs_tests=False,
+    needs="records",
 )

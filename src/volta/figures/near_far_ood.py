@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.bench.eval_set import FAR, NEAR
-from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.canvas import add_axes, add_legend, house_style, method_handle, new_figure, shorten
 from volta.figures.chart import Chart, PrintVersion
 from volta.figures.data import Context, MethodValues, with_metrics
 from volta.figures.names import metric_key, metric_label
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 X, Y = (metric_key("auroc", str(one)) for one in (NEAR, FAR))
 
 
+@house_style()
 def near_far_ood(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw each method at (mean AUROC over near, over far OOD sets) with bars of one standard deviation over seeds."""
     shown = sorted(with_metrics(methods, X, Y), key=lambda m: -m.mean(X))
@@ -51,5 +52,5 @@ NEAR_FAR_OOD = Chart(
     available=lambda numbers: numbers.has(X, Y),
     data=lambda numbers: points_json(numbers, X, Y, "Near against far OOD"),
     prints=(PrintVersion("near_far_ood", lambda numbers: near_far_ood(numbers.context, numbers.compared_methods)),),
-    needs_tests=False,
+    needs="records",
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.bars import bars_json, draw_bars, metric_choice
-from volta.figures.canvas import FAINT, add_axes, new_figure, plain, shorten
+from volta.figures.canvas import FAINT, add_axes, house_style, new_figure, plain, shorten
 from volta.figures.chart import Chart, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues
 from volta.figures.names import set_name
@@ -18,6 +18,7 @@ CHANCE = 0.5
 PAGE_METRICS = ("auroc", "fpr95", "aupr_out")
 
 
+@house_style()
 def ood_bars(context: Context, methods: Sequence[MethodValues], sets: Sequence[str], near: Sequence[str]) -> Figure:
     """Draw AUROC per OOD set (values named ``auroc@ood:NAME``), ordered by the first set; bars start at chance."""
     first = f"auroc@{sets[0]}"
@@ -60,5 +61,5 @@ OOD_BARS = Chart(
         ),
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
-    needs_tests=False,
+    needs="records",
 )

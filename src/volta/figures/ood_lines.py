@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.canvas import add_axes, add_legend, house_style, method_handle, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodCurve
 from volta.figures.names import metric_name, set_name
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CurvesBySet = Mapping[str, Mapping[str, MethodCurve]]
 
 
+@house_style()
 def draw_lines(
     title: str, context: Context, curves: Sequence[MethodCurve], where: str, labels: tuple[str, str], area: str
 ) -> tuple[Figure, Axes]:
@@ -69,7 +70,7 @@ def lines_chart(
         data=lambda numbers: lines_json(numbers, curves_of(numbers), labels, metric_name(metric), diagonal),
         prints=(PrintVersion(name, print_first),),
         choices=lambda numbers: (set_choice(numbers, curves_of(numbers)),),
-        needs_tests=False,
+        needs="predictions",
     )
 
 

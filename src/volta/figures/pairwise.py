@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.bars import metric_choice
-from volta.figures.canvas import INK, RULE, add_axes, mark_ours, new_figure, plain, shorten
+from volta.figures.canvas import INK, RULE, add_axes, house_style, mark_ours, new_figure, plain, shorten
 from volta.figures.chart import Chart, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, PairDifference
 from volta.figures.heatmap import draw_cell_edges, write_inside
@@ -20,6 +20,7 @@ COLORS = {"better": "#8fcfb4", "worse": "#efc489", "equivalent": "#b9d0ef"}
 SIGNS = {"better": "+", "worse": "−", "equivalent": "≈"}
 
 
+@house_style()
 def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[PairDifference], metric: str) -> Figure:
     """Draw what the tests say of the row against the column: better, worse, no difference that matters, or nothing."""
     size = 1.9 + 0.3 * len(methods)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import RULE, add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.canvas import RULE, add_axes, add_legend, house_style, method_handle, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.names import column_label, metric_label, metric_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@house_style()
 def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
     """Draw one line per method across one axis per metric, each axis from the worst value (below) to the best (above).
 
@@ -92,5 +93,5 @@ PARALLEL_COORDINATES = Chart(
     ),
     choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
     wide=True,
-    needs_tests=False,
+    needs="records",
 )

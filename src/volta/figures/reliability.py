@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.bench.records import TEST, EvalSet
-from volta.figures.canvas import FAINT, INK, RULE, add_axes, new_figure, plain, shorten
+from volta.figures.canvas import FAINT, INK, RULE, add_axes, house_style, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, Floats, GroupNumbers, MethodBins
 from volta.figures.names import set_name
@@ -29,6 +29,7 @@ GREY = "#b4b9c0"
 BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle": "square,pad=0.15"}
 
 
+@house_style()
 def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Figure:
     """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
 
@@ -144,7 +145,7 @@ RELIABILITY = Chart(
     name="reliability",
     title="Reliability",
     caption="Bars: accuracy of each confidence bin, seeds pooled, with a 95 % binomial interval; grey: fewer than "
-    f"{FEW_ROWS} rows a seed; dark line: mean confidence; shaded: the gap; below: share of rows. "
+    f"{FEW_ROWS} rows a seed; short line: mean confidence; shaded: the gap; below: share of rows. "
     "ECE: mean over seeds; floor: what a perfectly calibrated predictor would show.",
     kind="reliability",
     available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
@@ -165,5 +166,5 @@ RELIABILITY = Chart(
     choices=_choices,
     wide=True,
     shared=True,
-    needs_tests=False,
+    needs="predictions",
 )

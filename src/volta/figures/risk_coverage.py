@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.canvas import add_axes, add_legend, house_style, method_handle, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodCurve
 from volta.figures.style import style_of
@@ -19,6 +19,7 @@ ZOOM = 0.5
 """Where the coverage axis begins when it is zoomed."""
 
 
+@house_style()
 def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
 
@@ -95,5 +96,5 @@ RISK_COVERAGE = Chart(
         ),
     ),
     choices=_choices,
-    needs_tests=False,
+    needs="predictions",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volta.figures.canvas import FAINT, add_axes, add_legend, new_figure, plain, shorten
+from volta.figures.canvas import FAINT, add_axes, add_legend, house_style, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, ScoreHistogram
 from volta.figures.names import set_name
@@ -22,6 +22,7 @@ COLUMNS = 4
 SET_HUES = (1, 4, 3, 9, 8, 5)
 
 
+@house_style()
 def score_histograms(context: Context, methods: Sequence[ScoreHistogram], seed: int) -> Figure:
     """Draw, per method, the share of rows per score bin for the test rows (filled) and each OOD set (lines).
 
@@ -118,5 +119,5 @@ SCORE_HISTOGRAMS = Chart(
     prints=(PrintVersion("score_histograms", _print),),
     choices=_choices,
     wide=True,
-    needs_tests=False,
+    needs="predictions",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from volta.bench.eval_set import EvalSet
 from volta.figures.bars import metric_choice
-from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, plain, shorten
+from volta.figures.canvas import add_axes, add_legend, house_style, method_handle, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.corruption_heatmap import SHIFT_METRICS
 from volta.figures.data import Context, GroupNumbers, MethodValues
@@ -24,6 +24,7 @@ Curve = Mapping[int, float]
 """Severity → mean over seeds; the clean test rows are severity 0."""
 
 
+@house_style()
 def severity_curves(context: Context, methods: Sequence[MethodValues], sets: Sequence[str], metric: str) -> Figure:
     """Draw a metric against severity, mean over corruptions and seeds, one line per method."""
     note = "mean over corruptions and seeds; severity 0: clean test rows"
@@ -103,5 +104,5 @@ SEVERITY_CURVES = Chart(
     prints=(PrintVersion("severity_curves", _print),),
     choices=_choices,
     shared=True,
-    needs_tests=False,
+    needs="records",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.figures.bars import cell_json
-from volta.figures.canvas import add_axes, mark_ours, new_figure, plain, shorten
+from volta.figures.canvas import add_axes, house_style, mark_ours, new_figure, plain, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, MethodValues, with_metrics
 from volta.figures.heatmap import draw_heatmap
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 DIGITS = 3
 
 
+@house_style()
 def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
     """Draw mean values, shaded per column by rank from the worst method (light) to the best (dark)."""
     size = (2.6 + 0.78 * len(metrics), 1.7 + 0.22 * len(methods))
@@ -96,5 +97,5 @@ SUMMARY_HEATMAP = Chart(
     ),
     choices=_choices,
     wide=True,
-    needs_tests=False,
+    needs="records",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from volta.figures.canvas import add_axes, add_legend, method_handle, new_figure, shorten
+from volta.figures.canvas import add_axes, add_legend, house_style, method_handle, new_figure, shorten
 from volta.figures.chart import Chart, Choice, Json, PrintVersion
 from volta.figures.data import Context, GroupNumbers, TrainingCurve
 from volta.figures.style import style_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LABELS = ("epoch", "validation loss ↓, before any temperature")
 
 
+@house_style()
 def training_curves(context: Context, curves: Sequence[tuple[str, TrainingCurve]]) -> Figure:
     """Draw each (title, training) as a line on a log scale, a mark at its best epoch."""
     note = f"seed {curves[0][1].seed}; marks: the best epoch" if curves else ""
@@ -65,5 +66,5 @@ TRAINING_CURVES = Chart(
     prints=(PrintVersion("training_curves", _print),),
     choices=lambda numbers: (Choice("seed", "seed", tuple((str(seed), str(seed)) for seed in _seeds(numbers))),),
     shared=True,
-    needs_tests=False,
+    needs="records",
 )

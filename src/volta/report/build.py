@@ -13,8 +13,10 @@ from volta.core.leftovers import sweep
 from volta.core.machine import n_cores
 from volta.core.set_names import plain_name
 from volta.figures import CHARTS
+from volta.figures.chart import Needs
 from volta.figures.drawing import Drawing
 from volta.report.across import across_view
+from volta.report.curves import NO_CURVES
 from volta.report.figure_files import Room, figure_files
 from volta.report.looks import StoredLooks, read_looks, with_looks
 from volta.report.numbers import group_numbers
@@ -71,20 +73,21 @@ def make_report(
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
     every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
     """
-    sweep(store.figures_folder)
-    run = load_run(store, say)
-    looks = read_looks(store)
     with Drawing(n_cores()) as drawing:
+        sweep(store.figures_folder)
+        run = load_run(store, say)
+        looks = read_looks(store)
+        # Helpers draw what is known already while predictions are read, and then while tests are computed.
+        _draw(run, drawing, "records")
         read = read_groups(run, with_rows=n_resamples > 0)
-        # Most figures show no test, so that helpers draw them while the tests are computed.
-        _draw(run, drawing, read, None)
+        _draw(run, drawing, "predictions", read)
         write_results(store, run.records)
         rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
         stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA, rows)
         if looks:
             stats = with_looks(stats, looks)
         write_tables(store, stats)
-        _draw(run, drawing, read, stats)
+        _draw(run, drawing, "tests", read, stats)
         drawing.finish()
     path = store.root / REPORT
     write_text(path, make_page(run, stats, draw=True, looks=looks, read=read))
@@ -134,14 +137,20 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
             write_text(store.root / name, content)
 
 
-def _draw(run: Run, drawing: Drawing, read: Mapping[str, Predictions], stats: Statistics | None) -> None:
-    """Have the charts drawn that show no tests or, where these are there, those that do."""
+def _draw(
+    run: Run,
+    drawing: Drawing,
+    known: Needs,
+    read: Mapping[str, Predictions] | None = None,
+    stats: Statistics | None = None,
+) -> None:
+    """Have the charts drawn that need just what has become known."""
     for group in run.groups:
         own = stats.of(group.task, group.protocol) if stats else None
         tests = (own.ablation, own.pairs) if own else ((), ())
-        numbers = group_numbers(group, read[group.key].curves, *tests)
+        numbers = group_numbers(group, read[group.key].curves if read else NO_CURVES, *tests)
         for chart in CHARTS:
-            if chart.needs_tests == (own is not None) and chart.available(numbers):
+            if chart.needs == known and chart.available(numbers):
                 drawing.add(chart, numbers, run.store.figures_folder, _prefix(run, group))
 
 

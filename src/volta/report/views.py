@@ -142,8 +142,13 @@ def detectable_sentence(own: Statistics) -> str:
 def claims_heading(claims: Sequence[ClaimRow]) -> str:
     """Return how the paper's claims fared, in a heading."""
     count = Counter(TONES.get(claim.verdict, "open") for claim in claims)
-    words = {"holds": "hold", "fails": "do not", "tie": "no difference that matters", "open": "cannot be told"}
-    parts = [f"{count[tone]} {word}" for tone, word in words.items() if count[tone]]
+    words = {
+        "holds": ("holds", "hold"),
+        "fails": ("does not", "do not"),
+        "tie": ("no difference that matters",) * 2,
+        "open": ("cannot be told",) * 2,
+    }
+    parts = [f"{count[tone]} {one if count[tone] == 1 else many}" for tone, (one, many) in words.items() if count[tone]]
     return f"The paper’s claims: {', '.join(parts)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,6 +60,40 @@ class Bootstrap:
         rows = self.row_differences(metric, eval_set, first, second)
         return None if rows is None else rows.interval(level)
 
+    def row_spread(self, metric: str, eval_set: str, first: str, second: str) -> RowSpread | None:
+        """Return what new rows do to (first − second), or None where one has no such metric.
+
+        Methods on one network have the same draws, so that many pairs are one: each is computed once.
+        """
+        seeds = self.shared_seeds(metric, eval_set, first, second)
+        if not seeds:
+            return None
+        kinds = self._kinds(metric, eval_set)
+        key = metric, eval_set, kinds[first], kinds[second], seeds
+        if key not in self._spreads:
+            found = self.row_differences(metric, eval_set, first, second)
+            self._spreads[key] = None if found is None else RowSpread(found.shared_variance, found.interval())
+        return self._spreads[key]
+
+    @cached_property
+    def _spreads(self) -> dict[tuple[str, str, bytes, bytes, tuple[int, ...]], RowSpread | None]:
+        return {}
+
+    @cached_property
+    def _known_kinds(self) -> dict[Key, dict[str, bytes]]:
+        return {}
+
+    def _kinds(self, metric: str, eval_set: str) -> dict[str, bytes]:
+        """Return a name for each method that methods with equal values in every seed and draw have in common."""
+        key = metric, eval_set
+        if key not in self._known_kinds:
+            observed, resampled = self.observed[key], self.resampled[key]
+            self._known_kinds[key] = {
+                method: _digest(by_seed, [resampled[method][seed] for seed in by_seed])
+                for method, by_seed in observed.items()
+            }
+        return self._known_kinds[key]
+
     def row_differences(self, metric: str, eval_set: str, first: str, second: str) -> RowDifferences | None:
         """Return (first − second) as it is and on every resample of the rows, or None where one has no such metric."""
         seeds = self.shared_seeds(metric, eval_set, first, second)
@@ -87,6 +122,21 @@ class RowDifferences:
         """Return the basic bootstrap interval, see :func:`hierarchical_interval`."""
         shared = self.shared_variance if self.draws.shape[1] > 1 else 0.0
         return hierarchical_interval(self.observed, self.draws, level, self.seed, shared)
+
+
+@dataclass(frozen=True)
+class RowSpread:
+    """What :class:`RowDifferences` come to: their shared variance and their basic bootstrap interval."""
+
+    shared_variance: float
+    interval: tuple[float, float]
+
+
+def _digest(observed: Mapping[int, float], draws: Sequence[Floats]) -> bytes:
+    digest = hashlib.blake2b(repr(sorted(observed.items())).encode(), digest_size=16)
+    for values in draws:
+        digest.update(values.tobytes())
+    return digest.digest()
 
 
 def shared_row_variance(draws: Floats) -> float:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from volta.bench.records import OWN
-from volta.stats.bootstrap import Bootstrap, RowDifferences
+from volta.stats.bootstrap import Bootstrap, RowSpread
 from volta.stats.csv_rows import joined_notes
 from volta.stats.estimate import Estimate
 from volta.stats.margins import margin_of
@@ -97,7 +97,7 @@ def compare_pair(
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
-    rows = source if isinstance(source, str) else source.row_differences(metric, eval_set, first, second)
+    rows = source if isinstance(source, str) else source.row_spread(metric, eval_set, first, second)
     row_variance, no_rows = _row_variance(rows)
     elsewhere = table.has_other_rows(first, second)
     paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
@@ -113,8 +113,8 @@ def compare_pair(
         apart = "scored on other test rows: not paired" if elsewhere else "no two shared seeds: not paired"
         why = joined_notes(apart, left.why_untestable, right.why_untestable)
     ends = None
-    if interval and paired and isinstance(rows, RowDifferences):
-        ends = rows.interval()
+    if interval and paired and isinstance(rows, RowSpread):
+        ends = rows.interval
     return PairTest(
         first, second, metric, eval_set, n, left, right,
         paired=paired,
@@ -156,7 +156,7 @@ def verdict_on(
     return "cannot tell"
 
 
-def _row_variance(rows: RowDifferences | str | None) -> tuple[float, str]:
+def _row_variance(rows: RowSpread | str | None) -> tuple[float, str]:
     if isinstance(rows, str):
         return 0.0, rows
     if rows is None:

@@ -3,7 +3,8 @@ function bars(width, rows, options) {
   if (!rows.length) return null;
   const names = Math.min(210, Math.max(112, width * 0.34));
   const rowHeight = 22;
-  const box = { left: names, right: width - 56, top: 8, bottom: 8 + rows.length * rowHeight };
+  const room = options.room || 56;
+  const box = { left: names, right: width - room, top: 8, bottom: 8 + rows.length * rowHeight };
   const root = frame(width, box.bottom + 42, options.label);
   const ends = rows.flatMap((r) => [r.value - r.std, r.value + r.std, options.start]);
   const [low, high] = [Math.min(...ends), Math.max(...ends)];
@@ -26,7 +27,7 @@ function bars(width, rows, options) {
     root.append(text(names - 8, y + 15, cut(r.title, Math.floor((names - 8) / 7.4)), { "text-anchor": "end", "data-m": r.name, style: boldOurs(r) }));
     root.append(svg("rect", { x: from, width: Math.max(to - from, 0.8), y: y + 3, height: rowHeight - 7, rx: 1.5, "data-m": r.name, "data-tip": r.tip, style: `fill:${r.fill};opacity:.85` }));
     if (r.std) root.append(svg("line", { x1: x(r.value - r.std), x2: x(r.value + r.std), y1: y + rowHeight / 2 - 0.5, y2: y + rowHeight / 2 - 0.5, "data-m": r.name, style: "stroke:var(--ink);stroke-width:1.2;pointer-events:none" }));
-    root.append(text(width - 50, y + 15, r.note, { class: "small", "data-m": r.name }));
+    root.append(text(box.right + 6, y + 15, r.note, { class: "small", "data-m": r.name }));
   });
   root.append(svg("line", { class: "axis", x1: x(options.start), x2: x(options.start), y1: box.top, y2: box.bottom }));
   root.append(text((box.left + box.right) / 2, box.bottom + 36, middle ? `${options.axis} (compressed)` : options.axis, { "text-anchor": "middle" }));
@@ -49,8 +50,10 @@ register("differences", (group, chart, width) => {
   if (!table) return null;
   const rows = table.rows.map((r) => {
     const m = group.method(r.row);
-    return { name: m.name, title: m.title, ours: m.ours, value: r.difference, std: r.std, fill: r.better ? hue(1) : hue(4), note: `${r.same ? "same" : r.better ? "better" : "worse"}${r.significant ? " *" : ""}`,
-      tip: `${m.title}\n${r.difference >= 0 ? "+" : ""}${fixed(r.difference)} against ${group.method(reference).title}\np = ${r.p === null ? "–" : short(r.p)}` };
+    // A difference in numbers: «better» would say more than a bar without a star shows.
+    const change = r.same ? "0" : `${r.difference >= 0 ? "+" : ""}${fixed(r.difference)}`;
+    return { name: m.name, title: m.title, ours: m.ours, value: r.difference, std: r.std, fill: r.better ? hue(1) : hue(4), note: `${change}${r.significant ? " *" : ""}`,
+      tip: `${m.title}\n${change} against ${group.method(reference).title}\np = ${r.p === null ? "–" : short(r.p)}` };
   });
-  return bars(width, rows, { start: 0, axis: table.axis, label: "Ablation", bend: table.bend });
+  return bars(width, rows, { start: 0, axis: table.axis, label: "Ablation", bend: table.bend, room: 70 });
 });
