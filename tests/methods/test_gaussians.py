@@ -7,7 +7,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LinearRegression
 
-from volta.methods.gaussians import fit_gaussians, fit_shrunk_distances
+from volta.methods.gaussians import fit_distances, fit_gaussians, fit_shrunk_distances
 
 
 @pytest.fixture
@@ -81,3 +81,15 @@ def test_redundancy_is_the_mean_r_squared_of_each_column_on_the_others():
     assert found == pytest.approx(np.mean(expected), abs=1e-4)
     alone = fit_gaussians(random.normal(size=(5000, 4)), np.zeros(5000, dtype=np.int64)).redundancy()
     assert 0.0 <= alone < 0.01
+
+
+def test_the_gaussian_over_all_rows_is_one_group(rows):
+    features, groups = rows
+    found = fit_distances(features, groups)
+    alone = fit_gaussians(features, np.zeros_like(groups))
+    np.testing.assert_allclose(
+        found.background.squared_distances(features), alone.squared_distances(features), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        found.classes.squared_distances(features), fit_gaussians(features, groups).squared_distances(features), rtol=0
+    )

@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from scipy import special
 
-from volta.methods.scores import energy, entropy, log_sum_exp, one_minus_max_softmax, softmax
+from volta.methods.scores import (
+    energy,
+    entropy,
+    log_sum_exp,
+    one_minus_max_softmax,
+    set_sizes,
+    softmax,
+    softmax_and_doubt,
+    softmax_and_energy,
+)
 
 SHAPES = [(70_000, 3), (2, 70_000), (3, 1), (0, 4)]
 
@@ -29,3 +38,33 @@ def test_other_layouts_and_precisions():
 def test_a_certain_row_keeps_a_small_doubt():
     np.testing.assert_allclose(one_minus_max_softmax(np.array([[60.0, 0.0]])), [np.exp(-60.0)], rtol=1e-12)
     np.testing.assert_array_equal(entropy(np.array([[1.0, 0.0]])), [0.0])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_pass_gives_what_two_give(shape):
+    logits = 5.0 * np.random.default_rng(0).normal(size=shape)
+    probs, free_energy = softmax_and_energy(logits)
+    np.testing.assert_array_equal(probs, softmax(logits))
+    np.testing.assert_array_equal(free_energy, energy(logits))
+    probs, doubt = softmax_and_doubt(logits)
+    np.testing.assert_array_equal(probs, softmax(logits))
+    np.testing.assert_array_equal(doubt, one_minus_max_softmax(logits))
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 9, 64, 65, 1000])
+def test_a_row_is_scored_alike_alone_and_among_others(n_classes):
+    logits = 4.0 * np.random.default_rng(0).normal(size=(50, n_classes))
+    together = [*softmax_and_energy(logits), *softmax_and_doubt(logits)]
+    for row in (0, 7, 49):
+        alone = [*softmax_and_energy(logits[row : row + 1]), *softmax_and_doubt(logits[row : row + 1])]
+        for one, many in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one[0], many[row])
+
+
+def test_tied_classes_share_the_rest():
+    _, doubt = softmax_and_doubt(np.array([[3.0, 3.0, 3.0, 3.0], [60.0, 60.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(doubt, [0.75, 0.5], rtol=1e-15)
+
+
+def test_sizes_of_sets():
+    assert set_sizes(np.array([[True, False, True], [False, False, False]])).tolist() == [2, 0]

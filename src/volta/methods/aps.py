@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.checks import check_fraction
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, at_labels, one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, at_labels, set_sizes, softmax, softmax_and_doubt
 from volta.networks.outputs import FitOutputs, Outputs
 
 
@@ -42,10 +43,9 @@ class Aps(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
-        probs = softmax(outputs.logits)
-        sets = mass_above(probs) <= self.quantile_
-        uncertainty = sets.sum(axis=1) + one_minus_max_softmax(outputs.logits)
-        return Prediction(probs, uncertainty, sets=sets)
+        probs, doubt = softmax_and_doubt(outputs.logits)
+        sets = adaptive_sets(probs, self.quantile_)
+        return Prediction(probs, set_sizes(sets) + doubt, sets=sets)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
@@ -58,10 +58,28 @@ def mass_above(probs: Floats) -> Floats:
     """Return Σ_{j: p_j > p_k} p_j for each row and class k; equal probabilities share the sum."""
     order = np.argsort(-probs, axis=1, kind="stable")
     falling = np.take_along_axis(probs, order, axis=1)
-    sums = np.cumsum(falling, axis=1) - falling
+    before = _mass_before(falling)
     for column in range(1, probs.shape[1]):
         tied = falling[:, column] == falling[:, column - 1]
-        sums[tied, column] = sums[tied, column - 1]
+        before[tied, column] = before[tied, column - 1]
     above = np.empty_like(probs)
-    np.put_along_axis(above, order, sums, axis=1)
+    np.put_along_axis(above, order, before, axis=1)
     return above
+
+
+def adaptive_sets(probs: Floats, threshold: float) -> NDArray[np.bool_]:
+    """Return (n, K) membership of {k : Σ_{j: p_j > p_k} p_j ≤ q}, q = ``threshold`` ≥ 0.
+
+    The mass before a class in falling order never falls, so the set is all that is as likely as the last class whose
+    mass before it is at most q; equal probabilities share the mass before the first of them.
+    """
+    falling = np.sort(probs, axis=1)[:, ::-1]
+    last = set_sizes(_mass_before(falling) <= threshold) - 1
+    return np.asarray(probs >= at_labels(falling, last)[:, None])
+
+
+def _mass_before(falling: Floats) -> Floats:
+    """Return the sum of the probabilities before each of a row's, which are in falling order."""
+    before = np.zeros(falling.shape)
+    np.cumsum(falling[:, :-1], axis=1, out=before[:, 1:])
+    return before

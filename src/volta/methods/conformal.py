@@ -9,7 +9,7 @@ from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import at_labels, one_minus_max_softmax, softmax
+from volta.methods.scores import at_labels, set_sizes, softmax, softmax_and_doubt
 from volta.networks.outputs import FitOutputs, Outputs
 
 
@@ -39,12 +39,11 @@ class Conformal(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
-        probs = softmax(outputs.logits)
+        probs, doubt = softmax_and_doubt(outputs.logits)
         sets = 1.0 - probs <= self.quantile_
-        sizes = sets.sum(axis=1)
+        sizes = set_sizes(sets)
         sizes[sizes == 0] = sets.shape[1]
-        uncertainty = sizes + one_minus_max_softmax(outputs.logits)
-        return Prediction(probs, uncertainty, sets=sets)
+        return Prediction(probs, sizes + doubt, sets=sets)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""

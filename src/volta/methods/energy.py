@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import energy, softmax
+from volta.methods.scores import softmax_and_energy
 from volta.networks.outputs import Outputs
 
 
@@ -23,7 +23,7 @@ class Energy(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the free energy."""
-        return Prediction(softmax(outputs.logits), energy(outputs.logits))
+        return Prediction(*softmax_and_energy(outputs.logits))
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""

@@ -9,7 +9,8 @@ import numpy as np
 from volta.core.types import Prediction
 from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, softmax
+from volta.methods.scores import Floats, at_labels, softmax
+from volta.methods.vectors import column_means, distances_from
 from volta.networks.outputs import FitOutputs, Outputs
 
 _TINY = 1e-12
@@ -31,7 +32,7 @@ class Fdbd(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the training mean and the distances between the last layer's rows."""
         train = outputs.of("train").outputs
-        self.mean_ = np.asarray(train.need_features().mean(axis=0, dtype=np.float64))
+        self.mean_ = column_means(train.need_features())
         weight = train.need_last_layer().weight.astype(np.float64)
         squares = (weight**2).sum(axis=1)
         between = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * weight @ weight.T, 0.0))
@@ -44,7 +45,7 @@ class Fdbd(PostHoc):
         near: Floats = np.empty(len(logits))
         for rows in cached_slices(logits):
             top = logits[rows].argmax(axis=1)
-            gaps = logits[rows].max(axis=1, keepdims=True) - logits[rows]
+            gaps = at_labels(logits[rows], top)[:, None] - logits[rows]
             near[rows] = np.einsum("ij,ij->i", gaps, self.inverse_[top]) / max(1, outputs.n_classes - 1)
-        away = np.linalg.norm(features - self.mean_, axis=1)
+        away = distances_from(features, self.mean_)
         return Prediction(softmax(logits), -near / np.maximum(away, _TINY))

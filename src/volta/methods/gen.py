@@ -9,7 +9,7 @@ import numpy as np
 from volta.core.types import Prediction
 from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, row_max, row_sums, softmax_and_doubt
 from volta.networks.outputs import Outputs
 
 
@@ -31,10 +31,8 @@ class Gen(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and its generalised entropy."""
-        probs = softmax(outputs.logits)
-        return Prediction(
-            probs, generalised_entropy(probs, one_minus_max_softmax(outputs.logits), self.gamma, self.top)
-        )
+        probs, doubt = softmax_and_doubt(outputs.logits)
+        return Prediction(probs, generalised_entropy(probs, doubt, self.gamma, self.top))
 
 
 def generalised_entropy(probs: Floats, doubt: Floats, gamma: float, top: int) -> Floats:
@@ -42,8 +40,8 @@ def generalised_entropy(probs: Floats, doubt: Floats, gamma: float, top: int) ->
     summed: Floats = np.empty(len(probs))
     n_tail = max(0, probs.shape[1] - top)
     for rows in cached_slices(probs):
-        largest = np.partition(probs[rows], n_tail, axis=1)[:, n_tail:] if n_tail else probs[rows].copy()
-        rest = 1.0 - largest
-        rest[np.arange(len(rest)), largest.argmax(axis=1)] = doubt[rows]
-        summed[rows] = ((largest * rest) ** gamma).sum(axis=1)
+        largest = np.partition(probs[rows], n_tail, axis=1)[:, n_tail:] if n_tail else probs[rows]
+        rest = np.where(largest < row_max(largest)[:, None], 1.0 - largest, doubt[rows, None])
+        rest *= largest
+        summed[rows] = row_sums(rest**gamma)
     return summed

@@ -9,13 +9,11 @@ import numpy as np
 from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.pieces import row_slices
+from volta.methods.neighbours import largest_products
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, softmax
 from volta.methods.vectors import unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
-
-_CHUNK_VALUES = 1 << 25
 
 
 @dataclass
@@ -57,8 +55,6 @@ class Knn(PostHoc):
 def kth_distance(queries: Array, bank: Array, k: int) -> Floats:
     """Return each unit query's Euclidean distance to its k-th nearest unit row of ``bank``, in bounded memory."""
     distances = np.empty(len(queries))
-    for rows in row_slices(queries, max(1, _CHUNK_VALUES // len(bank))):
-        cosines = queries[rows] @ bank.T
-        nearest = np.partition(cosines, len(bank) - k, axis=1)[:, len(bank) - k]
-        distances[rows] = np.sqrt(np.maximum(2.0 - 2.0 * nearest.astype(np.float64), 0.0))
+    for rows, cosines in largest_products(queries, bank, k):
+        distances[rows] = np.sqrt(np.maximum(2.0 - 2.0 * cosines.min(axis=1).astype(np.float64), 0.0))
     return distances

@@ -45,16 +45,17 @@ class Laplace(PostHoc):
         self.feature_values_, self.feature_vectors_ = np.linalg.eigh(moment)
         self.class_values_, self.class_vectors_ = np.linalg.eigh(curvature / len(train))
         losses = []
+        squares = self._rotated_squares(val.outputs.need_features())
         for precision in PRIOR_PRECISIONS:
             self.precision_ = precision
-            probs = softmax(self._scaled_logits(val.outputs))
+            probs = softmax(_softened(val.outputs.logits, squares @ self._spread()))
             loss = -np.log(np.maximum(at_labels(probs, val.labels), 1e-300))
             losses.append(np.average(loss, weights=val.weights))
         self.precision_ = PRIOR_PRECISIONS[int(np.argmin(losses))]
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softened probabilities and their entropy."""
-        probs = softmax(self._scaled_logits(outputs))
+        probs = softmax(_softened(outputs.logits, self.logit_variance(outputs.need_features())))
         return Prediction(probs, entropy(probs))
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
@@ -66,17 +67,21 @@ class Laplace(PostHoc):
 
     def logit_variance(self, features: Array) -> Floats:
         """Return v (n, K): the variance of each logit of each row."""
-        rotated = _with_one(features) @ self.feature_vectors_
-        variance: Floats = rotated**2 @ self._spread()
+        variance: Floats = self._rotated_squares(features) @ self._spread()
         return variance
+
+    def _rotated_squares(self, features: Array) -> Floats:
+        """Return φ² along the eigenvectors of A, (n, w + 1): all of v that does not depend on δ."""
+        return np.asarray((_with_one(features) @ self.feature_vectors_) ** 2)
 
     def _spread(self) -> Floats:
         eigenvalues = np.maximum(self.feature_values_, 0.0)[:, None] * np.maximum(self.class_values_, 0.0)
         spread: Floats = (1.0 / (eigenvalues + self.precision_)) @ (self.class_vectors_**2).T
         return spread
 
-    def _scaled_logits(self, outputs: Outputs) -> Floats:
-        return outputs.logits / np.sqrt(1.0 + np.pi / 8.0 * self.logit_variance(outputs.need_features()))
+
+def _softened(logits: Floats, variance: Floats) -> Floats:
+    return logits / np.sqrt(1.0 + np.pi / 8.0 * variance)
 
 
 def _with_one(features: Array) -> Floats:

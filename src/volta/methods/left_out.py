@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from volta.core.types import Array, Split
 from volta.methods.gaussians import Distances
-from volta.methods.neighbours import bank_rows, even_steps, kth_chord, n_neighbours, unit
+from volta.methods.neighbour_bank import bank_rows, even_steps, kth_chord, n_neighbours, unit
 from volta.methods.scores import Floats
 
 MOST_JUDGED = 4096

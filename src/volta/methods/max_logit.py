@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import softmax
+from volta.methods.scores import row_max, softmax
 from volta.networks.outputs import Outputs
 
 
@@ -23,7 +23,7 @@ class MaxLogit(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negated largest logit."""
-        return Prediction(softmax(outputs.logits), -outputs.logits.max(axis=1))
+        return Prediction(softmax(outputs.logits), -row_max(outputs.logits))
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""

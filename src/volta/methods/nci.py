@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Prediction
+from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import softmax
+from volta.methods.scores import Floats, row_sums, softmax
+from volta.methods.vectors import column_means
 from volta.networks.outputs import FitOutputs, Outputs
 
 _TINY = 1e-12
@@ -32,13 +34,17 @@ class Nci(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the training mean and the last layer's weight."""
         train = outputs.of("train").outputs
-        self.mean_ = np.asarray(train.need_features().mean(axis=0, dtype=np.float64))
+        self.mean_ = column_means(train.need_features())
         self.weight_ = train.need_last_layer().weight.astype(np.float64)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negated agreement."""
-        features = outputs.need_features().astype(np.float64)
-        centred = features - self.mean_
-        along = np.einsum("ij,ij->i", centred, self.weight_[outputs.logits.argmax(axis=1)])
-        along /= np.maximum(np.linalg.norm(centred, axis=1), _TINY)
-        return Prediction(softmax(outputs.logits), -along - self.alpha * np.abs(features).sum(axis=1))
+        features, top = outputs.need_features(), outputs.logits.argmax(axis=1)
+        uncertainty: Floats = np.empty(len(outputs))
+        for rows in cached_slices(features):
+            vectors = features[rows].astype(np.float64)
+            centred = vectors - self.mean_
+            along = np.einsum("ij,ij->i", centred, self.weight_[top[rows]])
+            along /= np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _TINY)
+            uncertainty[rows] = -along - self.alpha * row_sums(np.abs(vectors, out=vectors))
+        return Prediction(softmax(outputs.logits), uncertainty)

@@ -1,74 +1,43 @@
-"""How far rows lie from their neighbours among some training rows, by angle alone."""
+"""The largest products of a row with a bank of rows, in bounded memory: what neighbour scores rest on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volta.core.types import Array
-from volta.methods.graphs import constant
 from volta.methods.pieces import row_slices
-from volta.methods.scores import Floats
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-N_NEIGHBOURS = 50
-MOST_ROWS = 1024
-_CHUNK_ROWS = 4096
+_CHUNK_VALUES = 1 << 23
+_GROUP = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Distances |f/|f| − b| to the k-th nearest of the unit rows b in ``bank`` (m, w), in float64."""
+def largest_products(queries: Array, bank: Array, k: int) -> Iterator[tuple[slice, Array]]:
+    """Walk the queries (n, d) in pieces: which they are, and each one's k largest products with rows of ``bank``.
 
-    bank: Floats
-    k: int
-
-    def distances(self, rows: Array) -> Floats:
-        """Return the distance to the k-th neighbour of rows (n, w)."""
-        found = np.empty(len(rows))
-        for part in row_slices(rows, _CHUNK_ROWS):
-            found[part] = kth_chord(unit(rows[part]) @ self.bank.T, self.k)
-        return found
-
-    def distances_of_tensors(self, rows: Tensor) -> Tensor:
-        """Return the same of a float64 tensor, for ONNX graphs."""
-        lengths = rows.norm(dim=1, keepdim=True)
-        cosines = (rows / lengths.clamp(min=1e-30)) @ constant(self.bank).T
-        nearest: Tensor = cosines.topk(self.k).values[:, -1]
-        return (2.0 - 2.0 * nearest).clamp(min=0.0).sqrt()
-
-
-def bank_rows(n_rows: int) -> NDArray[np.int64]:
-    """Return which of n training rows are kept as neighbours: all, or 1,024 at even steps."""
-    return even_steps(n_rows, MOST_ROWS)
-
-
-def even_steps(n_rows: int, most: int) -> NDArray[np.int64]:
-    """Return the places of all n rows, or of ``most`` of them at even steps.
-
-    >>> even_steps(3, 5), even_steps(9, 3)
-    (array([0, 1, 2]), array([0, 4, 8]))
+    ``bank`` is (m, d) with m ≥ k; the products are (rows of the piece, k), in any order.
     """
-    return np.linspace(0, n_rows - 1, min(n_rows, most)).round().astype(np.int64)
+    n_rows = max(1, min(len(queries), _CHUNK_VALUES // len(bank)))
+    products = np.empty((n_rows, len(bank)), dtype=np.result_type(queries, bank))
+    for rows in row_slices(queries, n_rows):
+        piece = queries[rows]
+        yield rows, k_largest(np.matmul(piece, bank.T, out=products[: len(piece)]), k)
 
 
-def n_neighbours(n_kept: int, n_rows: int) -> int:
-    """Return k for so many kept of n rows: the 50th neighbour of all rows, as far as the kept ones can tell."""
-    return max(1, min(n_kept, round(N_NEIGHBOURS * n_kept / n_rows)))
+def k_largest(values: Array, k: int) -> Array:
+    """Return the k largest values of each row, in any order.
 
-
-def unit(rows: Array) -> Floats:
-    """Return rows (n, w) of length 1, in float64; rows of zeros stay."""
-    wide = np.asarray(rows, dtype=np.float64)
-    return np.asarray(wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-30))
-
-
-def kth_chord(cosines: Floats, k: int) -> Floats:
-    """Return the distance between unit vectors to the k-th nearest, from cosines (n, m)."""
-    place = cosines.shape[1] - k
-    return np.asarray(np.sqrt(np.maximum(2.0 - 2.0 * np.partition(cosines, place, axis=1)[:, place], 0.0)))
+    Long rows are first thinned out: columns form groups of 16, and all k of the largest lie in the k groups with the
+    largest maxima.
+    """
+    n_rows, n_columns = values.shape
+    n_groups = n_columns // _GROUP
+    if n_groups >= 4 * k:
+        in_groups = values[:, : n_groups * _GROUP].reshape(n_rows, _GROUP, n_groups)
+        groups = np.argpartition(in_groups.max(axis=1), n_groups - k, axis=1)[:, n_groups - k :]
+        columns = groups[:, None, :] + n_groups * np.arange(_GROUP)[:, None]
+        found = np.take_along_axis(values, columns.reshape(n_rows, -1), axis=1)
+        values = np.concatenate([found, values[:, n_groups * _GROUP :]], axis=1)
+    n_left = values.shape[1] - k
+    return np.asarray(np.partition(values, n_left, axis=1)[:, n_left:])

@@ -8,13 +8,11 @@ import numpy as np
 
 from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
-from volta.methods.pieces import row_slices
+from volta.methods.neighbours import largest_products
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, log_sum_exp, softmax
+from volta.methods.scores import Floats, log_sum_exp, softmax_and_energy
 from volta.methods.vectors import unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
-
-_CHUNK_VALUES = 1 << 25
 
 
 @dataclass
@@ -40,19 +38,19 @@ class NnGuide(PostHoc):
         """Keep the unit training vectors, each times its s(l_i)."""
         train = outputs.of("train").outputs
         energies = log_sum_exp(train.logits).astype(np.float32)
-        self.bank_ = unit_rows(train.need_features()) * energies[:, None]
+        self.bank_ = unit_rows(train.need_features())
+        self.bank_ *= energies[:, None]
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the negated guided energy."""
         guidance = mean_of_largest(unit_rows(outputs.need_features()), self.bank_, min(self.k, len(self.bank_)))
-        return Prediction(softmax(outputs.logits), -log_sum_exp(outputs.logits) * guidance)
+        probs, free_energy = softmax_and_energy(outputs.logits)
+        return Prediction(probs, free_energy * guidance)
 
 
 def mean_of_largest(queries: Array, bank: Array, k: int) -> Floats:
     """Return the mean of each query's k largest products with rows of ``bank``, in bounded memory."""
     means: Floats = np.empty(len(queries))
-    for rows in row_slices(queries, max(1, _CHUNK_VALUES // len(bank))):
-        products = queries[rows] @ bank.T
-        products.partition(len(bank) - k, axis=1)
-        means[rows] = products[:, len(bank) - k :].mean(axis=1, dtype=np.float64)
+    for rows, products in largest_products(queries, bank, k):
+        means[rows] = products.mean(axis=1, dtype=np.float64)
     return means

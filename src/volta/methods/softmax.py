@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import one_minus_max_softmax, softmax
+from volta.methods.scores import softmax_and_doubt
 from volta.networks.outputs import Outputs
 
 
@@ -23,7 +23,7 @@ class Softmax(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and its complement of the maximum."""
-        return Prediction(softmax(outputs.logits), one_minus_max_softmax(outputs.logits))
+        return Prediction(*softmax_and_doubt(outputs.logits))
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""

@@ -15,7 +15,7 @@ from volta.methods.scores import Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
-CHUNK_ROWS = 8192
+CHUNK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,11 @@ class MinorSpace:
 
     def lengths(self, rows: Array) -> Floats:
         """Return |Rᵀ(x − o)| for each row x."""
-        return np.asarray(np.linalg.norm((rows - self.centre) @ self.directions, axis=1), dtype=np.float64)
+        lengths: Floats = np.empty(len(rows))
+        for piece in row_slices(rows, CHUNK_ROWS):
+            inside = (rows[piece] - self.centre) @ self.directions
+            lengths[piece] = np.sqrt(np.einsum("ij,ij->i", inside, inside))
+        return lengths
 
     def lengths_of_tensors(self, rows: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""

@@ -1,4 +1,4 @@
-"""Penultimate vectors as several scores want them: of unit length, or known to be non-negative."""
+"""Penultimate vectors as several scores want them: of unit length, from their mean, or known to be non-negative."""
 
 from __future__ import annotations
 
@@ -7,12 +7,34 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.types import Array
+from volta.methods.pieces import cached_slices
+from volta.methods.scores import Floats
 
 
 def unit_rows(vectors: Array) -> NDArray[np.float32]:
     """Return f/|f| of each row, float32; a row of zeros stays one."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
+    unit = np.empty(vectors.shape, dtype=np.float32)
+    for rows in cached_slices(vectors):
+        lengths = np.linalg.norm(vectors[rows], axis=1, keepdims=True)
+        unit[rows] = vectors[rows] / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return unit
+
+
+def column_means(vectors: Array) -> Floats:
+    """Return the mean of all rows, summed in float64."""
+    total = np.zeros(vectors.shape[1])
+    for rows in cached_slices(vectors):
+        total += vectors[rows].astype(np.float64, copy=False).sum(axis=0)
+    return total / len(vectors)
+
+
+def distances_from(vectors: Array, centre: Floats) -> Floats:
+    """Return the Euclidean distance of each row from ``centre``, in float64."""
+    distances: Floats = np.empty(len(vectors))
+    for rows in cached_slices(vectors):
+        centred = vectors[rows] - centre
+        distances[rows] = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+    return distances
 
 
 def check_non_negative(features: NDArray[np.float32], title: str) -> NDArray[np.float32]:

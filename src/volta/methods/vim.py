@@ -9,7 +9,7 @@ import numpy as np
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import energy, softmax
+from volta.methods.scores import row_max, softmax_and_energy
 from volta.methods.subspaces import MinorSpace, fit_minor_space
 from volta.networks.outputs import FitOutputs, Outputs
 
@@ -34,12 +34,12 @@ class Vim(PostHoc):
         origin = -np.linalg.pinv(layer.weight.astype(np.float64)) @ layer.bias.astype(np.float64)
         self.minor_ = fit_minor_space(features, origin)
         residual = self.minor_.lengths(features).mean()
-        self.alpha_ = float(train.logits.max(axis=1).mean() / residual) if residual > 0.0 else 0.0
+        self.alpha_ = float(row_max(train.logits).mean() / residual) if residual > 0.0 else 0.0
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the virtual-logit score."""
-        uncertainty = self.alpha_ * self.minor_.lengths(outputs.need_features()) + energy(outputs.logits)
-        return Prediction(softmax(outputs.logits), uncertainty)
+        probs, free_energy = softmax_and_energy(outputs.logits)
+        return Prediction(probs, self.alpha_ * self.minor_.lengths(outputs.need_features()) + free_energy)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""

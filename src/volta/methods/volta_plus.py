@@ -13,7 +13,7 @@ from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.left_out import HeldOutRows, held_out_rows, neighbours_tell_more
-from volta.methods.neighbours import Neighbours, bank_rows, n_neighbours, unit
+from volta.methods.neighbour_bank import Neighbours, bank_rows, n_neighbours, unit
 from volta.methods.scaling import fit_share, fit_temperature, half_a_row
 from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
 from volta.networks.bodies import EvenEncoder
