@@ -10,9 +10,10 @@ from volta.core.types import Array, Prediction
 from volta.methods.pieces import row_slices
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, softmax
+from volta.methods.vectors import column_means
 from volta.networks.outputs import FitOutputs, Outputs
 
-_CHUNK_ROWS = 8192
+_CHUNK_ROWS = 4096
 _TINY = 1e-12
 
 
@@ -36,14 +37,15 @@ class Neco(PostHoc):
         """Standardise the training vectors and find their principal directions."""
         train = outputs.of("train").outputs
         features = train.need_features()
-        self.mean_ = np.asarray(features.mean(axis=0, dtype=np.float64))
-        spread = np.asarray(features.std(axis=0, dtype=np.float64))
-        self.std_ = np.where(spread > 0.0, spread, 1.0)
-        total = np.zeros((features.shape[1], features.shape[1]))
+        self.mean_ = column_means(features)
+        covariance = np.zeros((features.shape[1], features.shape[1]))
         for rows in row_slices(features, _CHUNK_ROWS):
-            scaled = self._scaled(features[rows])
-            total += scaled.T @ scaled
-        _, vectors = np.linalg.eigh(total / len(features))
+            centred = features[rows] - self.mean_
+            covariance += centred.T @ centred
+        covariance /= len(features)
+        spread = np.sqrt(np.diag(covariance))
+        self.std_ = np.where(spread > 0.0, spread, 1.0)
+        _, vectors = np.linalg.eigh(covariance / self.std_ / self.std_[:, None])
         n_kept = min(self.dimension or train.n_classes, features.shape[1])
         self.directions_ = np.ascontiguousarray(vectors[:, -n_kept:])
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
+from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, energy, softmax
+from volta.methods.scores import Floats, energy, row_sums, softmax
 from volta.methods.vectors import check_non_negative
 from volta.networks.outputs import FitOutputs, LastLayer, Outputs
 
@@ -45,8 +46,9 @@ class Scale(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the free energy of the scaled vectors."""
-        features = check_non_negative(outputs.need_features(), self.title).astype(np.float64)
-        scaled = features * np.exp(spread_ratio(features, self.percentile))[:, None]
+        features = check_non_negative(outputs.need_features(), self.title)
+        scaled = features.astype(np.float64)
+        scaled *= np.exp(spread_ratio(features, self.percentile))[:, None]
         return Prediction(softmax(outputs.logits), energy(scaled @ self.layer_.weight.T + self.layer_.bias))
 
 
@@ -54,5 +56,9 @@ def spread_ratio(features: Array, percentile: float) -> Floats:
     """Return Σ f / Σ of the largest (100 − percentile) % of each row; 1 for a row of zeros."""
     width = features.shape[1]
     n_top = max(1, width - round(width * percentile / 100.0))
-    top = np.partition(features, width - n_top, axis=1)[:, width - n_top :].sum(axis=1)
-    return np.asarray(np.where(top > 0.0, features.sum(axis=1) / np.where(top > 0.0, top, 1.0), 1.0))
+    ratios: Floats = np.empty(len(features))
+    for rows in cached_slices(features):
+        ordered = np.partition(features[rows], width - n_top, axis=1).astype(np.float64, copy=False)
+        top = row_sums(ordered[:, width - n_top :])
+        ratios[rows] = np.where(top > 0.0, row_sums(ordered) / np.where(top > 0.0, top, 1.0), 1.0)
+    return ratios

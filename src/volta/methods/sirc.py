@@ -10,8 +10,9 @@ import numpy as np
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scores import Floats, one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, softmax_and_doubt
 from volta.methods.subspaces import MinorSpace, fit_minor_space
+from volta.methods.vectors import column_means
 from volta.networks.outputs import FitOutputs, Outputs
 
 
@@ -41,7 +42,7 @@ class Sirc(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find the residual space on training rows, a and b on validation rows."""
         features = outputs.of("train").outputs.need_features()
-        self.minor_ = fit_minor_space(features, np.asarray(features.mean(axis=0, dtype=np.float64)))
+        self.minor_ = fit_minor_space(features, column_means(features))
         scores = self._second(outputs.of("val").outputs.need_features())
         spread = float(scores.std())
         self.low_ = float(scores.mean()) - 3.0 * spread
@@ -49,9 +50,9 @@ class Sirc(PostHoc):
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the combined score."""
-        doubt = np.maximum(one_minus_max_softmax(outputs.logits), np.finfo(np.float64).tiny)
+        probs, doubt = softmax_and_doubt(outputs.logits)
         unusual = np.logaddexp(0.0, -self.slope_ * (self._second(outputs.need_features()) - self.low_))
-        return Prediction(softmax(outputs.logits), np.log(doubt) + unusual)
+        return Prediction(probs, np.log(np.maximum(doubt, np.finfo(np.float64).tiny)) + unusual)
 
     def _second(self, features: Array) -> Floats:
         if self.second == "norm":

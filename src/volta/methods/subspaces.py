@@ -15,7 +15,7 @@ from volta.methods.scores import Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
-CHUNK_ROWS = 1024
+CHUNK_ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,8 @@ def fit_minor_space(rows: Array, centre: Floats) -> MinorSpace:
     """Return the minor half of the eigenvectors of (1/n) Σ_i (x_i − o)(x_i − o)ᵀ, gathered in pieces."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for piece in row_slices(rows, CHUNK_ROWS):
-        centred = rows[piece] - centre
+        centred = rows[piece].astype(np.float64)
+        centred -= centre
         total += centred.T @ centred
     _, vectors = np.linalg.eigh(total / len(rows))
     return MinorSpace(centre, np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)]))
