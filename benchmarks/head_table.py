@@ -20,6 +20,7 @@ MEASURES = {
     "far AUROC": ("auroc", "far:", True),
 }
 FLOOR = ("ece_floor_high", "test")
+COMPARED = ("knn", "vim", "volta_plus")
 DECIMALS = {"NLL": 3, "ECE": 4, "near AUROC": 3, "far AUROC": 3}
 Rows = list[dict[str, str]]
 Values = dict[tuple[str, str], list[float]]
@@ -77,32 +78,56 @@ def values_of(table: Rows, metric: str, where: str) -> Values:
     return found
 
 
-def print_tables(table: Rows, methods: list[str]) -> None:
-    """Print a table for each measure, and how volta_plus stands to the better of knn and vim on each OOD set."""
-    tasks = list(dict.fromkeys(row["task"] for row in table))
-    seeds = {task: len({row["seed"] for row in table if row["task"] == task}) for task in tasks}
-    for title, (metric, where, higher) in MEASURES.items():
-        values = values_of(table, metric, where)
-        floor = values_of(table, *FLOOR) if title == "ECE" else {}
-        head = [*(f"`{method}`" for method in methods), *(["by chance at most"] if floor else [])]
-        print(f"\n| {title} | {' | '.join(head)} |\n|---|{'---|' * len(head)}")
-        for task in (task for task in tasks if any(task == of for of, _ in values)):
-            found = {method: values.get((task, method), []) for method in methods}
-            cells = shown(found, higher=higher, decimals=DECIMALS.get(title, 4))
-            if floor:
-                cells.append(f"{mean(floor.get((task, 'volta_plus'), [float('nan')])):.4f}")
-            print(f"| {task} | {' | '.join(cells)} |")
-    print("\n| AUROC of known / OOD | `knn` | `vim` | `volta_plus` | less the better of both |\n|---|---|---|---|---|")
-    for where in sorted({row["set"] for row in table if row["set"].startswith("ood:")}):
-        values = values_of(table, "auroc", where)
-        for task in tasks:
-            means = [mean(values[task, name]) for name in ("knn", "vim", "volta_plus") if (task, name) in values]
-            if len(means) == 3:
-                figures = " | ".join(f"{one:.3f}" for one in means)
-                print(f"| {task} / {where.removeprefix('ood:')} | {figures} | {means[2] - max(means[:2]):+.3f} |")
-    commits = sorted({row["commit"] for row in table})
-    print(f"\nn seeds: {', '.join(f'{task} {n}' for task, n in seeds.items())}; commits {', '.join(commits)}; ", end="")
-    print("; ".join(sorted({row["processor"] for row in table})))
+def tables_of(table: Rows, methods: list[str], first: Sequence[str]) -> list[str]:
+    """Return a Markdown table for each measure, with the tasks named ``first`` on top, one of each OOD set, and a line
+    that says what was run.
+    """
+    names = dict.fromkeys(row["task"] for row in table)
+    tasks = [*(task for task in first if task in names), *(task for task in names if task not in first)]
+    found = [_measure(table, title, tasks, methods) for title in MEASURES]
+    return [*found, _ood_sets(table, tasks), _made(table, tasks)]
+
+
+def _measure(table: Rows, title: str, tasks: list[str], methods: list[str]) -> str:
+    metric, where, higher = MEASURES[title]
+    values, floor = values_of(table, metric, where), values_of(table, *FLOOR)
+    head = [f"`{method}`" for method in methods]
+    lines = []
+    for task in (task for task in tasks if any(task == of for of, _ in values)):
+        found = {method: values.get((task, method), []) for method in methods}
+        cells = shown(found, higher=higher, decimals=DECIMALS.get(title, 4))
+        if title == "ECE":
+            cells.append(f"{mean(floor[task, 'volta_plus']):.4f}" if (task, "volta_plus") in floor else "–")
+        lines.append([task, *cells])
+    return markdown([title, *head, *(["`volta_plus` by chance, at most"] if title == "ECE" else [])], lines)
+
+
+def _ood_sets(table: Rows, tasks: list[str]) -> str:
+    """Return how volta_plus stands to the better of knn and vim on each OOD set."""
+    lines = []
+    for task in tasks:
+        for where in dict.fromkeys(
+            row["set"] for row in table if row["task"] == task and row["set"].startswith("ood:")
+        ):
+            values = values_of(table, "auroc", where)
+            means = [mean(values[task, name]) for name in COMPARED if (task, name) in values]
+            if len(means) == len(COMPARED):
+                figures = [f"{one:.3f}" for one in means]
+                lines.append([f"{task} / {where.removeprefix('ood:')}", *figures, f"{means[-1] - max(means[:2]):+.3f}"])
+    return markdown(["known / OOD, AUROC", *(f"`{name}`" for name in COMPARED), "less the better of both"], lines)
+
+
+def _made(table: Rows, tasks: list[str]) -> str:
+    seeds: dict[int, list[str]] = {}
+    for task in tasks:
+        seeds.setdefault(len({row["seed"] for row in table if row["task"] == task}), []).append(task)
+    counts = "; ".join(f"n = {n} seed{'s' if n > 1 else ''}: {', '.join(of)}" for n, of in sorted(seeds.items()))
+    commits = ", ".join(sorted({row["commit"] for row in table}))
+    return f"{counts}. Commits {commits}; {'; '.join(sorted({row['processor'] for row in table}))}, one thread.\n"
+
+
+def markdown(head: list[str], lines: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *lines])
 
 
 def shown(values: dict[str, list[float]], *, higher: bool, decimals: int) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import volta
-from head_table import add, missing, print_tables, read_table, write_table
+from head_table import add, missing, read_table, tables_of, write_table
 from head_tasks import clinc150, held_out
 from volta import Task
 from volta.bench.store import RunStore
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--methods", default=METHODS)
     parser.add_argument("--again", default="", help="methods to measure although the table file has them")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=Path("runs/heads"), help="run folder: networks and predictions")
+    parser.add_argument("--out", type=Path, default=Path("runs/heads"), help="run folders: networks and predictions")
     parser.add_argument("--table", type=Path, default=Path("heads.csv"), help="table file")
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
@@ -73,10 +73,10 @@ def main() -> None:
         for name, task in there(options.tasks.split(",") if options.tasks else list(known), known):
             methods = missing(table, name, options.methods.split(","), seeds, again)
             if methods:
-                volta.benchmark(task, methods, seeds, out=options.out, executor="local", threads=1)
-                table = add(table, RunStore(options.out).records(), name, methods, seeds)
+                volta.benchmark(task, methods, seeds, out=options.out / name, executor="local", threads=1)
+                table = add(table, RunStore(options.out / name).records(), name, methods, seeds)
                 write_table(options.table, table)
-    print_tables(table, METHODS.split(","))
+    print("", *tables_of(table, METHODS.split(","), STORED), sep="\n")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from volta.methods.gaussians import Distances
 from volta.methods.neighbour_bank import bank_rows, even_steps, kth_chord, n_neighbours, unit
 from volta.methods.scores import Floats
 
-MOST_JUDGED = 4096
-DistanceScore: TypeAlias = Callable[[Floats, Floats, Array, NDArray[np.bool_]], Floats]
-"""From M, M − M_0, the rows and which of them are of known classes to a score."""
+MOST_JUDGED = 2048
+DistanceScore: TypeAlias = Callable[[Floats, NDArray[np.bool_]], Floats]
+"""From M, M − M_0 and what else is seen in rows, as columns, and which rows are of known classes, to a score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +24,7 @@ class HeldOutRows:
     """Rows (n, d) with labels (n,), and what was fitted without them.
 
     ``distances`` know the ``classes`` (m,), in this order, from ``n_fit`` training rows; ``kept`` are some of these.
+    ``more`` (n,) is what else a score sees in the rows.
     """
 
     distances: Distances
@@ -33,9 +34,10 @@ class HeldOutRows:
     kept_labels: NDArray[np.int64]
     rows: Array
     labels: NDArray[np.int64]
+    more: Floats
 
 
-def held_out_rows(distances: Distances, train: Split, val: Split) -> HeldOutRows:
+def held_out_rows(distances: Distances, train: Split, val: Split, more: Floats) -> HeldOutRows:
     """Return validation rows beside the training rows that ``distances`` were fitted on; some thousand of each."""
     kept, judged = bank_rows(len(train)), even_steps(len(val), MOST_JUDGED)
     return HeldOutRows(
@@ -46,6 +48,7 @@ def held_out_rows(distances: Distances, train: Split, val: Split) -> HeldOutRows
         train.labels[kept],
         val.inputs[judged],
         val.labels[judged],
+        more[judged],
     )
 
 
@@ -53,7 +56,7 @@ def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) 
     """Say whether neighbours tell classes that are left out better than Gaussians do, by more than chance.
 
     Each class in turn plays the OOD rows: its mean and its training rows are left out, and its held-out rows are told
-    from those of all other classes, once by ``score`` of M and M − M_0, and once by the angle to the k-th neighbour
+    from those of all other classes, once by ``score``, and once by the angle to the k-th neighbour
     among at most 1,024 training rows. Neighbours tell more where the mean over classes of their
     AUROC is higher by more than the standard error of that difference. No network is asked: one that was trained on a
     class knows it.
@@ -82,7 +85,7 @@ def _gains(part: HeldOutRows, score: DistanceScore) -> dict[int, float]:
         if not own.any() or own.all() or others.sum() < k:
             continue
         without = np.where(nearest_class == place, second, nearest)
-        gaussian = score(without, without - overall, part.rows, ~own)
+        gaussian = score(np.column_stack([without, without - overall, part.more]), ~own)
         neighbour = chord.copy()
         neighbour[own] = kth_chord(cosines[own][:, others], k)
         gains[int(label)] = _auroc(neighbour, own) - _auroc(gaussian, own)

@@ -170,13 +170,13 @@ class VoltaPlus(Method):
             known = _prepared(even, train) if data.n_folds else every
             distances = _fit_distances(known) if data.n_folds else self.distances_
             rows = _prepared(even, val)
-            judged.append(held_out_rows(distances, known, rows))
-            parts.append(np.column_stack([*distances.of(rows.inputs), quiet(rows.inputs, self.rooted_)]))
+            little = quiet(rows.inputs, self.rooted_)
+            judged.append(held_out_rows(distances, known, rows, little))
+            parts.append(np.column_stack([*distances.of(rows.inputs), little]))
         return judged, np.concatenate(parts)
 
-    def _of_distances(self, nearest: Floats, relative: Floats, rows: Array, known: NDArray[np.bool_]) -> Floats:
-        """Return what the score without neighbours has of distances, standardised on rows that are ``known``."""
-        parts = np.column_stack([nearest, relative, quiet(rows, self.rooted_)])
+    def _of_distances(self, parts: Floats, known: NDArray[np.bool_]) -> Floats:
+        """Return what the score without neighbours has of M, M − M_0 and q, standardised on ``known`` rows."""
         means, deviations = _scales(parts[known])
         parts = (parts - means) / deviations
         parts[:, -1] = np.maximum(parts[:, -1], 0.0)
