@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import random
 import shutil
 import sys
@@ -86,8 +87,10 @@ def _digest(result: object) -> str:
     return hashlib.sha256(repr(result).encode()).hexdigest()
 
 
-def kill_in_a_row(scenario: Scenario, place: Path, alone: Alone, n_kills: int, rng: random.Random) -> Counter[str]:
-    """Kill a command ``n_kills`` times or until it is through, let it end, and count what came of it."""
+def kill_in_a_row(
+    scenario: Scenario, place: Path, alone: Alone, n_kills: int, rng: random.Random, until: float
+) -> Counter[str]:
+    """Kill a command ``n_kills`` times, until it is through or ``until`` has come; let it end, count what came of it."""
     counts: Counter[str] = Counter()
     place.mkdir()
     scenario.prepare(place)
@@ -95,7 +98,7 @@ def kill_in_a_row(scenario: Scenario, place: Path, alone: Alone, n_kills: int, r
     while True:
         fresh = rng.random() < FRESH
         command = start(scenario.arguments(place), place / "log", fresh=fresh)
-        left_alone = counts["kills"] == n_kills
+        left_alone = counts["kills"] == n_kills or time.monotonic() > until
         code = command.wait(END_SECONDS if left_alone else rng.uniform(0.0, alone.seconds * (1.5 if fresh else 0.8)))
         if code is None:
             command.kill()
@@ -119,15 +122,21 @@ def kill_in_a_row(scenario: Scenario, place: Path, alone: Alone, n_kills: int, r
     return counts
 
 
-def run_scenario(name: str, n_kills: int, seed: int, kept: Path | None = None) -> Counter[str]:
-    """Kill one kind of command ``n_kills`` times; print the end of the log where something came out as it must not."""
+def run_scenario(
+    name: str, n_kills: int, seed: int, kept: Path | None = None, seconds: float = math.inf
+) -> Counter[str]:
+    """Kill one kind of command ``n_kills`` times; print the end of the log where something came out as it must not.
+
+    After ``seconds`` no more are killed.
+    """
+    until = time.monotonic() + seconds
     rng = random.Random(f"{name} {seed}")
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="volta-kills-") as folder:
         alone = undisturbed(name, Path(folder) / "undisturbed", kept)
-        while counts["kills"] < n_kills:
+        while counts["kills"] < n_kills and time.monotonic() < until:
             place = Path(folder) / str(counts["runs to the end"])
-            found = kill_in_a_row(SCENARIOS[name], place, alone, min(IN_A_ROW, n_kills - counts["kills"]), rng)
+            found = kill_in_a_row(SCENARIOS[name], place, alone, min(IN_A_ROW, n_kills - counts["kills"]), rng, until)
             counts.update(found)
             if n_bad(found):
                 print(found, (place / "log").read_text(errors="replace")[-3000:], sep="\n", flush=True)
@@ -148,12 +157,13 @@ def main() -> int:
     parser.add_argument(
         "--alone", type=Path, metavar="FOLDER", help="keeps what undisturbed commands gave; for a run in pieces"
     )
+    parser.add_argument("--seconds", type=float, default=math.inf, help="kill no more of a kind after so long")
     chosen = vars(parser.parse_args())
     total: Counter[str] = Counter()
     for name in KILLS:
         if chosen[name]:
             started = time.monotonic()
-            counts = run_scenario(name, chosen[name], chosen["seed"], chosen["alone"])
+            counts = run_scenario(name, chosen[name], chosen["seed"], chosen["alone"], chosen["seconds"])
             listed = ", ".join(f"{what} {count}" for what, count in sorted(counts.items()) if count)
             print(f"{name:8} {time.monotonic() - started:6.0f} s  {listed}", flush=True)
             total.update(counts)
