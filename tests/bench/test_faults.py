@@ -277,3 +277,21 @@ def test_two_processes_on_one_folder_share_the_work(undisturbed, tmp_path):
         assert process.returncode == 0, errors
     assert results(folder) == results(undisturbed)
     assert list((folder / "cells").glob(".part-*")) == []
+
+
+def test_a_run_whose_manifest_was_deleted_goes_on_with_its_cells(tmp_path):
+    """What the error about a damaged manifest says to do."""
+    folder = tmp_path / "run"
+    arguments = ("bench", "digits", "--methods", "softmax", "--seeds", "1", "--max-epochs", "1", "--no-report")
+    done = volta(*arguments, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    before = {path: path.read_bytes() for path in folder.glob("cells/*/*")}
+    (folder / "manifest.json").write_text("damaged")
+    refused = volta(*arguments, "--out", folder)
+    assert refused.returncode == 2
+    assert "finished cells are safe: delete that file and run volta bench again" in refused.stderr
+    (folder / "manifest.json").unlink()
+    again = volta(*arguments, "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert "all 1 cells are done already" in again.stdout
+    assert {path: path.read_bytes() for path in folder.glob("cells/*/*")} == before

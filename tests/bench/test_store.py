@@ -126,6 +126,27 @@ def test_folders_that_are_no_runs_are_refused_untouched(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_folder_of_a_run_that_was_killed_before_its_manifest_is_one(tmp_path):
+    store = RunStore(tmp_path / "run")
+    for made in ("", "locks", "cells", ".manifest.json.x.part"):
+        path = store.root / made
+        path.write_text("half") if made.endswith(".part") else path.mkdir()
+        store.check_usable()
+    (store.root / "notes.txt").write_text("mine")
+    store.check_usable()
+    (store.root / "locks").rmdir()
+    with pytest.raises(StoreError, match=r"is not empty and has no manifest.json"):
+        store.check_usable()
+
+
+def test_a_run_without_its_manifest_is_taken_up_again(store):
+    """What a damaged manifest's error says to do."""
+    store.write_cell(make_record(CELL), ARRAYS)
+    (store.root / "report.html").write_text("made of it")
+    (store.root / "manifest.json").unlink(missing_ok=True)
+    store.check_usable()
+
+
 def test_manifests_that_cannot_be_read_say_what_to_do(store):
     path = store.root / "manifest.json"
     path.write_bytes(sealed_object(replace(MANIFEST_FILE, version=999), {}))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from volta.core.ending_server import STARTED_BY
+
 CHILD = "import os, time; from volta.core.parent_death import end_with_parent; end_with_parent({parent}); print(os.getpid(), flush=True); time.sleep(60)"
 PARENT = (
     "import os, subprocess, sys, time; "
@@ -46,6 +48,20 @@ def test_the_server_of_workers_ends_in_the_middle_of_its_imports(tmp_path: Path)
             time.sleep(0.02)
         os.kill(parent.pid, signal.SIGKILL)
     _wait_for_the_end(server)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's signal is Linux's")
+def test_a_server_whose_starter_is_gone_before_it_asks_ends_at_once(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "sleeper.py").write_text(f"open({str(begun)!r}, 'w'); import time; time.sleep(60)")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # The starter is alive, but it is not the one that the server was told of.
+    environment = os.environ | {"PYTHONPATH": paths, STARTED_BY: "1"}
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        server = int(parent.stdout.readline())  # type: ignore[union-attr]
+        _wait_for_the_end(server)
+        assert not begun.exists()
+        parent.kill()
 
 
 def _wait_for_the_end(pid: int) -> None:

@@ -59,7 +59,7 @@ class Bench(Scenario):
     def result(self, folder: Path) -> object:
         """Return every metric with all digits, and the bytes of all predictions."""
         run = folder / "run"
-        files = run.glob(f"cells/*/{PREDICTIONS}")
+        files = sorted(run.glob(f"cells/*/{PREDICTIONS}"))
         return results(run), {str(path.relative_to(run)): _digest(path) for path in files}
 
     def finished(self, folder: Path) -> dict[str, str]:
@@ -89,7 +89,7 @@ class Import(Scenario):
     def result(self, folder: Path) -> object:
         """Return every file of the task."""
         task = folder / "d" / "imported" / "mine"
-        return {str(path.relative_to(task)): _digest(path) for path in task.rglob("*") if path.is_file()}
+        return {str(path.relative_to(task)): _digest(path) for path in sorted(task.rglob("*")) if path.is_file()}
 
 
 class Extract(Import):

@@ -21,7 +21,7 @@ from volta.bench.predictions_file import check_checksum, pack_arrays, read_predi
 from volta.bench.records import RECORD_FILE, CellRecord
 from volta.core.errors import StoreError
 from volta.core.files import hash_file, sync_folder, write_text
-from volta.core.leftovers import part_folder, remove_tree, sweep
+from volta.core.leftovers import is_leftover, part_folder, remove_tree, sweep
 from volta.core.sealed import FileKind, inside, lock_file, read_file, read_object, write_note, write_object
 from volta.core.types import Array
 
@@ -30,6 +30,8 @@ RECORD = "record.json"
 PREDICTIONS = "predictions.npz"
 PROGRESS_FILE = FileKind("note of a cell's progress", 1, "delete it", max_bytes=1 << 12)
 _FAILURE_BYTES = 1 << 24
+_FIRST = frozenset({"cells", "locks"})
+"""What a run makes before its manifest."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,15 @@ class RunStore:
             return
         if not self.root.is_dir():
             raise StoreError(f"--out {self.root} is a file; name a folder")
-        if any(self.root.iterdir()) and not self.has_manifest:
+        if not self.has_manifest and not self._was_begun():
             raise StoreError(
                 f"--out {self.root} is not empty and has no {MANIFEST}, so it is not a run folder; name another folder"
             )
+
+    def _was_begun(self) -> bool:
+        """Whether a folder without a manifest is empty, or a run's: killed before it had one, or with that deleted."""
+        names = {path.name for path in self.root.iterdir() if not is_leftover(path.name)}
+        return names <= _FIRST or (names >= _FIRST and self.cells_folder.is_dir() and self.locks_folder.is_dir())
 
     def create(self) -> None:
         """Make the folder and sweep what killed processes left in it, or say why it cannot be made or written."""

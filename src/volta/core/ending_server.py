@@ -3,10 +3,15 @@
 By itself the server notices that end only between its imports, and then takes seconds to leave them in good order.
 """
 
+import os
 import sys
 from multiprocessing import forkserver
 
 from volta.core.parent_death import end_with_parent
 
+STARTED_BY = "VOLTA_SERVER_STARTED_BY"
+"""The variable that names the process that starts a server: it may be gone before the server asks for its parent."""
+
 if getattr(sys.modules["__main__"], "main", None) is forkserver.main:
-    end_with_parent()
+    starter = os.environ.get(STARTED_BY, "")
+    end_with_parent(int(starter) if starter.isdigit() else None)

@@ -61,6 +61,11 @@ def sweep(folder: Path, *, deep: bool = False) -> list[Path]:
     return [path for path in _candidates(folder, _DEEPEST if deep else 0) if remove_if_dead(path)]
 
 
+def is_leftover(name: str) -> bool:
+    """Whether a file or folder of this name is one that is moved into place or removed once it is whole."""
+    return name.startswith(PART_FOLDER) or (name.startswith(".") and name.endswith(PART_FILE))
+
+
 def remove_if_dead(path: Path) -> bool:
     """Remove a temporary file or folder whose process is gone, under its lock so that none begins to use it."""
     with if_dead(path) as dead:
@@ -100,7 +105,7 @@ def _candidates(folder: Path, depth: int) -> Iterator[Path]:
     for entry in entries:
         if entry.is_symlink():
             continue
-        if entry.name.startswith(PART_FOLDER) or (entry.name.startswith(".") and entry.name.endswith(PART_FILE)):
+        if is_leftover(entry.name):
             yield Path(entry.path)
         elif depth and entry.is_dir():
             yield from _candidates(Path(entry.path), depth - 1)

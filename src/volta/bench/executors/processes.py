@@ -18,11 +18,13 @@ from volta.bench.job import CellRunner
 from volta.bench.network_store import DiskNetworkStore
 from volta.bench.progress import Listener
 from volta.bench.store import RunStore
+from volta.core import ending_server
+from volta.core.ending_server import STARTED_BY
 from volta.core.parent_death import end_with_parent
 from volta.networks.loop import EpochReport
 
 POLL_SECONDS = 0.5
-_ENDING = "volta.core.ending_server"
+_ENDING = ending_server.__name__
 _KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
 
 
@@ -104,6 +106,7 @@ def _context() -> multiprocessing.context.BaseContext:
     context = multiprocessing.get_context("forkserver")
     # The kernel takes the end of the thread that started a process for its parent's.
     ending = [_ENDING] if threading.current_thread() is threading.main_thread() else []
+    os.environ[STARTED_BY] = str(os.getpid())
     context.set_forkserver_preload([*ending, __name__])
     return context
 
