@@ -177,7 +177,7 @@ def _print(rates: dict[str, Rates], arguments: argparse.Namespace, differences: 
         if found:
             wall, processor, _ = max(found)
             print(
-                f"fastest in {precision} over eager PyTorch at its best batch: {wall / reference[0]:.2f}× by the clock, "
+                f"fastest in {precision} over eager PyTorch at best: {wall / reference[0]:.2f}× by the clock, "
                 f"{processor / reference[1]:.2f}× in processor time (target {target}×)"
             )
 
