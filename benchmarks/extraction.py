@@ -27,16 +27,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from volta.core.errors import MissingDataError
+from volta.core.errors import MissingDataError, VoltaError
 from volta.features import BACKBONES, TorchBackbone, load_backbone, make_engine
 from volta.features.export import exported
-from volta.features.openvino import PRECISIONS, has_bfloat16
+from volta.features.openvino import PRECISIONS
 from volta.features.preprocessing import Pipeline, Preprocessing
 from volta.features.weights import hash_weights
 
 EAGER_BATCHES = (8, 32, 128)
 ENGINE_BATCH = 16
-TARGET = 2.0
+TARGETS = {"f32": 1.6, "bf16": 2.5}
 Run = Callable[[np.ndarray], np.ndarray]
 Rates = tuple[float, float, float]
 
@@ -68,20 +68,15 @@ def main() -> None:
 
 
 def _openvino_ways(backbone: TorchBackbone, threads: int, cache: Path) -> dict[str, tuple[Run, int]]:
-    try:
-        precisions = PRECISIONS if has_bfloat16() else PRECISIONS[:1]
-    except ImportError:
-        print("OpenVINO: not measured, it is not installed")
-        return {}
-    if len(precisions) == 1:
-        print("OpenVINO in bf16: not measured, this processor has no instructions for it")
-    return {
-        f"OpenVINO, {precision}": (
-            make_engine(backbone, runtime="openvino", precision=precision, threads=threads, cache=cache),
-            ENGINE_BATCH,
-        )
-        for precision in precisions
-    }
+    ways: dict[str, tuple[Run, int]] = {}
+    for precision in PRECISIONS:
+        try:
+            engine = make_engine(backbone, runtime="openvino", precision=precision, threads=threads, cache=cache)
+        except VoltaError as error:
+            print(f"OpenVINO, {precision}: not measured, {error}")
+        else:
+            ways[f"OpenVINO, {precision}"] = (engine, ENGINE_BATCH)
+    return ways
 
 
 def _parse() -> argparse.Namespace:
@@ -173,11 +168,18 @@ def _print(rates: dict[str, Rates], arguments: argparse.Namespace, differences: 
             f"{processor:7.1f} images/s of processor time ({processor / reference[1]:.2f}×)   "
             f"off by {differences[name]:.1g} of the largest"
         )
-    engine = rates["ONNX Runtime, as extraction uses it"]
-    print(
-        f"over eager PyTorch at its best batch: {engine[0] / reference[0]:.2f}× in wall time, "
-        f"{engine[1] / reference[1]:.2f}× in processor time (target {TARGET}×)"
-    )
+    for precision, target in TARGETS.items():
+        found = [
+            rate
+            for name, rate in rates.items()
+            if not name.startswith("eager") and ("bf16" in name) == (precision == "bf16")
+        ]
+        if found:
+            wall, processor, _ = max(found)
+            print(
+                f"fastest in {precision} over eager PyTorch at best: {wall / reference[0]:.2f}× by the clock, "
+                f"{processor / reference[1]:.2f}× in processor time (target {target}×)"
+            )
 
 
 if __name__ == "__main__":

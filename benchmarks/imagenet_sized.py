@@ -125,7 +125,7 @@ def _child(folder: Path, options: argparse.Namespace) -> None:
         budget=Budget(max_epochs=1),
         threads=options.threads,
         options=LoadOptions(scale="none"),
-        given=(task,),
+        array_tasks=(task,),
     )
     store, told = RunStore(folder / "run"), _Told()
 

@@ -90,7 +90,7 @@ def _config(n_tasks: int, n_cells: int) -> RunConfig:
     tasks = tuple(_task(f"made-up-{index}") for index in range(n_tasks))
     n_seeds = n_cells // (n_tasks * N_METHODS)
     return RunConfig(
-        tasks=tuple(task.name for task in tasks), methods=_methods(), seeds=tuple(range(n_seeds)), given=tasks
+        tasks=tuple(task.name for task in tasks), methods=_methods(), seeds=tuple(range(n_seeds)), array_tasks=tasks
     )
 
 

@@ -13,7 +13,15 @@ from torch import Tensor, nn
 
 from tests.features.conftest import tiny_network
 from volta.core.errors import InputError, MissingDataError
-from volta.features import EngineWarning, ExportError, Preprocessing, TorchBackbone, load_backbone, make_engine
+from volta.features import (
+    EngineWarning,
+    ExportError,
+    Preprocessing,
+    TorchBackbone,
+    load_backbone,
+    make_engine,
+    openvino,
+)
 from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
 from volta.features.preprocessing import prepare
 
@@ -193,6 +201,18 @@ def test_precision_and_runtime_are_checked(tiny: TorchBackbone, tmp_path: Path) 
         make_engine(tiny, precision="f8", cache=tmp_path)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="only openvino has it"):
         make_engine(tiny, runtime="onnx", precision="bf16", cache=tmp_path)
+
+
+@needs_openvino
+def test_bf16_that_kills_its_process_is_refused(
+    tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volta.features.openvino.has_bfloat16", lambda: True)
+    monkeypatch.setattr("volta.features.openvino._TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    openvino._bfloat16_works.cache_clear()
+    with pytest.raises(InputError, match=r"kills the process.*ONEDNN_MAX_CPU_ISA"):
+        make_engine(tiny, precision="bf16", cache=tmp_path)
+    openvino._bfloat16_works.cache_clear()
 
 
 def test_openvino_missing_is_said(tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +18,20 @@ from volta.features.preprocessing import Preprocessing, check_pixels
 
 Precision = Literal["f32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("f32", "bf16")
+WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"
+
+_TRIAL = """
+import numpy as np
+import openvino
+from openvino import opset13 as ops
+
+images = ops.parameter([1, 64, 14, 14], np.float32)
+weights = ops.constant(np.ones((64, 64, 3, 3), dtype=np.float32))
+maps = ops.convolution(images, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+model = openvino.Model([maps], [images], "trial")
+settings = {"INFERENCE_PRECISION_HINT": "bf16"}
+openvino.Core().compile_model(model, "CPU", settings)({0: np.ones((1, 64, 14, 14), dtype=np.float32)})
+"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +78,12 @@ def check_precision(precision: Precision) -> None:
             "precision is 'bf16' but this processor has no instructions for bfloat16 (AVX-512-BF16 or AMX); "
             "leave it out, or extract on a machine that has them"
         )
+    if precision == "bf16" and not _bfloat16_works():
+        raise InputError(
+            "precision is 'bf16' and this processor announces bfloat16, but a convolution in it kills the process: "
+            "some virtual machines hide what OpenVINO must know to use AMX; leave bf16 out, or forbid AMX with "
+            f"{WITHOUT_AMX} in the environment, which may be slower than f32"
+        )
 
 
 def has_bfloat16() -> bool:
@@ -69,6 +91,13 @@ def has_bfloat16() -> bool:
     import openvino
 
     return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+@lru_cache(maxsize=1)
+def _bfloat16_works() -> bool:
+    """Whether a small convolution in bfloat16 runs to its end, tried in a process of its own."""
+    trial = subprocess.run([sys.executable, "-c", _TRIAL], check=False, capture_output=True)
+    return trial.returncode == 0
 
 
 def need_openvino(what: str) -> None:
