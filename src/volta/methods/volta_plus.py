@@ -15,7 +15,7 @@ from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.left_out import HeldOutRows, held_out_rows, neighbours_tell_more
 from volta.methods.neighbour_bank import Neighbours, bank_rows, n_neighbours, unit
 from volta.methods.scaling import fit_share, fit_temperature, half_a_row
-from volta.methods.scores import Floats, energy, one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, energy, entropy, one_minus_max_softmax, softmax
 from volta.networks.bodies import EvenEncoder
 from volta.networks.heads import Linear, Prototypes
 from volta.networks.network import Network
@@ -46,23 +46,23 @@ class Cycle:
 
 
 MANY = Cycle(hidden=1024, lr=2e-3, n_epochs=11, min_steps=120)
-FEW = Cycle(hidden=512, lr=2e-2, n_epochs=14, min_steps=80)
+FEW = Cycle(hidden=512, lr=2e-2, n_epochs=14, min_steps=60)
 
 
 @dataclass
 class VoltaPlus(Method):
-    """p = softmax(β l), u = 1 − max p; OOD score = e + w_m M + w_r (M − M_0) + w_q max(q, 0), or e + w_m M + w_k k.
+    """p = softmax(β l), u = 1 − max p; OOD score = e + w_m M + w_r (M − M_0) + w_q max(q, 0), or H + w_m M + w_k k.
 
     Skewed columns of the features become square roots, all are standardised: x. The logits l = W [a, x] + b come from
     one wide layer a with much dropout and from x itself. Where there are at most 128 columns, VOLTA's own network is
     trained as well, and l is a mean of both networks' logits in shares that validation rows decide. β is refitted on
     these. e = −log Σ_k exp(β l_k) is the free energy, no lower than any validation row's, since a far row may have any;
     M is the squared Mahalanobis distance of x to the nearest class mean and M_0 to the mean of all training rows; q is
-    how little the rooted columns hold, minus the mean of x over them. k is the distance of the unit vector of a to its
-    neighbours among training rows, and joins in place of M − M_0 and q where neighbours tell classes that are left out
-    better than Gaussians do (:mod:`volta.methods.left_out`). Each part is standardised by its mean and deviation on
-    validation rows. One pass, no sampling. Training is one complete cycle under both protocols, and its last weights
-    are kept. No OOD row is ever seen.
+    how little the rooted columns hold, minus the mean of x over them. H is the entropy of p and k the distance of the
+    unit vector of a to its neighbours among training rows: the second kind of score is taken where neighbours tell
+    classes that are left out better than Gaussians do (:mod:`volta.methods.left_out`). Each part is standardised by its
+    mean and deviation on validation rows. One pass, no sampling. Training is one complete cycle under both protocols,
+    and its last weights are kept. No OOD row is ever seen.
 
     Parameters
     ----------
@@ -102,11 +102,11 @@ class VoltaPlus(Method):
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
         held_out = [trainer.outputs(network, data.val.inputs) for network in self._networks]
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
-        free = energy(self._joined([found.logits for found in held_out]))
-        self.lowest_energy_ = float(free.min())
+        logits = self._joined([found.logits for found in held_out])
+        self.lowest_energy_ = float(energy(logits).min())
         chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(judged, self._of_distances)
         self.neighbours_ = self._fit_neighbours(data) if chosen else None
-        columns = [free, *of_distances.T]
+        columns = [self._doubt(logits), *of_distances.T]
         if self.neighbours_ is not None:
             # Where validation rows are training rows, each is its own first neighbour.
             own = replace(self.neighbours_, k=min(self.neighbours_.k + 1, len(self.neighbours_.bank)))
@@ -117,11 +117,7 @@ class VoltaPlus(Method):
         outputs = [network.outputs(inputs) for network in self._networks]
         logits = self._joined([found.logits for found in outputs])
         even = outputs[0].need_features()[:, -len(self.rooted_) :]
-        columns = [
-            np.maximum(energy(logits), self.lowest_energy_),
-            *self.distances_.of(even),
-            quiet(even, self.rooted_),
-        ]
+        columns = [self._doubt(logits), *self.distances_.of(even), quiet(even, self.rooted_)]
         if self.neighbours_ is not None:
             columns.append(self.neighbours_.distances(self._hidden(outputs[0])))
         parts = (np.column_stack(columns) - self.scales_[0]) / self.scales_[1]
@@ -141,13 +137,15 @@ class VoltaPlus(Method):
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
             logits = torch.stack([beta * found.logits for beta, found in zip(self.betas_, outputs, strict=True)]).sum(0)
             hidden, even = outputs[0].features.split([self._n_hidden, len(self.rooted_)], dim=1)
-            free = graphs.energy(logits).clamp(min=self.lowest_energy_)
-            columns = [free, *self.distances_.of_tensors(even), -(even @ share)]
-            if self.neighbours_ is not None:
-                columns.append(self.neighbours_.distances_of_tensors(hidden))
+            probs = logits.softmax(dim=1)
+            columns = [*self.distances_.of_tensors(even), -(even @ share)]
+            if self.neighbours_ is None:
+                columns = [graphs.energy(logits).clamp(min=self.lowest_energy_), *columns]
+            else:
+                columns = [graphs.entropy(probs), *columns, self.neighbours_.distances_of_tensors(hidden)]
             parts = torch.maximum((torch.stack(columns, dim=1) - means) / deviations, least)
             score = parts @ graphs.constant(self._weights)
-            return graphs.prediction(logits.softmax(dim=1), graphs.one_minus_max_softmax(logits), score)
+            return graphs.prediction(probs, graphs.one_minus_max_softmax(logits), score)
 
         return graphs.MethodGraph(self._networks, formula)
 
@@ -174,6 +172,12 @@ class VoltaPlus(Method):
             judged.append(held_out_rows(distances, known, rows, little))
             parts.append(np.column_stack([*distances.of(rows.inputs), little]))
         return judged, np.concatenate(parts)
+
+    def _doubt(self, logits: Floats) -> Floats:
+        """Return the free energy e, or H where there are neighbours."""
+        if self.neighbours_ is not None:
+            return entropy(softmax(logits))
+        return np.maximum(energy(logits), self.lowest_energy_)
 
     def _of_distances(self, parts: Floats, known: NDArray[np.bool_]) -> Floats:
         """Return what the score without neighbours has of M, M − M_0 and q, standardised on ``known`` rows."""
@@ -204,7 +208,7 @@ class VoltaPlus(Method):
 
     @property
     def _weights(self) -> Floats:
-        """Of the free energy, M, M − M_0, q and, where there are neighbours, k."""
+        """Of the free energy or H, M, M − M_0, q and, where there are neighbours, k."""
         if self.neighbours_ is None:
             return np.array([1.0, self.distance_weight, self.relative_weight, self.quiet_weight])
         return np.array([1.0, self.distance_weight, 0.0, 0.0, self.neighbour_weight])
