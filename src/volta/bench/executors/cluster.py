@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Array, Task
+from volta.core.watcher import ending_with_this_process
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
 from volta.networks.trainer import pick_device
@@ -159,8 +161,11 @@ def _connect(address: str | None) -> Any:
         raise MissingDataError("--executor ray needs Ray; install it with: pip install 'volta-uq[ray]'") from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
+        # A cluster that is there already goes on without this process; one that is started here does not.
+        is_own = address in (None, "local") and not os.environ.get("RAY_ADDRESS")
         try:
-            ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+            with ending_with_this_process() if is_own else nullcontext():
+                ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise MissingDataError(f"--address {address}: no Ray cluster answers there: {error}") from error
     return ray

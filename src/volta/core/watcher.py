@@ -1,0 +1,63 @@
+"""Processes that others start for this one, and that must not outlive it however it ends: a watcher kills them then."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_MARK = "VOLTA_ENDS_WITH"
+_WATCH = """
+import os, signal, sys, time
+sys.stdin.buffer.read()
+mark = sys.argv[1].encode()
+for _ in range(100):
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                marked = mark in file.read().split(b"\\0")
+            with open(f"/proc/{name}/stat", "rb") as file:
+                ended = file.read().rpartition(b")")[2].split()[0] in b"ZX"
+            if marked and not ended:
+                os.kill(int(name), signal.SIGKILL)
+                found.append(name)
+        except OSError:
+            pass
+    if not found:
+        break
+    time.sleep(0.05)
+"""
+
+
+@contextmanager
+def ending_with_this_process() -> Iterator[None]:
+    """Have whatever is started in this block, and whatever that starts, killed when this process is gone (Linux).
+
+    They are known by a variable that they inherit, so that what is started after the block lives on. Libraries that
+    start servers of their own have them look for their parent now and then; a busy machine makes that many seconds.
+    """
+    if not sys.platform.startswith("linux") or _MARK in os.environ:
+        yield
+        return
+    value = uuid.uuid4().hex
+    # Only this process has the other end of the pipe, which is never closed but by its end.
+    entry, _ = os.pipe()
+    watcher = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _WATCH, f"{_MARK}={value}"],
+        stdin=entry,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(entry)
+    # It outlives this process on purpose, and nobody waits for it.
+    watcher.returncode = 0
+    os.environ[_MARK] = value
+    try:
+        yield
+    finally:
+        del os.environ[_MARK]
