@@ -44,9 +44,9 @@ def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path)
         "path.sketch": (2.0, 100.0, 2.0), "pdf.compression": 0, "savefig.dpi": 20.0,
     }  # fmt: skip
     with matplotlib.rc_context(theirs):
-        before = {name: matplotlib.rcParams[name] for name in matplotlib.rcParams}
+        before = matplotlib.rcParams.copy()
         assert draw(tmp_path / "theirs", 1, charts) == plain
-        assert {name: matplotlib.rcParams[name] for name in before} == before
+        assert matplotlib.rcParams == before
 
 
 def test_a_helper_draws_what_the_table_of_charts_holds(tmp_path):
