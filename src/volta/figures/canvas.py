@@ -68,9 +68,10 @@ def house_style() -> Iterator[None]:
         return
     from matplotlib import rc_context, rcParams, rcParamsDefault
 
-    wanted, present = {**rcParamsDefault.copy(), **_SETTINGS, "font.family": list(families())}, rcParams.copy()
-    # The backend is not the figures' business, and what stands as wanted needs no second look.
-    changed = {name: value for name, value in wanted.items() if name != "backend" and present.get(name) != value}
+    # The backend is not the figures' business: to look it up would choose one. What stands as wanted stays.
+    defaults = {name: rcParamsDefault[name] for name in rcParamsDefault if name != "backend"}
+    wanted = {**defaults, **_SETTINGS, "font.family": list(families())}
+    changed = {name: value for name, value in wanted.items() if rcParams[name] != value}
     with rc_context(changed):
         _inside.append(True)
         try:

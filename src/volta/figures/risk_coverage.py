@@ -52,9 +52,14 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     axes.set_xlabel("coverage: share of rows kept, most certain first")
     axes.set_ylabel("risk: share of errors among them ↓")
     axes.grid(True)
-    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True, ours=m.ours) for m in shown]
+    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {_area(m.area)}", line=True, ours=m.ours) for m in shown]
     add_legend(figure, handles, title="AURC ↓")
     return figure
+
+
+def _area(value: float) -> str:
+    # On easy tasks four decimals would give every method the same one.
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"
 
 
 def _data(numbers: GroupNumbers) -> Json:

@@ -8,10 +8,11 @@ from DejaVu Sans.
 
 from __future__ import annotations
 
+import atexit
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from volta.core.files import write_atomic
 
@@ -28,13 +29,15 @@ _given: list[Path] = []
 
 
 @cache
-def _own_folder() -> TemporaryDirectory[str]:
-    return TemporaryDirectory(prefix="volta-fonts-")
+def _own_folder() -> Path:
+    folder = Path(mkdtemp(prefix="volta-fonts-"))
+    atexit.register(rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def fonts_folder() -> Path:
     """Return the folder of the copies: that of the process that started this one, or one that ends with this one."""
-    return _given[-1] if _given else Path(_own_folder().name)
+    return _given[-1] if _given else _own_folder()
 
 
 def use_folder(folder: Path) -> None:
@@ -70,11 +73,11 @@ def _make(path: Path, weight: str) -> None:
     whole = findfont(FontProperties(family=WHOLE, weight=weight), fallback_to_default=False)
     options = subset.Options(layout_features=[], name_IDs=["*"], notdef_outline=True, glyph_names=True)
     options.drop_tables += _DROPPED_TABLES
-    font: Any = subset.load_font(whole, options)
-    maker = subset.Subsetter(options)
-    maker.populate(unicodes=[code for codes in KEPT for code in codes])
-    maker.subset(font)
-    for record in font["name"].names:
-        if record.nameID in (_FAMILY_NAME, _TYPOGRAPHIC_FAMILY):
-            record.string = FAMILY
-    write_atomic(path, lambda file: font.save(file, reorderTables=None))
+    with subset.load_font(whole, options) as font:
+        maker = subset.Subsetter(options)
+        maker.populate(unicodes=[code for codes in KEPT for code in codes])
+        maker.subset(font)
+        for record in font["name"].names:
+            if record.nameID in (_FAMILY_NAME, _TYPOGRAPHIC_FAMILY):
+                record.string = FAMILY
+        write_atomic(path, lambda file: font.save(file, reorderTables=None))

@@ -75,8 +75,11 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
                 folded=test.difference is None,
             )
         )
+    about = "paired over shared seeds, about new seeds and new test rows"
+    if group.context.n_seeds == 1:
+        about = "about new test rows for these models as they are"
     legend = (
-        "Two-sided t-tests, paired over shared seeds, about new seeds and new test rows; "
+        f"Two-sided t-tests, {about}; "
         f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
         "margin. The bootstrap interval is over seeds and rows too; «detectable» is the true difference such a test "
         "finds in 80 % of runs."

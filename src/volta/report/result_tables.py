@@ -100,9 +100,12 @@ def results_table(
     )
     present = {family for column in columns for family in column.families}
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
+    one_seed = group.context.n_seeds == 1
+    values = "Values of one seed; bold: best" if one_seed else "Mean ± standard deviation over seeds; bold: best mean"
+    tested = "over new test rows" if one_seed else "paired over seeds"
     legend = (
-        f"Mean ± standard deviation over seeds; bold: best mean. † differs from {_reference(group, tests)} "
-        f"(paired over seeds, p < {alpha:.3g}); ‡ still does after Holm’s correction."
+        f"{values}. † differs from {_reference(group, tests)} ({tested}, p < {alpha:.3g}); ‡ still does after Holm’s "
+        "correction."
     )
     legend += FLOOR_LEGEND if any(entry.floor for column in grid for entry in column) else ""
     if any(entry.paper for column in grid for entry in column):
