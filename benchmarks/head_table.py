@@ -10,6 +10,8 @@ from statistics import mean, stdev
 from volta.bench.records import CellRecord
 from volta.core.files import write_text
 
+METHODS = ("volta", "temperature", "ensemble", "energy", "knn", "vim", "volta_plus")
+STORED = ("cifar10", "cifar100", "tinyimagenet", "clinc150", "digits")
 FIELDS = ("task", "method", "seed", "set", "metric", "value", "commit", "processor")
 MEASURES = {
     "accuracy": ("accuracy", "test", True),
@@ -78,23 +80,20 @@ def values_of(table: Rows, metric: str, where: str) -> Values:
     return found
 
 
-def tables_of(table: Rows, methods: list[str], first: Sequence[str]) -> list[str]:
-    """Return a Markdown table for each measure, with the tasks named ``first`` on top, one of each OOD set, and a line
-    that says what was run.
-    """
+def tables_of(table: Rows) -> list[str]:
+    """Return a Markdown table for each measure, stored tasks on top, one of each OOD set, and a line about the runs."""
     names = dict.fromkeys(row["task"] for row in table)
-    tasks = [*(task for task in first if task in names), *(task for task in names if task not in first)]
-    found = [_measure(table, title, tasks, methods) for title in MEASURES]
-    return [*found, _ood_sets(table, tasks), _made(table, tasks)]
+    tasks = [*(task for task in STORED if task in names), *(task for task in names if task not in STORED)]
+    return [*(_measure(table, title, tasks) for title in MEASURES), _ood_sets(table, tasks), _made(table, tasks)]
 
 
-def _measure(table: Rows, title: str, tasks: list[str], methods: list[str]) -> str:
+def _measure(table: Rows, title: str, tasks: list[str]) -> str:
     metric, where, higher = MEASURES[title]
     values, floor = values_of(table, metric, where), values_of(table, *FLOOR)
-    head = [f"`{method}`" for method in methods]
+    head = [f"`{method}`" for method in METHODS]
     lines = []
     for task in (task for task in tasks if any(task == of for of, _ in values)):
-        found = {method: values.get((task, method), []) for method in methods}
+        found = {method: values.get((task, method), []) for method in METHODS}
         cells = shown(found, higher=higher, decimals=DECIMALS.get(title, 4))
         if title == "ECE":
             cells.append(f"{mean(floor[task, 'volta_plus']):.4f}" if (task, "volta_plus") in floor else "–")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import volta
-from head_table import add, missing, read_table, tables_of, write_table
+from head_table import METHODS, STORED, add, missing, read_table, tables_of, write_table
 from head_tasks import clinc150, held_out
 from volta import Task
 from volta.bench.store import RunStore
@@ -26,8 +26,6 @@ from volta.core.seeding import first_seeds
 from volta.data import find_task
 from volta.data.options import data_root
 
-METHODS = "volta,temperature,ensemble,energy,knn,vim,volta_plus"
-STORED = ("cifar10", "cifar100", "tinyimagenet", "clinc150", "digits")
 Makers = dict[str, Callable[[], str | Task]]
 
 
@@ -57,7 +55,7 @@ def there(wanted: list[str], known: Makers) -> Iterator[tuple[str, str | Task]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default=None, help="names, separated by commas; all unless given")
-    parser.add_argument("--methods", default=METHODS)
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--again", default="", help="methods to measure although the table file has them")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("runs/heads"), help="run folders: networks and predictions")
@@ -76,7 +74,7 @@ def main() -> None:
                 volta.benchmark(task, methods, seeds, out=options.out / name, executor="local", threads=1)
                 table = add(table, RunStore(options.out / name).records(), name, methods, seeds)
                 write_table(options.table, table)
-    print("", *tables_of(table, METHODS.split(","), STORED), sep="\n")
+    print("", *tables_of(table), sep="\n")
 
 
 if __name__ == "__main__":
