@@ -141,6 +141,6 @@ def _number(data: bytes, rng: random.Random) -> bytes:
 
 
 RUN_FOLDERS: dict[str, Category] = {
-    "run-folder": Category("x", lambda: [_SOUND], _read, mutate=_number, share=0.5),
+    "run-folder": Category("x", lambda: [_SOUND], _read, mutate=_number, share=0.5, mends=True),
 }
 """Whole folders: the file's bytes are the seed of what is done to a folder."""
