@@ -50,9 +50,6 @@ def test_the_tutorial_runs_as_printed(name, tmp_path, monkeypatch):
     try:
         run_page(TUTORIALS / f"{name}.md", tmp_path)
     finally:
-        if name == "scale-with-ray":
-            # A cluster that nobody needs any more would slow down every test after this one.
-            sys.modules["ray"].shutdown()
         for module in set(sys.modules) - modules:
             if str(getattr(sys.modules[module], "__file__", None) or "").startswith(str(tmp_path)):
                 del sys.modules[module]
