@@ -130,9 +130,9 @@ def markdown(head: list[str], lines: list[list[str]]) -> str:
 
 
 def shown(values: dict[str, list[float]], *, higher: bool, decimals: int) -> list[str]:
-    """Return means, with deviations where there are several seeds; the best mean is bold."""
+    """Return means, with deviations where there are several seeds; the best mean is bold where there are others."""
     means = {method: mean(found) for method, found in values.items() if found}
-    best = (max if higher else min)(means.values(), default=None)
+    best = (max if higher else min)(means.values()) if len(means) > 1 else None
     cells = []
     for method, found in values.items():
         text = f"{means[method]:.{decimals}f}" if found else "–"

@@ -136,7 +136,7 @@ class VoltaPlus(Method):
 
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
             logits = torch.stack([beta * found.logits for beta, found in zip(self.betas_, outputs, strict=True)]).sum(0)
-            hidden, even = outputs[0].features.split([self._n_hidden, len(self.rooted_)], dim=1)
+            hidden, even = outputs[0].features[:, : self._n_hidden], outputs[0].features[:, self._n_hidden :]
             probs = logits.softmax(dim=1)
             columns = [*self.distances_.of_tensors(even), -(even @ share)]
             if self.neighbours_ is None:
