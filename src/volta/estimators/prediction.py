@@ -67,8 +67,8 @@ def settled(prediction: Prediction) -> Prediction:
 
 
 def _bounded(scores: Floats) -> Floats:
-    """Return scores that rounding to decimals does not make infinite."""
-    return np.minimum(np.maximum(scores, -_LARGEST), _LARGEST)
+    """Return scores, whatever numbers a method gives, in float64 and so that rounding to decimals keeps them finite."""
+    return np.minimum(np.maximum(np.asarray(scores, dtype=np.float64), -_LARGEST), _LARGEST)
 
 
 def settled_scores(scores: Floats) -> Floats:
