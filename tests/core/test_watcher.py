@@ -17,7 +17,13 @@ from volta.core.watcher import ending_with_this_process
 def detached(code):
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdin=subprocess.DEVNULL).pid
 with ending_with_this_process():
-    inside = detached("import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); time.sleep(600)")
+    inside = detached('''
+import subprocess, sys, time
+wait = [sys.executable, "-c", "import time; time.sleep(600)"]
+subprocess.Popen(wait)
+subprocess.Popen(wait, env={})  # as one that writes over its variables
+time.sleep(600)
+''')
 outside = detached("import time; time.sleep(600)")
 print(inside, outside, flush=True)
 time.sleep(600)
@@ -29,7 +35,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
 def test_a_killed_process_takes_what_it_had_started_with_it() -> None:
     with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True) as parent:
         inside, outside = map(int, parent.stdout.readline().split())  # type: ignore[union-attr]
-        while not (children := _children(inside)):
+        while len(children := _children(inside)) < 2 or all(map(_variables, children)):
             time.sleep(0.02)
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
@@ -45,6 +51,10 @@ def test_a_killed_process_takes_what_it_had_started_with_it() -> None:
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _variables(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def _runs(pid: int) -> bool:

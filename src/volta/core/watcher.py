@@ -15,16 +15,28 @@ import os, signal, sys, time
 sys.stdin.buffer.read()
 mark = sys.argv[1].encode()
 for _ in range(100):
-    found = []
+    marked, children = [], {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                marked = mark in file.read().split(b"\\0")
             with open(f"/proc/{name}/stat", "rb") as file:
-                ended = file.read().rpartition(b")")[2].split()[0] in b"ZX"
-            if marked and not ended:
-                os.kill(int(name), signal.SIGKILL)
-                found.append(name)
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+            if state in b"ZX":
+                continue
+            children.setdefault(int(parent), []).append(int(name))
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if mark in file.read().split(b"\\0"):
+                    marked.append(int(name))
+        except OSError:
+            pass
+    found = set()
+    while marked:
+        process = marked.pop()
+        if process not in found:
+            found.add(process)
+            marked += children.get(process, ())
+    for process in found:
+        try:
+            os.kill(process, signal.SIGKILL)
         except OSError:
             pass
     if not found:
@@ -37,8 +49,9 @@ for _ in range(100):
 def ending_with_this_process() -> Iterator[None]:
     """Have whatever is started in this block, and whatever that starts, killed when this process is gone (Linux).
 
-    They are known by a variable that they inherit, so that what is started after the block lives on. Libraries that
-    start servers of their own have them look for their parent now and then; a busy machine makes that many seconds.
+    They are known by a variable that they inherit, so that what is started after the block lives on, or by a parent
+    that has it: who renames itself, as Ray's agents do, writes over its variables. Libraries that start servers of
+    their own have them look for their parent now and then; a busy machine makes that many seconds.
     """
     if not sys.platform.startswith("linux") or _MARK in os.environ:
         yield
