@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MARK = "VOLTA_ENDS_WITH"
+_KEEP_VARIABLES = "SPT_NOENV"
+"""Asks setproctitle, by which Ray's agents rename themselves, not to write over the variables that /proc shows."""
 _WATCH = """
 import os, signal, sys, time
 sys.stdin.buffer.read()
@@ -50,8 +52,8 @@ def ending_with_this_process() -> Iterator[None]:
     """Have whatever is started in this block, and whatever that starts, killed when this process is gone (Linux).
 
     They are known by a variable that they inherit, so that what is started after the block lives on, or by a parent
-    that has it: who renames itself, as Ray's agents do, writes over its variables. Libraries that start servers of
-    their own have them look for their parent now and then; a busy machine makes that many seconds.
+    that has it. Libraries that start servers of their own have them look for their parent now and then; a busy machine
+    makes that many seconds.
     """
     if not sys.platform.startswith("linux") or _MARK in os.environ:
         yield
@@ -69,8 +71,11 @@ def ending_with_this_process() -> Iterator[None]:
     os.close(entry)
     # It outlives this process on purpose, and nobody waits for it.
     watcher.returncode = 0
-    os.environ[_MARK] = value
+    wanted = {_MARK: value, _KEEP_VARIABLES: "1"}
+    added = {name: text for name, text in wanted.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        del os.environ[_MARK]
+        for name in added:
+            del os.environ[name]
