@@ -56,10 +56,9 @@ def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) 
     """Say whether neighbours tell classes that are left out better than Gaussians do, by more than chance.
 
     Each class in turn plays the OOD rows: its mean and its training rows are left out, and its held-out rows are told
-    from those of all other classes, once by ``score``, and once by the angle to the k-th neighbour
-    among at most 1,024 training rows. Neighbours tell more where the mean over classes of their
-    AUROC is higher by more than the standard error of that difference. No network is asked: one that was trained on a
-    class knows it.
+    from those of all other classes, once by ``score``, and once by the angle to the k-th neighbour among at most 1,024
+    training rows. Neighbours tell more where the mean over classes of their AUROC is higher by more than the standard
+    error of that difference. No network is asked: one that was trained on a class knows it.
     """
     found: dict[int, list[float]] = {}
     for part in held_out:
@@ -71,9 +70,9 @@ def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) 
 
 def _gains(part: HeldOutRows, score: DistanceScore) -> dict[int, float]:
     """Return for each class the AUROC of neighbours less that of Gaussians."""
-    squared = part.distances.classes.squared_distances(part.rows)
     if len(part.classes) < 2:
         return {}
+    squared = part.distances.classes.squared_distances(part.rows)
     nearest_class, (nearest, second) = squared.argmin(axis=1), np.partition(squared, 1, axis=1)[:, :2].T
     overall = part.distances.background.squared_distances(part.rows)[:, 0]
     k = n_neighbours(len(part.kept), part.n_fit)
