@@ -56,6 +56,12 @@ def test_what_is_written_in_pieces_is_read_in_chunks(tmp_path, columns, ending):
     assert [item.name for item in tmp_path.iterdir()] == [path.name]
 
 
+def test_a_header_among_the_rows_is_refused(tmp_path):
+    for path in (put(tmp_path, CELLS * 2), put(tmp_path, gzip.compress(CELLS.encode()) * 2, "table.csv.gz")):
+        with pytest.raises(InputError, match="repeats its header among its rows"):
+            read_columns(open_table(path), {"id": "any"})
+
+
 def test_an_error_leaves_no_file(tmp_path, columns):
     def write_and_fail():
         with new_table(tmp_path / "table.npz") as writer:

@@ -166,6 +166,8 @@ def check_zip(
     """Return a zip's files, having refused unsafe paths, links, encryption and bombs from its directory alone."""
     with reading(archive, problem, "fetch it again"), zipfile.ZipFile(archive) as opened:
         _check_directory(archive, len(opened.infolist()))
+        for info in opened.infolist():
+            _check_entry(info)
         infos = [info for info in opened.infolist() if not info.is_dir()]
     total = 0
     packed = archive.stat().st_size
@@ -195,6 +197,14 @@ def _check_directory(archive: Path, n_entries: int) -> None:
     stated = int.from_bytes(tail[at + 10 : at + 12], "little")
     if at < 0 or stated not in (min(n_entries, 0xFFFF), n_entries & 0xFFFF) or (n_entries == 0 and start + at > 0):
         raise zipfile.BadZipFile(f"its directory lists {n_entries} entries, but it holds others")
+
+
+def _check_entry(info: zipfile.ZipInfo) -> None:
+    """Refuse an entry whose damaged name would make a folder of a file: Python ends names at a zero byte."""
+    if "\0" in info.orig_filename:
+        raise zipfile.BadZipFile(f"the name {info.orig_filename!r} holds a zero byte")
+    if info.is_dir() and info.file_size:
+        raise zipfile.BadZipFile(f"{info.filename!r} is named like a folder, but holds {info.file_size:,} bytes")
 
 
 def _check_count(archive: Path, count: int, limits: Limits) -> None:

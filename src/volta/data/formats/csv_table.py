@@ -80,6 +80,9 @@ class CsvTable(Table):
         return found | self._texts([text.rstrip("\r\n").split(delimiter) for text in kept], texts) if texts else found
 
     def _texts(self, records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
+        # Read as text, the header of a second file behind the first would pass for a row.
+        if places and list(self.names) in records:
+            raise InputError(f"{self.path} repeats its header among its rows; were two files joined? Leave it out")
         return {
             name: text_array([record[place] for record in records], self.path, self.limits)
             for name, place in places.items()
