@@ -180,11 +180,21 @@ def check_fraction(value: float, name: str) -> float:
     return number
 
 
-def check_count(value: int, name: str) -> int:
-    """Return `value` as a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} is {value!r}; expected an integer of at least 1")
+def check_count(value: int, name: str, least: int = 1, most: int | None = None) -> int:
+    """Return `value` as an integer of at least `least`, which is 0 or more, and at most `most`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InputError(f"{name} is {value!r}; expected an integer of at least {least}")
+    if most is not None and value > most:
+        raise InputError(f"{name} is {value}; expected at most {most:,}")
     return int(value)
+
+
+def check_number(value: float, name: str, *, zero: bool = False) -> float:
+    """Return `value` as a finite float above 0, or of at least 0 with `zero`."""
+    number = float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
+    if not (0 < number < math.inf or (zero and number == 0)):
+        raise InputError(f"{name} is {value!r}; expected a finite number {'of at least' if zero else 'above'} 0")
+    return number
 
 
 def refuse_mask(values: object, name: str) -> None:

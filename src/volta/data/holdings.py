@@ -10,6 +10,7 @@ from typing import Literal
 
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
 from volta.core.files import hash_file, stored_bytes
+from volta.core.foreign import reading
 from volta.core.json_fields import JsonFields
 from volta.core.sealed import FileKind, read_file
 from volta.core.sealed.objects import parse_object
@@ -183,10 +184,12 @@ def _verify_folder(holding: Holding) -> Verdict:
 
 def _problem(folder: Path, name: str, expected: JsonFields) -> str:
     file = folder / safe_name(name, folder / RECORD)
-    if not file.is_file():
-        return f"{name} is missing"
-    if file.stat().st_size != expected.integer("size") or hash_file(file) != expected.text("sha256"):
-        return f"{name} has changed since it was unpacked"
+    # A damaged note may name what no file can be called.
+    with reading(folder / RECORD, "names a file that cannot be read", _NOTE.remedy):
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != expected.integer("size") or hash_file(file) != expected.text("sha256"):
+            return f"{name} has changed since it was unpacked"
     return ""
 
 

@@ -14,6 +14,9 @@ from volta.networks.trainer import Trainer
 
 Origin = Literal["volta", "paper", "extra"]
 
+MAX_PASSES = 10_000
+"""So many passes or samples a prediction may average: a file that asks for more is to keep its reader busy."""
+
 
 class Method(ABC):
     """Parameters are dataclass fields; what ``fit`` learns ends in ``_``; :mod:`volta.methods.saving` keeps both."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.checks import check_count
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
-from volta.methods.base import Method
+from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scores import entropy, softmax
 from volta.networks.heads import Epistemic
 from volta.networks.protocols import baseline_setup
@@ -36,7 +36,7 @@ class Enn(Method):
 
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
-        check_count(self.n_indices, "n_indices")
+        check_count(self.n_indices, "n_indices", most=MAX_PASSES)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)

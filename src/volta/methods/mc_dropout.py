@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volta.core.checks import check_count, check_fraction
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
-from volta.methods.base import Method
+from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scores import entropy, mean_softmax
 from volta.networks.trainer import Trainer
 
@@ -37,7 +37,7 @@ class McDropout(Method):
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
         check_fraction(self.dropout, "dropout")
-        check_count(self.n_passes, "n_passes")
+        check_count(self.n_passes, "n_passes", most=MAX_PASSES)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         self.network_ = trainer.network(data, dropout=self.dropout)

@@ -68,6 +68,7 @@ def load_method(
     device = device or torch.device("cpu")
     with MODEL_FILE.making(path):
         method = table[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
+        method.check_parameters()
         types = {kind.__name__: kind for kind in method.learned_types}
         for key, value in _decode(header.get("learned"), tensors, device, types).items():
             if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):

@@ -13,7 +13,7 @@ from volta.core.checks import check_count
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
-from volta.methods.base import Method
+from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
 from volta.networks.protocols import baseline_setup
@@ -46,8 +46,9 @@ class Swag(Method):
 
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
-        for name in ("n_epochs", "rank", "n_samples"):
-            check_count(getattr(self, name), name)
+        check_count(self.n_epochs, "n_epochs")
+        check_count(self.rank, "rank")
+        check_count(self.n_samples, "n_samples", most=MAX_PASSES)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         network = trainer.network(data)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from volta.core.checks import check_count, check_number
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
-from volta.methods.base import Method
+from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scaling import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
 from volta.networks.bodies import Encoder
@@ -23,6 +24,8 @@ from volta.networks.trainer import Trainer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+EncoderName = Literal["residual", "deep", "shallow"]
 
 
 @dataclass
@@ -59,12 +62,22 @@ class Volta(Method):
     learn_temperature: bool = True
     refit_temperature: bool = True
     uncertainty_temperature: float = 0.1
-    encoder: Literal["residual", "deep", "shallow"] = "residual"
+    encoder: EncoderName = "residual"
     margin: float = 0.0
     reconstruction: float = 0.0
     diversity: float = 0.0
     contrastive: float = 0.0
     n_passes: int = 0
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_number(self.temperature, "temperature")
+        check_number(self.uncertainty_temperature, "uncertainty_temperature")
+        for name in ("margin", "reconstruction", "diversity", "contrastive"):
+            check_number(getattr(self, name), name, zero=True)
+        check_count(self.n_passes, "n_passes", least=0, most=MAX_PASSES)
+        if self.encoder not in (known := get_args(EncoderName)):
+            raise InputError(f"encoder is {self.encoder!r}; it is one of {', '.join(known)}")
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         encoder, recipe = volta_setup(data, trainer.protocol)
