@@ -98,7 +98,16 @@ def _measure(table: Rows, title: str, tasks: list[str]) -> str:
         if title == "ECE":
             cells.append(f"{mean(floor[task, 'volta_plus']):.4f}" if (task, "volta_plus") in floor else "–")
         lines.append([task, *cells])
+    lines.append(_means(values, higher=higher, decimals=DECIMALS.get(title, 4)) + [""] * (title == "ECE"))
     return markdown([title, *head, *(["`volta_plus` by chance, at most"] if title == "ECE" else [])], lines)
+
+
+def _means(values: Values, *, higher: bool, decimals: int) -> list[str]:
+    """Return the line of means over the tasks that every method has, each task counting alike."""
+    tasks = {task for task, _ in values}
+    shared = [task for task in tasks if all((task, method) in values for method in METHODS)]
+    found = {method: [mean(mean(values[task, method]) for task in shared)] for method in METHODS} if shared else {}
+    return [f"*mean of {len(shared)}*", *shown(found, higher=higher, decimals=decimals)]
 
 
 def _ood_sets(table: Rows, tasks: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Fill the tables of docs/results.md from the CSV files beside this script.
+"""Fill the tables of docs/results.md, results-tables.md and results-checks.md from the CSV files beside this script.
 
 Run with: python docs/results/tables.py [RUN_FOLDER ...]
 A table stands between «<!-- KIND RUN -->» and «<!-- end -->»; RUN is a folder here with rows of a run's own tables,
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER.parent / "results.md"
+PAGES = tuple(FOLDER.parent / name for name in ("results.md", "results-tables.md", "results-checks.md"))
 QUALITY = (
     ("accuracy", "test"),
     ("nll", "test"),
@@ -266,8 +266,9 @@ def take(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     text = json.dumps(manifest["environment"], indent=2, sort_keys=True)
     (target / "environment.json").write_text(text + "\n", encoding="utf-8")
-    for figure in re.findall(rf"results/{folder.name}/(\w+\.png)", PAGE.read_text(encoding="utf-8")):
-        shutil.copyfile(folder / "figures" / figure, target / figure)
+    for page in PAGES:
+        for figure in re.findall(rf"results/{folder.name}/(\w+\.png)", page.read_text(encoding="utf-8")):
+            shutil.copyfile(folder / "figures" / figure, target / figure)
 
 
 KINDS: dict[str, Callable[[str], str]] = {
@@ -294,4 +295,5 @@ def fill(page: str) -> str:
 if __name__ == "__main__":
     for given in sys.argv[1:]:
         take(Path(given))
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")

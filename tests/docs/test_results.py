@@ -1,4 +1,4 @@
-"""The tables of docs/results.md are those of the committed CSV files."""
+"""The tables of the pages of results are those of the committed CSV files."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ SPEC.loader.exec_module(TABLES)
 RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/summary.csv"))
 
 
-def page() -> str:
-    return (DOCS / "results.md").read_text(encoding="utf-8")
+def pages() -> str:
+    return "".join(page.read_text(encoding="utf-8") for page in TABLES.PAGES)
 
 
 def test_the_pages_tables_are_the_csv_files() -> None:
-    assert TABLES.fill(page()) == page()
+    assert TABLES.fill(pages()) == pages()
 
 
 def test_a_changed_number_is_noticed() -> None:
-    changed = page().replace(" ± 0.", " ± 1.", 1)
-    assert changed != page()
-    assert TABLES.fill(changed) == page()
+    changed = pages().replace(" ± 0.", " ± 1.", 1)
+    assert changed != pages()
+    assert TABLES.fill(changed) == pages()
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_run_has_its_tables_its_verdicts_and_its_command(run: str) -> None:
     judged = "claims" if TABLES.read(run, "claims") else "leaderboard"
     for kind in ("results", judged, "made"):
-        assert f"<!-- {kind} {run} -->" in page()
-    assert f"--out runs/{run}" in page()
+        assert f"<!-- {kind} {run} -->" in pages()
+    assert f"--out runs/{run}" in pages()
 
 
 @pytest.mark.parametrize("run", RUNS)

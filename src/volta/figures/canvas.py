@@ -22,6 +22,8 @@ INK = "#1c2024"
 FAINT = "#6b7280"
 RULE = "#d5d9de"
 DPI = 150
+PNG_LEVEL = 3
+"""Files a tenth larger than at Pillow's level 6, in half the time."""
 MIN_WIDTH = 4.6
 CAPTION_LETTERS = 17.5
 """Letters of the line beneath that fit into an inch."""
@@ -166,7 +168,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     def write_png(file: IO[bytes]) -> None:
         settle_layout(figure)
         png_canvas: Any = FigureCanvasAgg(figure)
-        png_canvas.print_png(file, metadata={"Software": None})
+        png_canvas.print_png(file, metadata={"Software": None}, pil_kwargs={"compress_level": PNG_LEVEL})
 
     def write_pdf(file: IO[bytes]) -> None:
         pdf_canvas: Any = FigureCanvasPdf(figure)
