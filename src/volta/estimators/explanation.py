@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,9 +88,7 @@ class Reference:
 
 def embed(method: Method, scaled: Array) -> NDArray[np.float32]:
     """Return (n, width) unit vectors: the network's penultimate ones, or the inputs of a method without one network."""
-    network = getattr(method, "network_", None)
-    vectors = scaled if network is None else network.outputs(scaled).need_features()
-    return _unit(np.asarray(vectors))
+    return _unit(_vectors(method, scaled))
 
 
 def fit_reference(
@@ -103,9 +102,9 @@ def fit_reference(
     own = _unit(head.prototypes.detach().cpu().numpy()) if isinstance(head, PrototypeHead) else None
     if own is not None and kept is None:
         return Reference(own, None)
-    vectors = embed(method, scaled)
+    vectors = _vectors(method, scaled)
     prototypes = _mean_directions(vectors, labels, n_classes) if own is None else own
-    return Reference(prototypes, None if kept is None else KeptRows(kept[0], labels, kept[1], vectors))
+    return Reference(prototypes, None if kept is None else KeptRows(kept[0], labels, kept[1], _unit(vectors)))
 
 
 def explain_rows(
@@ -155,15 +154,29 @@ def _in_units(found: OutOfRange, scaler: Scaler, value: float) -> OutOfRange:
     return replace(found, value=value, low=low, high=high)
 
 
+def _vectors(method: Method, scaled: Array) -> Array:
+    network = getattr(method, "network_", None)
+    return scaled if network is None else network.outputs(scaled).need_features()
+
+
 def _unit(vectors: Array) -> NDArray[np.float32]:
     wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.asarray(wide / np.maximum(lengths, np.finfo(np.float64).tiny), dtype=np.float32)
+    return np.asarray(wide * _inverse_lengths(wide)[:, None], dtype=np.float32)
+
+
+def _inverse_lengths(vectors: Array) -> NDArray[np.float64]:
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    return 1.0 / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
 
 
 def _mean_directions(vectors: Array, labels: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+    """Return the direction of each class's sum of unit vectors, which are never all in memory."""
+    weights, order = _inverse_lengths(vectors), np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[order], np.arange(n_classes + 1))
     sums = np.zeros((n_classes, vectors.shape[1]))
-    np.add.at(sums, labels, vectors)
+    for label, (start, end) in enumerate(pairwise(ends)):
+        rows = order[start:end]
+        sums[label] = weights[rows] @ vectors[rows]
     return _unit(sums)
 
 
