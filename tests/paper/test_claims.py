@@ -50,7 +50,7 @@ def test_best_ece_may_be_a_tie():
 def test_best_ece_cannot_be_told_from_noise_and_says_how_many_seeds_it_takes():
     row = verdicts({"volta": method(ece=0.01), "swag": method(ece=0.09), "enn": NOISY})["best-ece"]
     assert row.verdict == "cannot tell"
-    assert "VOLTA's mean is the best, but 1 of 2" in row.sentence
+    assert "VOLTA's mean is the best of the paper's methods, but 1 of 2" in row.sentence
     assert "with 80 % power" in row.sentence
     assert row.seeds_needed > 3
 

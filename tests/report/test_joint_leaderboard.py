@@ -24,10 +24,10 @@ ROWS = RANDOM.normal(size=(240, 4)) + 2.0 * LABELS[:, None]
 QUICK = {"seeds": (1, 2), "max_epochs": 3, "executor": "local", "progress": False}
 
 
-def bench(folder, methods, shift=0.0, name="mine"):
+def bench(folder, methods, shift=0.0, name="mine", **options):
     rows = ROWS + shift * RANDOM.normal(size=ROWS.shape)
     task = volta.Task.from_arrays(train=(rows, LABELS), ood={"away": ROWS + 50.0}, name=name)
-    return volta.benchmark(task, methods, out=folder, **QUICK).path
+    return volta.benchmark(task, methods, out=folder, **QUICK | options).path
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,15 @@ def test_page_and_csv(runs, tmp_path):
     with table.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows if row["metric"] == "accuracy"} >= {"softmax", "knn(k=10)"}
+
+
+def test_every_run_of_our_method_has_a_place_and_budgets_are_named(tmp_path):
+    short, long = bench(tmp_path / "short", "volta,softmax"), bench(tmp_path / "long", "volta,softmax", max_epochs=4)
+    found = joint_leaderboard([short, long], n_resamples=0)
+    placed = {row.method for row in found.groups[0].rows if row.metric == "(overall)" and row.rank is not None}
+    assert placed == {"volta [short]", "volta [long]", "softmax [short]", "softmax [long]"}
+    page = write_joint_leaderboard(found, tmp_path)[0].read_text(encoding="utf-8")
+    assert "2 seeds · budgets differ (reduced: at most 3 epochs; reduced: at most 4 epochs)" in page
 
 
 def test_the_command(runs, tmp_path):

@@ -167,6 +167,9 @@ def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
     (part,) = [part for part in view.parts if part.key == "claims"]
     assert [claim.tone for claim in part.claims] == ["holds", "fails", "tie", "open"]
     assert part.title == "The paper’s claims: 1 holds, 1 does not, 1 no difference that matters, 1 cannot be told"
+    missing = [replace(own.claims[0], verdict=UNKNOWN, n=0)]
+    (part,) = [part for part in group_view(group, replace(own, claims=missing), (), None).parts if part.key == "claims"]
+    assert (part.claims[0].verdict, part.title) == ("not run", "The paper’s claims: 1 not run")
 
 
 def test_any_method_can_be_the_reference(small):

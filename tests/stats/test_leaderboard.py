@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from volta.stats import make_leaderboard, p_best
@@ -43,6 +45,32 @@ def test_methods_on_one_network_count_once(results):
     assert (energy.rank, energy.n_ranked, energy.same_as) == (3, 3, "knn")
     assert of(rows, "energy", "auroc").n_ranked == 4
     assert of(rows, "knn", "auroc").same_as == ""
+
+
+def test_values_that_agree_but_for_rounding_are_one(results):
+    nearly = {name: [value * (1 + 1e-13) for value in values] for name, values in VOLTA.items()}
+    for seeds in (slice(4), slice(1)):
+        methods = {"swag": VOLTA, "energy": nearly, "knn": NETWORK}
+        found = table({name: {key: values[seeds] for key, values in of.items()} for name, of in methods.items()})
+        rows = make_leaderboard([found])
+        assert of_rank(rows, "swag") == of_rank(rows, "energy") == 1
+        assert {of(rows, name, "ece").same_as for name in ("swag", "energy")} == {"energy", "swag"}
+        assert of(rows, "swag", "ece").n_ranked == 2
+        assert of(rows, "knn", OVERALL).rank == 3
+
+
+def of_rank(rows, method):
+    ranks = {row.rank for row in rows if row.method == method}
+    assert len(ranks) == 1
+    return ranks.pop()
+
+
+def test_a_second_setting_of_our_method_has_its_place(results):
+    methods = {"volta": VOLTA, "volta [other]": NETWORK, "volta-full": VOLTA}
+    found = table(methods)
+    found = replace(found, origins=found.origins | {"volta [other]": "volta"})
+    places = {row.method: row.rank for row in make_leaderboard([found]) if row.metric == OVERALL}
+    assert places == {"volta": 1, "volta [other]": 2}
 
 
 def test_the_group_holds_who_is_not_shown_to_be_worse(results):

@@ -113,7 +113,7 @@ class Run:
 
         parts = [f"<p>{escape(repr(self))}</p>"]
         for table in self._tables:
-            found = standings(table, make_leaderboard([table]))
+            found = standings(table, make_leaderboard([table]), self._manifest.config.budget)
             parts.append(f"<h4>{escape(found.title)}</h4>{Table(found.columns, found.rows)._repr_html_()}")
             parts.append(f"<p>{escape(found.legend)}</p>")
         return "\n".join(parts)

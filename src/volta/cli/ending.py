@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from volta.bench.runner import RunSummary
     from volta.bench.store import RunStore
     from volta.features.extract import NotExtractedError
+    from volta.networks.recipe import Budget
     from volta.stats import LeaderboardRow, Results
 
 EXIT_FAILED_CELLS = 1
@@ -38,7 +39,7 @@ def conclude(
         found, place = (built.run.tables, built.statistics.leaderboard), f"report: {built.path}"
     listener.finish()
     if not quiet:
-        _print_standings(*found)
+        _print_standings(*found, store.read_manifest().config.budget)
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
         echo(failed, err=True)
@@ -47,7 +48,7 @@ def conclude(
         raise typer.Exit(EXIT_FAILED_CELLS)
 
 
-def _print_standings(tables: list[Results], rows: list[LeaderboardRow]) -> None:
+def _print_standings(tables: list[Results], rows: list[LeaderboardRow], budget: Budget) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -58,7 +59,7 @@ def _print_standings(tables: list[Results], rows: list[LeaderboardRow]) -> None:
     if not console.is_terminal:
         console = Console(width=PIPE_COLUMNS)
     for table in tables:
-        found = standings(table, rows)
+        found = standings(table, rows, budget)
         shown = Table(title=found.title, title_justify="left", caption=found.legend, caption_justify="left")
         shown.box = box.SIMPLE_HEAD
         for place, column in enumerate(found.columns):

@@ -19,9 +19,9 @@ from volta.networks.recipe import Recipe
 ProtocolName: TypeAlias = Literal["fair", "paper"]
 PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
-# By benchmarks/recipe.py (validation NLL after temperature; table in docs/results-checks.md): neither CIFAR-10 nor CIFAR-100
-# tells 10 epochs from 12, and the shorter is taken. Tiny ImageNet, with the tabular encoder, improves up to 32, the
-# longest cycle tried.
+# By benchmarks/recipe.py (validation NLL after temperature; table in docs/results-checks.md): neither CIFAR-10 nor
+# CIFAR-100 tells 10 epochs from 12, and the shorter is taken. Tiny ImageNet, with the tabular encoder, improves up to
+# 32, the longest cycle tried.
 FAIR_EPOCHS: dict[EncoderKind, int] = {"vision": 10, "tabular": 32}
 
 # Five networks, five seeds, held-out digits: NLL after temperature .0511, .0489, .0526, .0498, .0500 at 80, 160,

@@ -60,7 +60,7 @@ def judge_best(metric: str, evidence: Evidence, alpha: float) -> Judgement:
     if all(part.shown(alpha) for part in tie):
         words = f"VOLTA and the best baselines differ by less than the margin {MARGINS[metric]:g} on {name}"
         return Judgement(TIE, f"{words}; {figures}{interval(nearest, alpha)}.", (*found,))
-    standing = "VOLTA's mean is the best" if _value(nearest) > 0 else "VOLTA's mean is not the best"
+    standing = f"VOLTA's mean is {'' if _value(nearest) > 0 else 'not '}the best of the paper's methods"
     open_ones = sum(1 for step in wins.steps if not step.p < HALF * alpha)
     return Judgement(
         UNKNOWN,

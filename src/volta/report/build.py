@@ -32,6 +32,7 @@ from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
 OPTIONAL_TABLES = (
+    "tests.csv",
     "ablation.csv",
     "corruptions.csv",
     "paper.csv",

@@ -10,7 +10,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
-from volta.report.leaderboard import leaderboard_table
+from volta.report.leaderboard import by_place, leaderboard_table
 from volta.report.looks import read_looks, with_looks
 from volta.report.markdown import markdown_table
 from volta.report.pair_matrix import pair_matrix
@@ -51,7 +51,7 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
     if group.compared:
         tables.append(only_family(results_table(group, own.tests, own.paper, own.alpha), "headline"))
     if own.leaderboard:
-        tables.append(leaderboard_table(group, own.leaderboard, own.alpha))
+        tables.append(by_place(leaderboard_table(group, own.leaderboard, own.alpha)))
     if group.ood_means:
         tables.append(ood_table(group))
     if own.ablation:

@@ -52,9 +52,10 @@ def _leaders(group: Group, tested: Sequence[Aspect]) -> list[str]:
         clauses.append(f"{_who(group, aspects[0])} {verb} in {listed([_subject(one) for one in aspects])}")
     first = next(iter(by_names))
     clauses[0] += ", and all others are shown to be worse" if len(by_names) == 1 else ""
-    unbeaten = [_subject(one) for one in tested if first <= one.names and one not in by_names[first]]
+    # With few seeds even the last by its mean may not be shown to be beaten, which is no praise.
+    unbeaten = [_subject(one) for one in tested if first <= one.names & one.good and one not in by_names[first]]
     if unbeaten:
-        whom = "it" if len(first) == 1 else "them" if len(by_names) == 1 else _who(group, by_names[first][0])
+        whom = _who(group, by_names[first][0]) if len(by_names) > 1 else "it" if len(first) == 1 else "them"
         clauses.append(f"no method is shown to beat {whom} in {listed(unbeaten)}")
     return clauses
 
@@ -78,9 +79,10 @@ def _alike(group: Group, found: Finding) -> str:
     seeds = "1 seed" if group.context.n_seeds == 1 else f"{group.context.n_seeds} seeds"
     rows = f"{seeds} of {group.context.n_rows:,} test rows"
     if not found.n_alike:
-        return f"every pair of methods is told apart by some metric, with {rows}"
-    verb = "pair" if found.n_pairs == 1 else "pairs"
-    return f"{found.n_alike} of {found.n_pairs} {verb} of methods cannot be told apart with {rows}"
+        return f"every pair of methods is told apart by some ranked metric, with {rows}"
+    if found.n_pairs == 1:
+        return f"the two are told apart by no ranked metric with {rows}"
+    return f"tested pair by pair, {found.n_alike} of {found.n_pairs} are told apart by no ranked metric with {rows}"
 
 
 def _alone(group: Group, names: Sequence[str]) -> str:

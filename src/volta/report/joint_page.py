@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from markupsafe import Markup
@@ -12,6 +13,7 @@ from volta.figures.style import PALETTE
 from volta.report.joint_leaderboard import JointGroup, JointLeaderboard
 from volta.report.leaderboard import leaderboard_table
 from volta.report.page import asset, template_environment
+from volta.report.run import budget_words
 from volta.stats import ALPHA, LeaderboardRow, rows_to_csv
 
 PAGE = "leaderboard.html"
@@ -47,5 +49,10 @@ def joint_page(found: JointLeaderboard) -> str:
 
 
 def _title(joint: JointGroup) -> str:
-    context = joint.group.context
-    return f"{context.task} · {context.protocol} · {context.n_rows} test rows · {context.n_seeds} seeds"
+    context, records = joint.group.context, joint.group.records
+    counts = sorted(Counter(method for method, _ in records).values())
+    seeds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]}–{counts[-1]}"
+    budgets = dict.fromkeys(budget_words(record.budget) for record in records.values())
+    budget = next(iter(budgets)) if len(budgets) == 1 else f"budgets differ ({'; '.join(budgets)})"
+    words = f"{seeds} seed{'' if seeds == '1' else 's'}"
+    return f"{context.task} · {context.protocol} · {context.n_rows} test rows · {words} · {budget}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -64,7 +65,15 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
         )
         for method in methods
     )
-    return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, _legend(group, rows, keys, alpha))
+    legend, page_legend = _legends(group, rows, keys, alpha)
+    return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, legend, page_legend=page_legend)
+
+
+def by_place(table: Table) -> Table:
+    """Return the leaderboard in the order of its places, for where methods of one network need not stand together."""
+    place = next(number for number, column in enumerate(table.columns) if column.key == "place")
+    rows = sorted(table.rows, key=lambda row: math.inf if row.cells[place].value is None else row.cells[place].value)
+    return replace(table, rows=tuple(rows))
 
 
 def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
@@ -91,19 +100,20 @@ def _column(key: str) -> Column:
     )
 
 
-def _legend(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> str:
+def _legends(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> tuple[str, str]:
+    """Return what the marks mean, and what the page adds to that."""
     words = f"Place by the mean of the ranks over {', '.join(map(full_name, keys))}; "
     together = f"{NETWORK_LEGEND} They stand at the place of the best of them." if group.networks else ""
     if all(row.in_best_group is None for row in rows):
-        return words + "one seed, so nothing can be said of which methods may be the best." + together
+        return words + "one seed, so nothing can be said of which methods may be the best.", together
     about = "about new seeds and new test rows"
     if max(row.n for row in rows) == 1:
         about = "about new test rows, for these models as they are"
-    return words + (
+    words += (
         f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set); the "
-        "others are shown to be worse than some method. Methods with equal values in every seed count once. "
-        f"Small bars: mean and 95 % interval, {about}; further right is better.{together}"
+        "others are shown to be worse than some method. Methods with equal values in every seed count once."
     )
+    return words, f" Small bars: mean and 95 % interval, {about}; further right is better.{together}"
 
 
 def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) -> TableCell:

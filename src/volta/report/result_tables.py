@@ -103,15 +103,15 @@ def results_table(
     one_seed = group.context.n_seeds == 1
     values = "Values of one seed; bold: best" if one_seed else "Mean ± standard deviation over seeds; bold: best mean"
     tested = "over new test rows" if one_seed else "paired over seeds"
-    legend = (
-        f"{values}. † differs from {_reference(group, tests)} ({tested}, p < {alpha:.3g}); ‡ still does after Holm’s "
-        "correction."
-    )
+    legend = f"{values}."
+    if tests:
+        against = f"{_reference(group, tests)} ({tested}, p < {alpha:.3g})"
+        legend += f" † differs from {against}; ‡ still does after Holm’s correction."
     legend += FLOOR_LEGEND if any(entry.floor for column in grid for entry in column) else ""
     if any(entry.paper for column in grid for entry in column):
         legend += " Small figures below: the value printed in the paper."
-    legend += NETWORK_LEGEND if group.networks else ""
-    return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families)
+    together = NETWORK_LEGEND if group.networks else ""
+    return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families, page_legend=together)
 
 
 def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
@@ -281,7 +281,7 @@ def _test_tip(test: TestRow, own: str) -> str:
 
 def _reference(group: Group, tests: Sequence[TestRow]) -> str:
     found = {test.reference for test in tests}
-    return group.title(found.pop()) if len(found) == 1 else "the best method" if found else "VOLTA"
+    return group.title(found.pop()) if len(found) == 1 else "the best method"
 
 
 def _ablation_tip(test: AblationRow) -> str:

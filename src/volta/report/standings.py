@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from volta.figures.names import heading, metric_key, set_label
 from volta.metrics import METRICS
+from volta.networks.recipe import Budget
+from volta.report.run import budget_limits, budget_words
 from volta.report.table_model import decimals_for, show
 from volta.stats import LeaderboardRow, Results
 from volta.stats.leaderboard import OVERALL, ranked_sets
@@ -24,8 +26,8 @@ class Standings:
     legend: str
 
 
-def standings(table: Results, rows: Sequence[LeaderboardRow]) -> Standings:
-    """Return the standings of one task and protocol from its rows of the leaderboard."""
+def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | None = None) -> Standings:
+    """Return the standings of one task and protocol from its rows of the leaderboard; ``budget``: the run's."""
     own = [row for row in rows if (row.task, row.protocol) == (table.task, table.protocol)]
     keys = ranked_sets(table)
     values = {(row.method, row.metric, row.set): row for row in own}
@@ -43,7 +45,8 @@ def standings(table: Results, rows: Sequence[LeaderboardRow]) -> Standings:
         body.append((place, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
     seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
     return Standings(
-        title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}",
+        title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
+        + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
         columns=("place", "method", *(_heading(metric, where) for metric, where in keys), "best group"),
         rows=tuple(body),
         legend=f"{MARK} may be the best on that metric; best group: on how many. Place is by mean rank."

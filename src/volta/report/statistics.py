@@ -101,8 +101,8 @@ def compute_statistics(
     "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
     ``rows``: the test rows by (task, protocol), where they have been read already.
     """
-    if reference is None and tables and all(table.is_own for table in tables):
-        # None of them is ours, so that there is nothing to compare with but the best.
+    if reference is None and tables and not any(table.ours for table in tables):
+        # There is nothing to compare with but the best.
         reference = BEST
     compared = None if reference == ALL_PAIRS else reference
     if compared is not None:

@@ -118,7 +118,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a caption, what its marks mean, and the families of columns a reader can choose between."""
+    """A table with a caption, what its marks mean, and the families of columns a reader can choose between.
+
+    ``page_legend`` follows ``legend`` on the page alone: it is about what only a page can show.
+    """
 
     key: str
     caption: str
@@ -127,6 +130,7 @@ class Table:
     legend: str = ""
     families: tuple[tuple[str, str], ...] = field(default=())
     fold_label: str = "Not measured"
+    page_legend: str = ""
 
     @property
     def blocks(self) -> tuple[Block, ...]:

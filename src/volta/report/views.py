@@ -22,12 +22,13 @@ from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import Table
 from volta.report.training import training_table
 
-TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie"}
+NOT_RUN = "not run"
+TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie", NOT_RUN: "missing"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its verdict, the verdict's tone (holds, fails, tie or open), and the sentence that decides it."""
+    """A claim with its verdict, its tone (holds, fails, tie, open or missing), and the sentence that decides it."""
 
     statement: str
     verdict: str
@@ -141,16 +142,23 @@ def detectable_sentence(own: Statistics) -> str:
 
 def claims_heading(claims: Sequence[ClaimRow]) -> str:
     """Return how the paper's claims fared, in a heading."""
-    count = Counter(TONES.get(claim.verdict, "open") for claim in claims)
+    count = Counter(TONES.get(_shown_verdict(claim), "open") for claim in claims)
     words = {
         "holds": ("holds", "hold"),
         "fails": ("does not", "do not"),
         "tie": ("no difference that matters",) * 2,
         "open": ("cannot be told",) * 2,
+        "missing": (NOT_RUN,) * 2,
     }
     parts = [f"{count[tone]} {one if count[tone] == 1 else many}" for tone, (one, many) in words.items() if count[tone]]
     return f"The paper’s claims: {', '.join(parts)}"
 
 
 def _claim(claim: ClaimRow) -> Claim:
-    return Claim(claim.statement, claim.verdict, TONES.get(claim.verdict, "open"), claim.sentence)
+    verdict = _shown_verdict(claim)
+    return Claim(claim.statement, verdict, TONES.get(verdict, "open"), claim.sentence)
+
+
+def _shown_verdict(claim: ClaimRow) -> str:
+    """Return the verdict, or that what the claim is about was not run: that is another thing than a test in doubt."""
+    return claim.verdict if claim.n else NOT_RUN

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volta.stats.bootstrap import Bootstrap
+from volta.stats.paired import equal_values
 from volta.stats.pairs import compare_pair
 from volta.stats.ranks import higher_is_better
 from volta.stats.results import Results
@@ -19,16 +20,17 @@ def best_method(table: Results, methods: Sequence[str], metric: str, eval_set: s
 
 
 def distinct_methods(table: Results, methods: Sequence[str], metric: str, eval_set: str) -> dict[str, str]:
-    """Return method → the first method with the same values in every seed, for each method that has the metric.
+    """Return method → the first method with the same values, but for rounding, in every seed.
 
-    Post-hoc methods on one network have the same probabilities, and so the same accuracy, ECE, Brier and NLL.
+    Only methods that have the metric. Post-hoc methods on one network have the same probabilities, and so the same
+    accuracy, ECE, Brier and NLL.
     """
-    seen: dict[tuple[tuple[int, float], ...], str] = {}
+    firsts: dict[str, Mapping[int, float]] = {}
     found = {}
     for name in methods:
-        values = tuple(sorted(table.of(name, eval_set, metric).items()))
-        if values:
-            found[name] = seen.setdefault(values, name)
+        if values := table.of(name, eval_set, metric):
+            found[name] = next((one for one, others in firsts.items() if equal_values(values, others)), name)
+            firsts.setdefault(found[name], values)
     return found
 
 

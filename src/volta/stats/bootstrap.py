@@ -60,6 +60,10 @@ class Bootstrap:
         rows = self.row_differences(metric, eval_set, first, second)
         return None if rows is None else rows.interval(level)
 
+    def resamples(self, metric: str, eval_set: str) -> bool:
+        """Whether new rows were drawn for a metric on a set at all."""
+        return bool(self.observed.get((metric, eval_set)))
+
     def row_spread(self, metric: str, eval_set: str, first: str, second: str) -> RowSpread | None:
         """Return what new rows do to (first − second), or None where one has no such metric.
 

@@ -14,7 +14,7 @@ from volta.stats.bootstrap import Bootstrap
 from volta.stats.holm import holm_distinct
 from volta.stats.margins import margin_of
 from volta.stats.pairs import NO_OOD, PairTest, PairVerdict, compare_pair, verdict_on
-from volta.stats.results import BASELINE_ORIGINS, TEST_SET, Results
+from volta.stats.results import ABLATION_ORIGIN, TEST_SET, Results
 from volta.stats.samples import Sample
 from volta.stats.welch import ALPHA
 
@@ -156,8 +156,8 @@ def check_reference(tables: Sequence[Results], reference: str) -> None:
 
 
 def compared_methods(table: Results) -> list[str]:
-    """Return our method and its baselines, without ablation rows."""
-    return [name for name in table.methods if table.origins[name] in BASELINE_ORIGINS or name == table.ours]
+    """Return all methods, ours among them, but for ablation rows."""
+    return [name for name in table.methods if table.origins[name] != ABLATION_ORIGIN]
 
 
 def compared_sets(table: Results) -> Iterator[tuple[str, str]]:

@@ -14,12 +14,14 @@ class Aspect:
     """One ranked metric: the methods that may be the best on it, of ``n_distinct`` that differ.
 
     ``best`` holds a group of methods with equal values in every seed as one item; it is empty where nothing was tested.
+    ``good``: the methods whose mean is in the better half.
     """
 
     metric: str
     set: str
     best: tuple[tuple[str, ...], ...]
     n_distinct: int
+    good: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
@@ -86,4 +88,6 @@ def _aspect(metric: str, where: str, rows: Sequence[LeaderboardRow]) -> Aspect:
         if row.in_best_group:
             alike = frozenset(one.method for one in rows if one is row or f", {one.method}, " in f", {row.same_as}, ")
             groups.setdefault(alike, []).append(row.method)
-    return Aspect(metric, where, tuple(map(tuple, groups.values())), max((row.n_ranked for row in rows), default=0))
+    n_distinct = max((row.n_ranked for row in rows), default=0)
+    good = frozenset(row.method for row in rows if row.rank is not None and row.rank <= (n_distinct + 1) / 2)
+    return Aspect(metric, where, tuple(map(tuple, groups.values())), n_distinct, good)

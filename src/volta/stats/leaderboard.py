@@ -30,8 +30,9 @@ class LeaderboardRow:
 
     ``rank``: 1 is best; methods with the same values in every seed count once and share a rank, and are named in
     ``same_as``. ``p_best``: the p against «this method is the best»; ``in_best_group``: whether it is not below α, None
-    where there is no test. In the overall row ``mean`` is the mean rank, ``rank`` the place by it, and ``note`` names
-    what was ranked. ``low``, ``high``: the 95 % interval of the mean over new seeds and new test rows.
+    where there is no test. In the overall row ``mean`` is the mean rank, ``rank`` the place by it (equals share the
+    better one), and ``note`` names what was ranked. ``low``, ``high``: the 95 % interval of the mean over new seeds and
+    new test rows.
     """
 
     task: str
@@ -109,8 +110,8 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
             )  # fmt: skip
     words = ", ".join(metric if eval_set == TEST_SET else f"{metric} on {eval_set}" for metric, eval_set in ranked)
     overall = {name: _mean_rank(own) for name, own in by_method.items()}
-    placed = [name for name in methods if overall[name] is not None]
-    places = dict(zip(placed, rank_values([overall[name] or 0.0 for name in placed], False).tolist(), strict=True))
+    placed = {name: mean for name, mean in overall.items() if mean is not None}
+    places = {name: 1.0 + sum(other < mean for other in placed.values()) for name, mean in placed.items()}
     rows: list[LeaderboardRow] = []
     for name in sorted(methods, key=lambda one: places.get(one, float("inf"))):
         own = by_method[name]

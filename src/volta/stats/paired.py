@@ -11,8 +11,15 @@ from volta.stats.estimate import Estimate
 from volta.stats.samples import Sample, sample_of
 from volta.stats.welch import small_sample_factor, welch
 
-ROUNDING = 1e-12
-"""Differences that agree to this part of their values agree: what is left is the rounding of a subtraction."""
+ROUNDING = 1e-9
+"""Values that agree to this part agree: the rest is rounding, or where an iteration (a temperature's) stopped."""
+
+
+def equal_values(first: Mapping[int, float], second: Mapping[int, float]) -> bool:
+    """Whether both have the same seeds and, but for rounding, the same value in each."""
+    return first.keys() == second.keys() and all(
+        math.isclose(first[seed], second[seed], rel_tol=ROUNDING) for seed in first
+    )
 
 
 def seed_differences(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
@@ -23,16 +30,17 @@ def seed_differences(first: Mapping[int, float], second: Mapping[int, float]) ->
 def difference_sample(first: Mapping[int, float], second: Mapping[int, float]) -> Sample | None:
     """Return n, mean and deviation of the seeds' differences, or None where no seed is shared.
 
-    A deviation that is only the rounding of subtractions is 0.
+    A deviation that is only rounding is 0, and so is a mean then.
     """
     differences = seed_differences(first, second)
     if not differences:
         return None
     sample = sample_of(differences.values())
     scale = max(abs(first[seed]) + abs(second[seed]) for seed in differences)
-    if sample.std is not None and sample.std <= ROUNDING * scale:
-        sample = Sample(sample.n, 0.0 if abs(sample.mean) <= ROUNDING * scale else sample.mean, 0.0)
-    return sample
+    if (sample.std or 0.0) > ROUNDING * scale:
+        return sample
+    mean = 0.0 if abs(sample.mean) <= ROUNDING * scale else sample.mean
+    return Sample(sample.n, mean, None if sample.std is None else 0.0)
 
 
 def paired_estimate(differences: Sample, row_variance: float = 0.0) -> Estimate | None:

@@ -13,6 +13,7 @@ from volta.stats.estimate import Estimate
 from volta.stats.margins import margin_of
 from volta.stats.paired import (
     difference_sample,
+    equal_values,
     fixed_models_estimate,
     hedges_g_paired,
     paired_estimate,
@@ -97,7 +98,7 @@ def compare_pair(
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
-    rows = source if isinstance(source, str) else source.row_spread(metric, eval_set, first, second)
+    rows = _rows(source, metric, eval_set, first, second)
     row_variance, no_rows = _row_variance(rows)
     elsewhere = table.has_other_rows(first, second)
     paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
@@ -124,7 +125,7 @@ def compare_pair(
         hedges_g=g,
         boot_low=None if ends is None else ends[0],
         boot_high=None if ends is None else ends[1],
-        identical=dict(own) == dict(other),
+        identical=equal_values(own, other),
         note=joined_notes(why, _no_variance(estimate), no_rows, _seeds_note(table, first, second)),
     )  # fmt: skip
 
@@ -156,12 +157,18 @@ def verdict_on(
     return "cannot tell"
 
 
-def _row_variance(rows: RowSpread | str | None) -> tuple[float, str]:
-    if isinstance(rows, str):
-        return 0.0, rows
-    if rows is None:
-        return 0.0, "rows not resampled: no stored predictions for this pair and set"
-    return rows.shared_variance, ""
+def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> RowSpread | str:
+    """Return what new test rows do to the difference, or why nothing is known of that."""
+    if isinstance(source, str):
+        return source
+    if not source.resamples(metric, eval_set):
+        return "rows not resampled: of this set the seeds alone are compared"
+    found = source.row_spread(metric, eval_set, first, second)
+    return "rows not resampled: no stored predictions for this pair and set" if found is None else found
+
+
+def _row_variance(rows: RowSpread | str) -> tuple[float, str]:
+    return (0.0, rows) if isinstance(rows, str) else (rows.shared_variance, "")
 
 
 def _no_variance(estimate: Estimate | None) -> str:
