@@ -24,6 +24,7 @@ from volta.networks.objectives import (
     diversity_loss,
     margin_loss,
 )
+from volta.networks.optimiser import pace
 from volta.networks.protocols import (
     FAIR_EPOCHS,
     FAIR_MIN_STEPS,
@@ -219,26 +220,11 @@ def test_objectives_add_up():
 
 
 def test_schedules_match_their_definitions():
-    from volta.networks.loop import _optimiser
-
-    classifier, *_ = fresh()
     recipe = replace(RECIPE, schedule="cosine", max_epochs=10, lr=1.0)
-    optimiser, schedule = _optimiser(classifier, torch.nn.Identity(), recipe, n_batches=4)
-    rates = []
-    for _ in range(40):
-        rates.append(optimiser.param_groups[0]["lr"])
-        optimiser.step()
-        schedule.step()
-    expected = [0.5 * (1 + math.cos(math.pi * (step // 4) / 10)) for step in range(40)]
-    assert rates == pytest.approx(expected)
-    optimiser, schedule = _optimiser(
-        classifier, torch.nn.Identity(), replace(recipe, schedule="onecycle"), n_batches=10
-    )
-    rates = []
-    for _ in range(100):
-        rates.append(optimiser.param_groups[0]["lr"])
-        optimiser.step()
-        schedule.step()
+    rates = [pace(recipe, n_batches=4)(step)[0] for step in range(40)]
+    assert rates == pytest.approx([0.5 * (1 + math.cos(math.pi * (step // 4) / 10)) for step in range(40)])
+    cycle = pace(replace(recipe, schedule="onecycle"), n_batches=10)
+    rates = [cycle(step)[0] for step in range(100)]
     assert rates[0] == pytest.approx(1 / 25)
     assert max(rates) == pytest.approx(1.0, rel=1e-3)
     assert 8 <= int(np.argmax(rates)) <= 11

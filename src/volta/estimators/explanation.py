@@ -166,7 +166,7 @@ def _unit(vectors: Array) -> NDArray[np.float32]:
 
 def _inverse_lengths(vectors: Array) -> NDArray[np.float64]:
     squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-    return 1.0 / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
+    return np.asarray(1.0 / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny)))
 
 
 def _mean_directions(vectors: Array, labels: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:

@@ -16,6 +16,7 @@ from volta.core.types import FitData, Split
 from volta.networks.augment import flip_and_crop
 from volta.networks.layers import seed_layers
 from volta.networks.objectives import Objective
+from volta.networks.optimiser import Optimiser
 from volta.networks.recipe import Recipe
 from volta.networks.rows import InputRows, epoch_order
 from volta.networks.spec import Classifier, NetworkSpec
@@ -83,8 +84,7 @@ def train(
     labels = torch.from_numpy(data.train.labels).to(device)
     weights = _weights(data.train, device)
     n_batches = max(1, math.ceil(len(data.train) / recipe.batch_size))
-    optimiser, schedule = _optimiser(classifier, loss, recipe, n_batches)
-    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    optimiser = Optimiser((classifier, loss), classifier.undecayed(), recipe, n_batches)
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
 
@@ -100,9 +100,6 @@ def train(
             value.backward()
             optimiser.step()
             classifier.after_step()
-            schedule.step()
-            for parameter in parameters:
-                parameter.grad = None
         val_loss = validation_loss(classifier, val_inputs, val_labels, val_weights)
         if not math.isfinite(val_loss):
             raise TrainingError(
@@ -165,41 +162,3 @@ class _Checkpoint:
     def restore(self) -> None:
         for name, value in self._state.items():
             value.copy_(self._kept[name])
-
-
-def _optimiser(
-    classifier: Classifier, loss: nn.Module, recipe: Recipe, n_batches: int
-) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    undecayed = {id(parameter) for parameter in classifier.undecayed()}
-    trained = [p for module in (classifier, loss) for p in module.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if id(p) not in undecayed], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in trained if id(p) in undecayed], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    optimiser: torch.optim.Optimizer
-    if recipe.optimiser == "sgd":
-        optimiser = torch.optim.SGD(groups, lr=recipe.lr, momentum=0.9, fused=True)
-    elif recipe.optimiser == "adam":
-        optimiser = torch.optim.Adam(groups, lr=recipe.lr, fused=True)
-    else:
-        optimiser = torch.optim.AdamW(groups, lr=recipe.lr, fused=True)
-    total = n_batches * recipe.max_epochs
-    return optimiser, _schedule(optimiser, recipe, n_batches, total)
-
-
-def _schedule(
-    optimiser: torch.optim.Optimizer, recipe: Recipe, n_batches: int, total: int
-) -> torch.optim.lr_scheduler.LRScheduler:
-    """Return the schedule, stepped once a batch; cosine annealing falls once an epoch, as in the paper's code."""
-    if recipe.schedule == "onecycle":
-        # The warm-up must not end at the very first step: torch divides by its length.
-        warm_up = max(CLIMB_SHARE, 1.5 / (total + 1))
-        return torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.lr, total_steps=total + 1, pct_start=warm_up)
-    if recipe.schedule == "cosine":
-
-        def factor(step: int) -> float:
-            return 0.5 * (1.0 + math.cos(math.pi * (step // n_batches) / recipe.max_epochs))
-
-        return torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
-    return torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1.0)

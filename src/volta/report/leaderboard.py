@@ -71,9 +71,13 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
 
 def by_place(table: Table) -> Table:
     """Return the leaderboard in the order of its places, for where methods of one network need not stand together."""
-    place = next(number for number, column in enumerate(table.columns) if column.key == "place")
-    rows = sorted(table.rows, key=lambda row: math.inf if row.cells[place].value is None else row.cells[place].value)
-    return replace(table, rows=tuple(rows))
+    at = next(number for number, column in enumerate(table.columns) if column.key == "place")
+
+    def place(row: Row) -> float:
+        value = row.cells[at].value
+        return float(value) if isinstance(value, float) else math.inf
+
+    return replace(table, rows=tuple(sorted(table.rows, key=place)))
 
 
 def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
