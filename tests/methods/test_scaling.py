@@ -97,7 +97,7 @@ def test_beta_is_positive_and_no_worse_than_the_start(seed, noise, n_rows, n_cla
     ],
 )
 def test_no_finite_optimum_is_said_and_the_start_kept(scores, labels, status):
-    with pytest.warns(CalibrationWarning, match="no finite temperature fits best.*stays at 2.5"):
+    with pytest.warns(CalibrationWarning, match="no finite temperature fits best.*stays as it was before, at 2.5"):
         fit = fit_temperature(np.array(scores), np.array(labels), start=2.5)
     assert fit.status == status
     assert fit.beta == 2.5

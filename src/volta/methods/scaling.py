@@ -220,7 +220,8 @@ def _warn(status: str, start: float) -> None:
         "flat": "all scores of every held-out row are equal",
     }[status]
     warnings.warn(
-        f"no finite temperature fits best: {reason}; 1/temperature stays at {start:.6g}. Pass more held-out rows.",
+        f"no finite temperature fits best: {reason}; 1/temperature stays as it was before, at {start:.6g}. "
+        "Pass more held-out rows.",
         CalibrationWarning,
         stacklevel=3,
     )

@@ -49,7 +49,7 @@ def summary(comparison: RunComparison) -> str:
     return (
         f"{len(changed)} of {n_rows} compared values differ; after Holm’s correction {count['better']} are "
         f"significantly better and {count['worse']} significantly worse in B, {count['equivalent']} differ by less "
-        f"than what matters, and for {left} no difference is seen."
+        f"than what matters, and {left} cannot be told."
     )
 
 
@@ -62,7 +62,7 @@ def verdict_words(row: ChangeRow) -> str:
     if row.verdict == "equivalent":
         return f"no difference that matters{interval}"
     if row.verdict == "cannot tell":
-        return f"no difference seen{interval}" if known else "one seed: no test"
+        return f"cannot tell{interval}, uncorrected" if known else "one seed: no test"
     return f"{row.verdict}{interval}"
 
 

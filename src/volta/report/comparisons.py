@@ -81,8 +81,9 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
     legend = (
         f"Two-sided t-tests, {about}; "
         f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
-        "margin. The bootstrap interval is over seeds and rows too; «detectable» is the true difference such a test "
-        "finds in 80 % of runs."
+        "margin. The bootstrap interval is over seeds and rows too; as ECE grows when rows are drawn again, its "
+        "interval need not hold the difference itself. «Detectable» is the true difference such a test finds in 80 % "
+        "of runs."
     )
     others = "baseline" if reference is None else "other method"
     caption = f"{own[0].upper()}{own[1:]} against each {others}"
