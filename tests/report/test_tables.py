@@ -172,6 +172,19 @@ def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
     assert (part.claims[0].verdict, part.title) == ("not run", "The paper’s claims: 1 not run")
 
 
+def test_a_run_without_our_method_is_tested_against_its_best(tmp_path):
+    methods = (("softmax", "Softmax", "paper"), ("knn", "kNN", "extra"))
+    store = write_run(tmp_path / "run", Plan(methods=methods, seeds=(1, 2, 3), n_rows=60))
+    run = load_run(store)
+    own = compute_statistics(store, run.tables, 0).of("digits", "fair")
+    assert {test.reference for test in own.tests} <= {"softmax", "knn"}
+    assert own.tests
+    legend = results_table(run.groups[0], own.tests, own.paper).legend
+    assert "differs from" in legend
+    assert "VOLTA" not in legend
+    assert "differs from" not in results_table(run.groups[0], [], []).legend
+
+
 def test_any_method_can_be_the_reference(small):
     run = load_run(small)
     group = run.groups[0]

@@ -61,6 +61,7 @@ def test_hedges_g_of_pairs():
     # J(4) = Γ(2) / (√2 Γ(1.5)).
     assert g == pytest.approx(np.mean(VALUES) / np.std(VALUES, ddof=1) / (math.sqrt(2) * math.gamma(1.5)))
     assert hedges_g_paired(Sample(3, 0.1, 0.0)) is None
+    assert hedges_g_paired(Sample(2, 0.1, 0.02)) is None
 
 
 def test_median_is_taken_seed_by_seed():

@@ -73,9 +73,10 @@ def welch_estimate(first: Sample, second: Sample, row_variance: float = 0.0) -> 
 def hedges_g_paired(differences: Sample) -> float | None:
     """Return the bias-corrected mean difference in deviations of the differences, or None where that is 0 or unknown.
 
-    g = J(n − 1) d̄ / s_d (g_z): how far the difference stands out from its own spread over seeds.
+    g = J(n − 1) d̄ / s_d (g_z): how far the difference stands out from its own spread over seeds. Of two seeds there is
+    none: J(1) = 0.
     """
-    if not differences.testable or not differences.std:
+    if differences.n < 3 or not differences.std:
         return None
     return small_sample_factor(differences.n - 1) * differences.mean / differences.std
 
