@@ -30,7 +30,7 @@ def test_best_ece_holds_when_every_baseline_is_significantly_worse():
     row = verdicts({"volta": method(ece=0.01), "swag": method(ece=0.09), "enn": method(ece=0.03)})["best-ece"]
     assert row.verdict == "holds"
     assert "all 2 distinct baselines" in row.sentence
-    assert "VOLTA 0.0100 ± 3.4e-05" in row.sentence
+    assert "VOLTA 0.0100 ± 0.000034" in row.sentence
     assert "(n = 3), ENN 0.0300" in row.sentence
     assert (row.n, row.alpha, row.methods) == (3, 0.05, "volta swag enn")
 

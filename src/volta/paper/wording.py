@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from volta.metrics import METRICS
 from volta.paper.evidence import CALIBRATED_METRICS, Evidence
 from volta.stats import PairTest, Sample
@@ -54,6 +56,11 @@ def listed(evidence: Evidence, tests: Iterable[PairTest]) -> str:
     return ", ".join(label(evidence, test.metric) for test in tests)
 
 
+def _two_digits(value: float) -> str:
+    """Return a number in two digits, never with an exponent."""
+    return np.format_float_positional(value, precision=2, fractional=False, trim="-")
+
+
 def _p(p: float) -> str:
     # Below this a p-value is what floating point leaves of a tail, at last 0.
     return "< 1e-16" if p < 1e-16 else f"= {p:.2g}"
@@ -62,5 +69,5 @@ def _p(p: float) -> str:
 def _shown(sample: Sample | None) -> str:
     if sample is None:
         return "–"
-    spread = "" if sample.std is None else f" ± {sample.std:.2g}"
+    spread = "" if sample.std is None else f" ± {_two_digits(sample.std)}"
     return f"{sample.mean:.4f}{spread} (n = {sample.n})"
