@@ -18,10 +18,12 @@ import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 COMMANDS = ("--version", "doctor", "bench digits --methods volta,softmax --seeds 2 --max-epochs 1 --out run")
+EXTRAS = ("bench", "onnx")
 OPTION = "--torch-of-constraints"
 
 
@@ -53,16 +55,17 @@ def _runs(python: str) -> bool:
 
 
 def lowest(python: str) -> list[str]:
-    """Return the lower bounds of the core dependencies for a Python, pinned."""
+    """Return the lower bounds of the core dependencies for a Python, pinned; an installed extra may raise one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     shown = _run(python, "-c", "import sys; print(*sys.version_info[:2], sep='.')").strip()
-    asked = [Requirement(text) for text in project["dependencies"]]
-    return [
-        f"{one.name}=={bound.version}"
-        for one in asked
-        for bound in one.specifier
-        if one.marker is None or one.marker.evaluate({"python_version": shown})
-    ]
+    core = [Requirement(text) for text in project["dependencies"]]
+    extras = [Requirement(text) for extra in EXTRAS for text in project["optional-dependencies"][extra]]
+    found: dict[str, Version] = {}
+    for one in (*core, *(one for one in extras if one.name in {own.name for own in core})):
+        if one.marker is None or one.marker.evaluate({"python_version": shown}):
+            for bound in one.specifier:
+                found[one.name] = max(Version(bound.version), found.get(one.name, Version("0")))
+    return [f"{name}=={version}" for name, version in found.items()]
 
 
 def _pinned_torch() -> list[str]:
@@ -91,7 +94,7 @@ def _example_runs(folder: Path, python: str, wheel: Path, which: str, constraint
     code = re.search(r"## On your own features\n\n```python\n(.*?)```", readme, re.DOTALL)
     (folder / "example.py").write_text(code.group(1) if code else "raise SystemExit('no example')", encoding="utf-8")
     try:
-        wanted = ("--constraint", "constraints.txt", f"{wheel}[bench,onnx]")
+        wanted = ("--constraint", "constraints.txt", f"{wheel}[{','.join(EXTRAS)}]")
         _run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted, folder=folder)
         _run(inside, "example.py", folder=folder)
         for command in COMMANDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import warnings
 from collections.abc import Iterator
@@ -106,7 +107,15 @@ def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> Non
 
 @contextmanager
 def quiet_exporter() -> Iterator[None]:
-    """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal."""
+    """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal.
+
+    A torch whose exporter cannot leave the number of rows free is refused.
+    """
+    if "dynamic_shapes" not in inspect.signature(torch.onnx.export).parameters:
+        raise ExportError(
+            f"exporting needs torch 2.6 or newer, this is {torch.__version__}; install it with: "
+            "pip install --upgrade 'volta-uq[onnx]'"
+        )
     log = logging.getLogger(_EXPORTER_LOG)
     level = log.level
     log.setLevel(logging.ERROR)
