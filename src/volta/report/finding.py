@@ -53,7 +53,7 @@ def _leaders(group: Group, tested: Sequence[Aspect]) -> list[str]:
     first = next(iter(by_names))
     clauses[0] += ", and all others are shown to be worse" if len(by_names) == 1 else ""
     # With few seeds even the last by its mean may not be shown to be beaten, which is no praise.
-    unbeaten = [_subject(one) for one in tested if first <= one.names & one.good and one not in by_names[first]]
+    unbeaten = [_subject(one) for one in tested if first <= one.names & one.good and one not in led]
     if unbeaten:
         whom = _who(group, by_names[first][0]) if len(by_names) > 1 else "it" if len(first) == 1 else "them"
         clauses.append(f"no method is shown to beat {whom} in {listed(unbeaten)}")
