@@ -82,7 +82,11 @@ def registered_name(method: Method) -> str:
     for name, kind in METHODS.items():
         if kind is type(method):
             return name
-    raise InputError(f"method is a {type(method).__name__}, which METHODS does not list; only those can be saved")
+    raise InputError(
+        f"method is a {type(method).__name__}, which METHODS does not list; only the package's own methods can be "
+        "saved, since loading a file must not run code that it names: use it from Python without saving, or in a "
+        "benchmark"
+    )
 
 
 def plain_classes(classes: NDArray[Any]) -> list[Any]:
