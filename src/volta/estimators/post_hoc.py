@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator
 
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
+from volta.core.received import received
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
+from volta.core.types import Prediction
 from volta.decisions import fit_combination, fit_guard
 from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
@@ -98,9 +100,9 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
         guard = None if features is None or val.outputs.features is None else fit_guard(features)
-        judged_val = settled(self.method_.predict_outputs(val.outputs))
+        judged_val = self._predict(val.outputs)
         self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
-        judged_cal = settled(self.method_.predict_outputs(cal.outputs))
+        judged_cal = self._predict(cal.outputs)
         ood = self.ood_score_.of(cal.outputs, judged_cal).scores
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)
@@ -155,8 +157,11 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         _check_size(outputs, "X")
-        prediction = settled(self.method_.predict_outputs(outputs))
+        prediction = self._predict(outputs)
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
+
+    def _predict(self, outputs: Outputs) -> Prediction:
+        return settled(received(self.method_, self.method_.predict_outputs, outputs, len(self.classes_)))
 
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):
