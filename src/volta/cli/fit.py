@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cli.model_files import check_new_file, warnings_as_lines
+from volta.cli.model_files import check_new_file
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, ForceOption, IdOption, QuietOption
 from volta.cli.own_modules import import_from_here
 from volta.cli.printing import echo
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
+from volta.cli.model_files import check_carried, load_model, model_rows
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
+from volta.cli.warning_lines import warnings_as_lines
 
 if TYPE_CHECKING:
     from volta.core.types import Array, Prediction
