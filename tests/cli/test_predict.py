@@ -29,7 +29,8 @@ def classifier(shell):
 
 def read(path, *numbers):
     table = open_table(path)
-    return read_columns(table, {name: "number" if name in numbers else "any" for name in table.names})
+    by_row = [name for name in table.names if name != "classes"]
+    return read_columns(table, {name: "number" if name in numbers else "any" for name in by_row})
 
 
 @pytest.mark.parametrize("ending", [".csv", ".npz", ".parquet"])
@@ -242,3 +243,17 @@ def test_warnings_are_left_as_they_were(shell, tmp_path):
     before = warnings.filters[:]
     run("predict", shell.model, shell.new, "--id", "tree", "--out", tmp_path / "out.csv")
     assert warnings.filters == before
+
+
+@pytest.mark.parametrize("ending", [".csv", ".npz", ".parquet"])
+def test_predictions_go_into_evaluate_as_they_are(shell, classifier, tmp_path, ending):
+    from volta.bench.store import RunStore
+
+    labelled = write_csv(tmp_path / "test.csv", shell.new_rows, shell.new_labels)
+    out = tmp_path / f"trees-1{ending}"
+    done = run("predict", shell.model, labelled, "--id", "tree", "--label", "species", "--out", out)
+    assert done.exit_code == 0, done.output
+    done = run("evaluate", out, "--out", tmp_path / "run", "--no-report")
+    assert done.exit_code == 0, done.exception
+    (record,) = RunStore(tmp_path / "run").records()
+    assert record.test["accuracy"] == np.mean(classifier.predict(shell.new_rows) == shell.new_labels)

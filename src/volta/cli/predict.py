@@ -39,10 +39,13 @@ def predict(
         row_progress("predicting", quiet=quiet) as advance,
         new_table(out, overwrite=force) as writer,
     ):
+        shared = {"classes": classifier.classes_} if joined else {}
+        if shared:
+            writer.write(shared)
         for part in table.chunks():
             found = prediction_columns(classifier, classifier.predict_full(part.rows), joined=joined)
             given = part.ids | ({} if part.labels is None else {"label": part.labels})
-            check_carried(given, found)
+            check_carried(given, found | shared)
             writer.write(given | found)
             n_rows += len(part.rows)
             advance(len(part.rows), part.chunk.done)
