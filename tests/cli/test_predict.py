@@ -172,6 +172,16 @@ def test_the_graph_gives_the_same_probabilities(shell, classifier, tmp_path):
             r"row 4 \(line 6\), .*'length' is missing",
         ),
         (
+            lambda text: text,
+            ("--id", "tree", "--id", "width"),
+            "--id is 'width', which is a feature of the model; leave that --id out",
+        ),
+        (
+            lambda text: text,
+            ("--id", "tree", "--label", "width"),
+            "--label is 'width', which is a feature of the model",
+        ),
+        (
             lambda text: text.replace("tree", "class"),
             ("--id", "class"),
             "--id is 'class', which is a column of the result",
