@@ -118,7 +118,7 @@ def test_columns_that_are_not_numbers_are_refused():
         with pytest.raises(InputError, match=rf"X column 'b' \(.*\) holds {value}.*; encode the column as numbers"):
             quick().fit(frame.assign(b=column), labels)
     nullable = frame.assign(a=pandas.array([1, None] * 30, dtype="Int64"))
-    with pytest.raises(InputError, match="Input X contains NaN: X row 1 holds nan; impute it or drop the row"):
+    with pytest.raises(InputError, match="Input X contains NaN: X row 1 holds nan in column 'a'; impute it or drop"):
         quick().fit(nullable, labels)
     whole = quick().fit(frame.assign(a=pandas.array([1, 2] * 30, dtype="Int64")), labels)
     assert whole.feature_names_in_.tolist() == list("abcd")
