@@ -35,7 +35,8 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     """A post-hoc method on any network's outputs: arrays from PyTorch, JAX or a file of logits.
 
     What :class:`VoltaClassifier` offers for features (sets, policies, OOD flags, decisions, a monitor) is here offered
-    for outputs: X is an `Outputs`, or an array of logits for methods that need no more.
+    for outputs: X is an `Outputs`, a `LabelledOutputs`, whose labels are left alone, or an array of logits for methods
+    that need no more.
 
     Parameters
     ----------
@@ -150,10 +151,11 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"method is {self.method!r}, which trains a network of its own; pass one of {possible}")
         return method
 
-    def _judge(self, X: Outputs | ArrayLike) -> Judged:  # noqa: N803
+    def _judge(self, X: Outputs | LabelledOutputs | ArrayLike) -> Judged:  # noqa: N803
         self._fitted()
         refuse_mask(X, "X")
-        outputs = X if isinstance(X, Outputs) else Outputs(np.asarray(X))
+        given = X.outputs if isinstance(X, LabelledOutputs) else X
+        outputs = given if isinstance(given, Outputs) else Outputs(np.asarray(given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         _check_size(outputs, "X")
