@@ -15,6 +15,7 @@ import typer
 from volta.cli.completion import complete_methods, complete_tasks
 from volta.cli.ending import conclude, print_plan
 from volta.cli.own_modules import import_from_here
+from volta.cli.references import check_reference
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
@@ -240,9 +241,7 @@ def _check_reference(reference: str | None, methods: Sequence[str], *, decide: b
     """Refuse before anything runs what the report would refuse after hours."""
     if decide and reference is None and "volta" not in methods:
         raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
-    if reference is not None and reference not in ("best", "all", *methods):
-        known = ", ".join(dict.fromkeys(methods))
-        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {known}")
+    check_reference(reference, methods)
 
 
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
