@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import NAMES, run, write_csv
-from volta import VoltaClassifier
+from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data.formats import table as tables
 from volta.data.formats.table import read_columns
@@ -267,3 +267,17 @@ def test_predictions_go_into_evaluate_as_they_are(shell, classifier, tmp_path, e
     assert done.exit_code == 0, done.exception
     (record,) = RunStore(tmp_path / "run").records()
     assert record.test["accuracy"] == np.mean(classifier.predict(shell.new_rows) == shell.new_labels)
+
+
+@pytest.mark.parametrize("command", ["predict", "card"])
+def test_a_classifier_of_something_else_is_refused_in_the_shells_words(shell, tmp_path, command):
+    logits = np.random.default_rng(0).normal(size=(90, 3))
+    other = PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(logits), np.arange(90) % 3))
+    other.save(tmp_path / "other")
+    done = run(
+        command, tmp_path / "other", *((shell.new,) if command == "predict" else ()), "--out", tmp_path / "a.csv"
+    )
+    assert str(done.exception).endswith(
+        "holds a classifier of a network's outputs; load it with PostHocClassifier.load in Python: the volta command "
+        "takes classifiers of features alone"
+    )

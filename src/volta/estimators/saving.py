@@ -57,7 +57,10 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
     with MODEL_FILE.making(path):
         found = _holder(extra["state"])
     if found != wanted:
-        raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load")
+        shell = (
+            " in Python: the volta command takes classifiers of features alone" if wanted == "VoltaClassifier" else ""
+        )
+        raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load{shell}")
     with MODEL_FILE.making(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
         return method, parameters, extra["state"], np.asarray(extra["classes"])
