@@ -2,6 +2,12 @@
 
 import subprocess
 
+import my_scores
+import volta
+
+volta.check_method(my_scores.Margin(temperature=2.0))
+volta.check_method(my_scores.Centroid())
+
 subprocess.run('volta bench digits --methods "softmax,my_scores:Centroid,my_scores:Margin(temperature=2)" --seeds 2 --max-epochs 2 --out runs/mine --no-report', shell=True, check=True)
 
 import my_scores

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from volta.evaluation.comparison import EvaluationComparison, compare
     from volta.evaluation.evaluation import Evaluation, evaluate
     from volta.methods import METHODS, Method, find_method
+    from volta.methods.conformance import check_method
     from volta.metrics import METRICS
     from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
     from volta.networks.trainer import Trainer
@@ -56,6 +57,7 @@ __all__ = [
     "VoltaImageClassifier",
     "__version__",
     "benchmark",
+    "check_method",
     "compare",
     "decisions",
     "evaluate",
@@ -80,6 +82,7 @@ _HOMES = {
     "volta.evaluation.comparison": ("EvaluationComparison", "compare"),
     "volta.evaluation.evaluation": ("Evaluation", "evaluate"),
     "volta.methods": ("METHODS", "Method", "find_method"),
+    "volta.methods.conformance": ("check_method",),
     "volta.metrics": ("METRICS",),
     "volta.networks.outputs": ("LabelledOutputs", "LastLayer", "Outputs"),
     "volta.networks.trainer": ("Trainer",),

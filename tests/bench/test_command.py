@@ -293,6 +293,14 @@ def test_output_that_nobody_takes_is_no_failure(tmp_path):
     assert "Traceback" not in full.stderr
 
 
+def test_another_budget_is_refused_by_what_differs(finished):
+    refused = volta(
+        "bench", "digits", "--max-epochs", "4", "--seeds", "1,", "--methods", "softmax", "--out", finished[0]
+    )
+    assert refused.returncode == 2
+    assert "--out holds a run with max_epochs 3, now asked with max_epochs 4; results of both" in refused.stderr
+
+
 def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "older")
     edit_manifest(folder, lambda manifest: manifest["config"].pop("shifts"))

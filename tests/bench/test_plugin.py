@@ -68,6 +68,27 @@ def test_everything_it_brings_is_there(site, finished):
     assert "top2_accuracy ↑" in volta(site, "metrics").stdout
 
 
+def test_what_cannot_be_loaded_is_named_and_takes_nothing_with_it(tmp_path):
+    info = tmp_path / "volta_broken-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: volta-broken\nVersion: 0.1\n", encoding="utf-8")
+    points = "[volta.methods]\nlost = no_such_package:Lost\n[volta.metrics]\ngone = no_such_package:GONE\n"
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    listed = volta(tmp_path, "methods")
+    assert listed.returncode == 0
+    assert "Softmax (MSP)" in listed.stdout
+    assert "lost" not in listed.stdout
+    assert listed.stderr.startswith("warning: the plug-in 'lost' of volta-broken 0.1 cannot be loaded")
+    options = ("--seeds", "1,", "--max-epochs", 1, "--limit-test", 50, "--no-report", "--executor", "processes")
+    done = volta(tmp_path, "bench", "digits", "--methods", "softmax", *options, "--out", tmp_path / "run")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warning: the plug-in 'gone' of volta-broken 0.1 cannot be loaded")
+    refused = volta(tmp_path, "bench", "digits", "--methods", "lost", "--out", tmp_path / "other")
+    assert refused.returncode == 2
+    assert "error: the plug-in 'lost' of volta-broken 0.1 cannot be loaded" in refused.stderr
+
+
 def test_processes_give_the_same(site, finished, tmp_path):
     options = ("--executor", "processes", "--workers", 2, "--out", tmp_path)
     done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, *options)

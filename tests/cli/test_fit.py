@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -110,3 +111,14 @@ def test_an_existing_model_is_kept_unless_forced(shell):
     done = run("fit", shell.train, "--label", "species", "--out", shell.model)
     assert "exists; name another file, or pass --force" in str(done.exception)
     assert shell.model.read_bytes() == before
+
+
+def test_a_method_of_the_working_folder_is_found_and_refused_before_training(shell, tmp_path, monkeypatch):
+    text = "from dataclasses import dataclass\nfrom volta.methods.softmax import Softmax\n\n@dataclass\nclass Mine(Softmax): ..."
+    (tmp_path / "found_here.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    done = run("fit", shell.train, "--label", "species", "--method", "found_here:Mine", "--out", "model")
+    assert "Mine, which METHODS does not list; only the package's own methods can be saved" in str(done.exception)
+    assert "epoch" not in done.stderr
+    assert not (tmp_path / "model").exists()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import NAMES, run, write_csv
-from volta import VoltaClassifier
+from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data.formats import table as tables
 from volta.data.formats.table import read_columns
@@ -29,7 +29,8 @@ def classifier(shell):
 
 def read(path, *numbers):
     table = open_table(path)
-    return read_columns(table, {name: "number" if name in numbers else "any" for name in table.names})
+    by_row = [name for name in table.names if name != "classes"]
+    return read_columns(table, {name: "number" if name in numbers else "any" for name in by_row})
 
 
 @pytest.mark.parametrize("ending", [".csv", ".npz", ".parquet"])
@@ -171,6 +172,16 @@ def test_the_graph_gives_the_same_probabilities(shell, classifier, tmp_path):
             r"row 4 \(line 6\), .*'length' is missing",
         ),
         (
+            lambda text: text,
+            ("--id", "tree", "--id", "width"),
+            "--id is 'width', which is a feature of the model; leave that --id out",
+        ),
+        (
+            lambda text: text,
+            ("--id", "tree", "--label", "width"),
+            "--label is 'width', which is a feature of the model",
+        ),
+        (
             lambda text: text.replace("tree", "class"),
             ("--id", "class"),
             "--id is 'class', which is a column of the result",
@@ -242,3 +253,31 @@ def test_warnings_are_left_as_they_were(shell, tmp_path):
     before = warnings.filters[:]
     run("predict", shell.model, shell.new, "--id", "tree", "--out", tmp_path / "out.csv")
     assert warnings.filters == before
+
+
+@pytest.mark.parametrize("ending", [".csv", ".npz", ".parquet"])
+def test_predictions_go_into_evaluate_as_they_are(shell, classifier, tmp_path, ending):
+    from volta.bench.store import RunStore
+
+    labelled = write_csv(tmp_path / "test.csv", shell.new_rows, shell.new_labels)
+    out = tmp_path / f"trees-1{ending}"
+    done = run("predict", shell.model, labelled, "--id", "tree", "--label", "species", "--out", out)
+    assert done.exit_code == 0, done.output
+    done = run("evaluate", out, "--out", tmp_path / "run", "--no-report")
+    assert done.exit_code == 0, done.exception
+    (record,) = RunStore(tmp_path / "run").records()
+    assert record.test["accuracy"] == np.mean(classifier.predict(shell.new_rows) == shell.new_labels)
+
+
+@pytest.mark.parametrize("command", ["predict", "card"])
+def test_a_classifier_of_something_else_is_refused_in_the_shells_words(shell, tmp_path, command):
+    logits = np.random.default_rng(0).normal(size=(90, 3))
+    other = PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(logits), np.arange(90) % 3))
+    other.save(tmp_path / "other")
+    done = run(
+        command, tmp_path / "other", *((shell.new,) if command == "predict" else ()), "--out", tmp_path / "a.csv"
+    )
+    assert str(done.exception).endswith(
+        "holds a classifier of a network's outputs; load it with PostHocClassifier.load in Python: the volta command "
+        "takes classifiers of features alone"
+    )

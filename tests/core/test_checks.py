@@ -108,7 +108,8 @@ def test_features_name_the_first_bad_row(shape):
     assert checks.check_features(features) is features
     features[20].flat[3] = np.inf
     features[25].flat[0] = np.nan
-    with pytest.raises(InputError, match="features row 20 holds inf; impute it or drop the row"):
+    where = " in column 3" if len(shape) == 2 else ""
+    with pytest.raises(InputError, match=f"features row 20 holds inf{where}; impute it or drop the row"):
         checks.check_features(features)
 
 

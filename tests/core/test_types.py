@@ -47,7 +47,9 @@ def test_the_ood_score_is_the_uncertainty_unless_there_is_another():
 
 def test_a_prediction_holds_no_nan_and_no_infinity():
     probs, doubt = np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([0.1, 0.2])
-    with pytest.raises(InputError, match=r"row 1 has no probs: the method gives \[nan nan\].*; scale the inputs"):
+    with pytest.raises(
+        InputError, match=r"row 1 has no probs: the method gives \[nan nan\]; where inputs .* scale them"
+    ):
         Prediction(np.array([[0.2, 0.8], [np.nan, np.nan]]), doubt)
     with pytest.raises(InputError, match="row 0 has no ood_score"):
         Prediction(probs, doubt, np.array([np.nan, 1.0]))

@@ -100,5 +100,5 @@ def test_mistakes_are_named(rows):
         volta.VoltaClassifier().fit(rows[0], np.r_[["lone"], rows[1][1:]])
     with pytest.raises(InputError, match="beyond float32's range"):
         volta.VoltaClassifier(scale="none").fit(rows[0].astype(np.float64) * 1e39, rows[1])
-    with pytest.raises(InputError, match="X row 2 holds nan"):
+    with pytest.raises(InputError, match="X row 2 holds nan in column 1; impute it"):
         volta.VoltaClassifier().fit(broken, rows[1])

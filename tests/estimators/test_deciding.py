@@ -97,6 +97,15 @@ def test_too_few_rows_are_said_to_be_too_few():
         assert not classifier.abstain(new).any()
 
 
+def test_warnings_point_at_the_users_line():
+    classifier = quick().fit(*draw(60))
+    new = draw(5)[0]
+    for call in (classifier.is_ood, classifier.predict_set, classifier.abstain, classifier.decide):
+        with pytest.warns(TooFewRowsWarning) as said:
+            call(new)
+        assert {warning.filename for warning in said} == {__file__}
+
+
 def test_a_stream_is_watched(fitted):
     monitor = fitted.monitor(alpha=0.01)
     assert not monitor.update(draw(300, 6)[0]).alarm

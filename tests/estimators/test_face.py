@@ -84,11 +84,19 @@ def test_it_tells_how_training_went(capsys, tmp_path):
     assert len(classifier.history_) > 1
     assert all(len(log.val_losses) == log.epochs == log.max_epochs == 4 for log in classifier.history_)
     assert all(1 <= log.best_epoch <= 4 for log in classifier.history_)
-    assert "network 2, epoch 4 of 4, validation loss" in capsys.readouterr().err
+    assert "network 2, epoch 4 of 4\n" in capsys.readouterr().err
     classifier.save(tmp_path / "a.safetensors")
     assert VoltaClassifier.load(tmp_path / "a.safetensors").history_ == classifier.history_
     quick().fit(*draw(120))
     assert capsys.readouterr().err == ""
+
+
+def test_a_network_that_trained_on_the_validation_rows_shows_no_loss_on_them(capsys):
+    quick("temperature", verbose=True).fit(*draw(120))
+    first, *folds = [line for line in capsys.readouterr().err.splitlines() if "epoch 4 of 4" in line]
+    assert first == "epoch 4 of 4"
+    assert len(folds) == 5
+    assert all(", validation loss " in line for line in folds)
 
 
 def log_of(*val_losses, max_epochs, patience=20):
@@ -118,7 +126,7 @@ def test_columns_that_are_not_numbers_are_refused():
         with pytest.raises(InputError, match=rf"X column 'b' \(.*\) holds {value}.*; encode the column as numbers"):
             quick().fit(frame.assign(b=column), labels)
     nullable = frame.assign(a=pandas.array([1, None] * 30, dtype="Int64"))
-    with pytest.raises(InputError, match="Input X contains NaN: X row 1 holds nan; impute it or drop the row"):
+    with pytest.raises(InputError, match="Input X contains NaN: X row 1 holds nan in column 'a'; impute it or drop"):
         quick().fit(nullable, labels)
     whole = quick().fit(frame.assign(a=pandas.array([1, 2] * 30, dtype="Int64")), labels)
     assert whole.feature_names_in_.tolist() == list("abcd")

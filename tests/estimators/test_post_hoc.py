@@ -108,6 +108,7 @@ def test_logits_alone_are_enough_for_some():
     rows = LabelledOutputs(Outputs(logits), labels)
     classifier = PostHocClassifier("energy").fit(cal=rows)
     assert classifier.predict(logits.tolist()).shape == (500,)
+    assert np.array_equal(classifier.predict_proba(rows), classifier.predict_proba(logits))
     own = PostHocClassifier("energy").fit(val=rows, cal=rows)
     assert len(own.calibration_.labels) == 500
     with pytest.raises(InputError, match="X has 2 logits a row but the fit had 3"):

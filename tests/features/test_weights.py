@@ -76,7 +76,9 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
 def test_missing_and_damaged_usual_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     monkeypatch.setitem(__import__("sys").modules, "torchvision.models", None)
-    with pytest.raises(MissingDataError, match=r"--weights FILE, or use --backbone efficientnet-lite0"):
+    with pytest.raises(
+        MissingDataError, match=r"--weights FILE, in Python weights=\), or use the backbone efficientnet-lite0"
+    ):
         find_weights("resnet18", tmp_path)
     (tmp_path / "resnet18-f37072fd.pth").write_bytes(b"half a file")
     with pytest.raises(InputError, match=r"starts with .*, not f37072fd"):

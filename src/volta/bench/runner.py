@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from volta.bench.cells import Cell
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
@@ -169,10 +170,19 @@ def _check_same(known: Manifest, config: RunConfig) -> None:
     before = known.config.fixed
     for name, value in config.settings.fixed.items():
         if before[name] != value:
+            held, asked = _differing(name, before[name], value)
             raise StoreError(
-                f"--out holds a run with {_words(name, before[name])}, now asked with {_words(name, value)}; "
-                "results of both would mix: name another --out"
+                f"--out holds a run with {held}, now asked with {asked}; results of both would mix: name another --out"
             )
+
+
+def _differing(name: str, before: Any, now: Any) -> tuple[str, str]:
+    """Return both values in words; of an object the parts that differ."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return _words(name, before), _words(name, now)
+    parts = [part for part in now if before.get(part) != now[part]]
+    held, asked = (", ".join(_words(part, one.get(part)) for part in parts) for one in (before, now))
+    return held, asked
 
 
 def _words(name: str, value: object) -> str:

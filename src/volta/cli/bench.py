@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,8 @@ import typer
 
 from volta.cli.completion import complete_methods, complete_tasks
 from volta.cli.ending import conclude, print_plan
+from volta.cli.own_modules import import_from_here
+from volta.cli.references import check_reference
 from volta.cli.shifts import shift_origin
 from volta.cli.stopping import stoppable
 from volta.core.errors import InputError
@@ -179,7 +180,7 @@ def bench(
     execution = Execution(executor, workers, address, networks_of)
     if decide and seeds is not None:
         raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
-    _import_from_here()
+    import_from_here()
     execution.start_early()
     from volta.bench.config import parse_methods, parse_numbers, parse_seeds
     from volta.bench.store import RunStore
@@ -236,19 +237,11 @@ def bench(
         conclude(summary, store, listener, no_report=no_report, reference=reference, quiet=quiet)
 
 
-def _import_from_here() -> None:
-    """Let ``--methods module:Class`` name a module of the folder that the command is run in."""
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())
-
-
 def _check_reference(reference: str | None, methods: Sequence[str], *, decide: bool) -> None:
     """Refuse before anything runs what the report would refuse after hours."""
     if decide and reference is None and "volta" not in methods:
         raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
-    if reference is not None and reference not in ("best", "all", *methods):
-        known = ", ".join(dict.fromkeys(methods))
-        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {known}")
+    check_reference(reference, methods)
 
 
 def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import check_new_file, load_model, model_rows, warnings_as_lines
+from volta.cli.model_files import check_new_file, load_model, model_rows
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, ForceOption, IdOption, LabelOption, ModelArgument, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 

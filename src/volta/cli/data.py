@@ -13,7 +13,7 @@ from volta.cli.plain_help import PlainCommand, PlainGroup
 from volta.cli.printing import echo
 from volta.cli.stopping import stoppable
 from volta.cli.text_table import print_table
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaError
 from volta.core.limits import parse_limits
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ def import_(
         typer.Option("--encoder", help="tabular, or vision for features of images; by what the source holds else."),
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
-    image_size: Annotated[str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH.")] = None,
+    image_size: Annotated[
+        str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH, or to one number for a square.")
+    ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a task of that name.")] = False,
     limit: Annotated[
@@ -134,7 +136,25 @@ def import_(
     echo(f"values: {_listed(ranges)}")
     for note in report.notes:
         echo(f"note: {note}")
-    echo(f"next: volta bench {report.name}")
+    echo(f"next: volta bench {report.name}{_backbone_option(data) if report.kind == 'pixels' else ''}")
+
+
+def _backbone_option(root: Path | None) -> str:
+    """Return the option that names a backbone whose weights are there, where those of the default are not."""
+    from importlib.util import find_spec
+
+    from volta.data.options import data_root
+    from volta.features.backbones import BACKBONES, find_weights
+    from volta.features.tasks import DEFAULT_BACKBONE
+
+    # With torchvision the default's weights come by themselves; asking for them here would fetch them.
+    for name in () if find_spec("torchvision") else (DEFAULT_BACKBONE, *BACKBONES):
+        try:
+            find_weights(name, data_root(root))
+        except VoltaError:
+            continue
+        return "" if name == DEFAULT_BACKBONE else f" --backbone {name}"
+    return ""
 
 
 def _listed(texts: list[str]) -> str:
@@ -164,9 +184,9 @@ def _size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"--image-size is {text!r}; pass HEIGHTxWIDTH, as in 32x32")
-    return cast(tuple[int, int], tuple(int(part) for part in parts))
+    if len(parts) > 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"--image-size is {text!r}; pass HEIGHTxWIDTH, as in 32x48, or one number, as in 224")
+    return int(parts[0]), int(parts[-1])
 
 
 @contextmanager

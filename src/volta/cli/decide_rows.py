@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
+from volta.cli.model_files import check_carried, load_model, model_rows
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 _PROMISE_PANEL = "What is promised"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volta.cli.printing import echo
+from volta.cli.references import check_reference
 from volta.cli.text_table import print_table
 from volta.core.errors import InputError
 
@@ -62,8 +63,8 @@ def evaluate(
     store.check_usable()
     place = find_place(store, task, protocol)
     models = read_models(files, logits=logits, method=method, seed=seed, say=partial(echo, err=True))
-    if reference is not None:
-        _check_reference(store, reference, [model.method for model in models])
+    held = [cell.method for cell in store.cells()] if reference is not None and store.has_manifest else []
+    check_reference(reference, [*held, *(model.method for model in models)])
     names = [part.strip() for part in near.split(",") if part.strip()]
     command = shlex.join(["volta", *sys.argv[1:]])
     add_predictions(store, models, place, near=names, command=command, data=data)
@@ -75,14 +76,6 @@ def evaluate(
         from volta.report import build_report
 
         echo(f"report: {build_report(store, resamples, reference=reference)}")
-
-
-def _check_reference(store: RunStore, reference: str, methods: list[str]) -> None:
-    """Refuse a reference that will not be there before anything is written."""
-    held = [cell.method for cell in store.cells()] if store.has_manifest else []
-    known = dict.fromkeys([*held, *methods])
-    if reference not in ("best", "all", *known):
-        raise InputError(f"--reference is {reference!r}; pass best, all, or one of the methods: {', '.join(known)}")
 
 
 def _print_results(store: RunStore, place: Place) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volta.cli.model_files import load_model, model_rows, warnings_as_lines
+from volta.cli.model_files import load_model, model_rows
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, IdOption, LabelOption, ModelArgument
 from volta.cli.printing import echo
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 if TYPE_CHECKING:

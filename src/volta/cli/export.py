@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import check_new_file, load_model, warnings_as_lines
+from volta.cli.model_files import check_new_file, load_model
 from volta.cli.options import OUTPUT_PANEL, ForceOption, ModelArgument
 from volta.cli.printing import echo
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cli.model_files import check_new_file, warnings_as_lines
+from volta.cli.model_files import check_new_file
 from volta.cli.options import INPUT_PANEL, OUTPUT_PANEL, DataArgument, ForceOption, IdOption, QuietOption
+from volta.cli.own_modules import import_from_here
 from volta.cli.printing import echo
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
+from volta.cli.warning_lines import warnings_as_lines
 from volta.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ def fit(
     from volta.core.checks import check_fraction
     from volta.data.formats.feature_tables import Roles, open_features
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.saving import registered_name
     from volta.methods import find_method
 
     check_new_file(out, force)
@@ -81,7 +84,9 @@ def fit(
     for value, name in ((max_error, "--max-error"), (confidence, "--confidence"), (coverage, "--coverage")):
         if value is not None:
             check_fraction(value, name)
-    find_method(method)
+    import_from_here()
+    # Refused before training: what cannot be saved is of no use to any other command.
+    registered_name(find_method(method).method)
     classifier = VoltaClassifier(
         method,
         encoder=encoder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 from volta.cli.printing import echo
 from volta.cli.text_table import print_table
+from volta.cli.warning_lines import warn_line
+from volta.core.errors import InputError
 
 
 def tasks(
@@ -28,16 +31,20 @@ def methods() -> None:
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
 
+    def brought() -> Iterator[tuple[str, str, str]]:
+        for name, found in plugins("volta.methods").items():
+            if name not in METHODS:
+                try:
+                    yield name, find_method(name).title, f"plug-in {found.package}"
+                except InputError as error:
+                    warn_line(error)
+
     origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
     asked = "extra, run where asked for (--methods all)"
     print_table(
         ("method", "name", "where it comes from"),
         [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
-        + [
-            (name, find_method(name).title, f"plug-in {found.package}")
-            for name, found in plugins("volta.methods").items()
-            if name not in METHODS
-        ]
+        + list(brought())
         + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
     )
 

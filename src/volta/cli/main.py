@@ -27,6 +27,7 @@ from volta.cli import (
 )
 from volta.cli.plain_help import PlainCommand, PlainGroup
 from volta.cli.printing import echo
+from volta.cli.warning_lines import user_warnings_as_lines
 from volta.core.errors import VoltaError
 
 EXIT_BAD_INPUT = 2
@@ -61,7 +62,8 @@ app.add_typer(data.app, name="data", rich_help_panel="What there is")
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 2."""
     try:
-        app()
+        with user_warnings_as_lines():
+            app()
     except VoltaError as error:
         echo(f"error: {error}", err=True)
         sys.exit(EXIT_BAD_INPUT)

@@ -1,14 +1,12 @@
-"""What the commands about a model of one's own share: the model from its file, its rows from tables, its warnings."""
+"""What the commands about a model of one's own share: the model from its file, its rows from tables."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from volta.cli.printing import echo
 from volta.core.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
@@ -58,24 +56,6 @@ def check_new_file(path: Path, force: bool) -> None:
     """Refuse to replace a file unless told to, before any work is done."""
     if path.exists() and not force:
         raise InputError(f"--out is {path}, which exists; name another file, or pass --force to replace it")
-
-
-@contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Show every warning once, as a line on standard error."""
-    said: set[str] = set()
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if (text := str(message)) not in said:
-            said.add(text)
-            echo(f"warning: {text}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        # Tables are matched to the model by name before their rows become arrays.
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        warnings.showwarning = show
-        yield
 
 
 def check_carried(given: Mapping[str, object], made: Mapping[str, object]) -> None:

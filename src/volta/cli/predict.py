@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.cli.model_files import check_carried, load_model, model_rows, warnings_as_lines
+from volta.cli.model_files import check_carried, load_model, model_rows
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
+from volta.cli.warning_lines import warnings_as_lines
 
 if TYPE_CHECKING:
     from volta.core.types import Array, Prediction
@@ -38,10 +39,13 @@ def predict(
         row_progress("predicting", quiet=quiet) as advance,
         new_table(out, overwrite=force) as writer,
     ):
+        shared = {"classes": classifier.classes_} if joined else {}
+        if shared:
+            writer.write(shared)
         for part in table.chunks():
             found = prediction_columns(classifier, classifier.predict_full(part.rows), joined=joined)
             given = part.ids | ({} if part.labels is None else {"label": part.labels})
-            check_carried(given, found)
+            check_carried(given, found | shared)
             writer.write(given | found)
             n_rows += len(part.rows)
             advance(len(part.rows), part.chunk.done)

@@ -10,6 +10,7 @@ import typer
 
 from volta.cli.completion import complete_metrics
 from volta.cli.printing import echo
+from volta.cli.references import check_reference
 from volta.core.errors import InputError
 
 EXIT_DISAGREE = 1
@@ -36,6 +37,8 @@ def report(
     store = RunStore(run_folder)
     # Tables that are asked for on standard output stay alone there.
     say = partial(echo, err=format_ is not None)
+    if reference is not None:
+        check_reference(reference, (cell.method for cell in store.cells()))
     if recompute:
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))

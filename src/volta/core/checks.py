@@ -151,7 +151,8 @@ def _raise_for_features(chunk: NDArray[Any], start: int, name: str) -> None:
     if not finite.all():
         row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
         value = chunk[row][~finite[row]].flat[0]
-        raise InputError(f"{name} row {start + row} holds {value}; impute it or drop the row")
+        where = f" in column {int(np.argmin(finite[row]))}" if chunk.ndim == 2 else ""
+        raise InputError(f"{name} row {start + row} holds {value}{where}; impute it or drop the row")
     large = np.abs(chunk) > FLOAT32_MAX
     row = int(np.argmax(large.reshape(len(large), -1).any(axis=1)))
     raise InputError(f"{name} row {start + row} is beyond float32's range, which networks use; scale it")

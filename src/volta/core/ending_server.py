@@ -5,6 +5,7 @@ By itself the server notices that end only between its imports, and then takes s
 
 import os
 import sys
+import warnings
 from multiprocessing import forkserver
 
 from volta.core.parent_death import end_with_parent
@@ -15,3 +16,5 @@ STARTED_BY = "VOLTA_SERVER_STARTED_BY"
 if getattr(sys.modules["__main__"], "main", None) is forkserver.main:
     starter = os.environ.get(STARTED_BY, "")
     end_with_parent(int(starter) if starter.isdigit() else None)
+    # The process that starts it has said which metrics cannot be loaded.
+    warnings.filterwarnings("ignore", ".*; the metric is left out")

@@ -9,6 +9,10 @@ class InputError(VoltaError, ValueError):
     """An argument is not what it has to be."""
 
 
+class PredictionError(InputError):
+    """A method's prediction holds what no prediction can."""
+
+
 class NotFittedError(VoltaError, AttributeError):
     """A method was used before ``fit``."""
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, PredictionError
 from volta.core.files import canonical_json, hash_array, hash_text
 
 Array: TypeAlias = NDArray[Any]
@@ -217,9 +217,9 @@ def _without_infinities(values: NDArray[np.float64], name: str) -> NDArray[np.fl
     lost = np.isnan(values) if name != "probs" else ~np.isfinite(values)
     if lost.any():
         row = int(np.argmax(lost.reshape(len(lost), -1).any(axis=1)))
-        raise InputError(
-            f"row {row} has no {name}: the method gives {values[row]}, as inputs that are far too large make it do; "
-            "scale the inputs"
+        raise PredictionError(
+            f"row {row} has no {name}: the method gives {values[row]}; where inputs are far too large, scale them, "
+            "else look for what its formula does to this row, such as a division by 0"
         )
     return np.asarray(np.nan_to_num(values))
 

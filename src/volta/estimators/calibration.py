@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from volta.core.errors import InputError
 from volta.core.quantile import conformal_quantile
 from volta.core.scaling import Scaler, row_parts
 from volta.core.types import Array, Prediction
+from volta.core.user_warning import warn_user
 from volta.decisions import (
     InputGuard,
     OodTest,
@@ -211,7 +211,7 @@ def calibrate(prediction: Prediction, labels: NDArray[np.int64], ood: Floats, re
 def warn_if(note: str) -> None:
     """Say that there are too few calibration rows, where there are."""
     if note:
-        warnings.warn(note, TooFewRowsWarning, stacklevel=4)
+        warn_user(note, TooFewRowsWarning)
 
 
 CALIBRATION_TYPES: tuple[type, ...] = (Calibration, OodScore, FeatureOodScore, Scaler, InputGuard, ScoreCombination)

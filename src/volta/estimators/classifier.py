@@ -189,7 +189,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
             scaler=self.scaler_,
             guard=self.ood_score_.guard,
             reference=self.reference_,
-            prediction=predict_rows(self.method_, self.scaler_, rows),
+            prediction=predict_rows(self.method_, self.scaler_, rows, len(self.classes_)),
             classes=self.classes_,
             names=None if names is None else [str(name) for name in names],
             most=check_count(most, "most"),
@@ -258,9 +258,9 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     def _calibrate(self, judge: Method, scaled_train: Array, val: Split, cal: Split) -> None:
         from volta.methods.aps import Aps
 
-        judged_val = predict_rows(judge, self.scaler_, val.inputs)
+        judged_val = predict_rows(judge, self.scaler_, val.inputs, len(self.classes_))
         self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)
-        judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs)
+        judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs, len(self.classes_))
         ood = self.ood_score_.of(cal.inputs, judged_cal).scores
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
@@ -276,7 +276,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     def _judge(self, X: Any) -> Judged:  # noqa: N803
         rows = self._rows(X)
         exact = exact_rows(self.scaler_, rows)
-        prediction = predict_rows(self.method_, self.scaler_, rows, exact)
+        prediction = predict_rows(self.method_, self.scaler_, rows, len(self.classes_), exact)
         return Judged(prediction, lambda: self.ood_score_.of(rows, prediction, exact))
 
     def _fitted(self) -> None:

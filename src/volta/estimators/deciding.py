@@ -108,7 +108,8 @@ class DecidingMixin:
         """Choose which rows are answered, on the calibration rows, and keep the policy in ``policy_``.
 
         ``max_error``: with probability ``confidence`` over calibration rows, at most this share of answered rows is
-        wrong, and as many rows as that allows are answered; ``exists`` is False where no threshold keeps the promise.
+        wrong, and as many rows as can be proven so from a few start points (see `volta.decisions.fit_policy`) are
+        answered; ``exists`` is False where no threshold keeps the promise.
         ``coverage``: this share of rows is answered, with its interval, and nothing is promised of the error. Until it
         is called the policy has coverage 0.9.
         """

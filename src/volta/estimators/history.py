@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable
 
 from sklearn.exceptions import ConvergenceWarning
 
+from volta.core.user_warning import warn_user
 from volta.networks.loop import EpochReport
 from volta.networks.training_log import TrainingLog
 
@@ -40,16 +40,14 @@ def warn_about(logs: Iterable[TrainingLog]) -> None:
         if log.patience is None:
             continue
         if log.best_epoch <= EARLY_SHARE * log.max_epochs:
-            warnings.warn(
+            warn_user(
                 f"the best epoch was {log.best_epoch} of at most {log.max_epochs}: training was cut off before it had "
                 "settled, and chance had much say in the weights; pass more rows, or protocol='fair'",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         elif "still improving" in log.marks:
-            warnings.warn(
+            warn_user(
                 f"the validation loss was still falling at the last epoch allowed, {log.max_epochs}; "
                 "raise max_epochs, or leave it None",
                 ConvergenceWarning,
-                stacklevel=4,
             )

@@ -31,9 +31,14 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
         total = np.add.reduce(rows, axis=None, dtype=np.float64)
     if not math.isfinite(total) and not (finite := np.isfinite(rows)).all():
         row = int(np.argmin(finite.all(axis=1)))
-        value = rows[row][~finite[row]][0]
+        column = int(np.argmin(finite[row]))
+        value = rows[row, column]
         kind = "NaN" if np.isnan(value) else "infinity"
-        raise InputError(f"Input X contains {kind}: {name} row {row} holds {value}; impute it or drop the row")
+        names = getattr(X, "columns", None)
+        called = column if names is None else repr(names[column])
+        raise InputError(
+            f"Input X contains {kind}: {name} row {row} holds {value} in column {called}; impute it or drop the row"
+        )
     return rows
 
 

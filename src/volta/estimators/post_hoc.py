@@ -12,8 +12,10 @@ from sklearn.base import BaseEstimator
 
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
+from volta.core.received import received
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
+from volta.core.types import Prediction
 from volta.decisions import fit_combination, fit_guard
 from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
@@ -33,7 +35,8 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     """A post-hoc method on any network's outputs: arrays from PyTorch, JAX or a file of logits.
 
     What :class:`VoltaClassifier` offers for features (sets, policies, OOD flags, decisions, a monitor) is here offered
-    for outputs: X is an `Outputs`, or an array of logits for methods that need no more.
+    for outputs: X is an `Outputs`, a `LabelledOutputs`, whose labels are left alone, or an array of logits for methods
+    that need no more.
 
     Parameters
     ----------
@@ -98,9 +101,9 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
         guard = None if features is None or val.outputs.features is None else fit_guard(features)
-        judged_val = settled(self.method_.predict_outputs(val.outputs))
+        judged_val = self._predict(val.outputs)
         self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
-        judged_cal = settled(self.method_.predict_outputs(cal.outputs))
+        judged_cal = self._predict(cal.outputs)
         ood = self.ood_score_.of(cal.outputs, judged_cal).scores
         self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)
@@ -148,15 +151,19 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"method is {self.method!r}, which trains a network of its own; pass one of {possible}")
         return method
 
-    def _judge(self, X: Outputs | ArrayLike) -> Judged:  # noqa: N803
+    def _judge(self, X: Outputs | LabelledOutputs | ArrayLike) -> Judged:  # noqa: N803
         self._fitted()
         refuse_mask(X, "X")
-        outputs = X if isinstance(X, Outputs) else Outputs(np.asarray(X))
+        given = X.outputs if isinstance(X, LabelledOutputs) else X
+        outputs = given if isinstance(given, Outputs) else Outputs(np.asarray(given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         _check_size(outputs, "X")
-        prediction = settled(self.method_.predict_outputs(outputs))
+        prediction = self._predict(outputs)
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
+
+    def _predict(self, outputs: Outputs) -> Prediction:
+        return settled(received(self.method_, self.method_.predict_outputs, outputs, len(self.classes_)))
 
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volta.core.checks import CHUNK_ELEMENTS
+from volta.core.received import received
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
 from volta.decisions.set_scores import Floats
@@ -30,7 +31,9 @@ def exact_rows(scaler: Scaler, rows: Array) -> Floats | None:
     return scaler.exact(rows) if rows.size <= CHUNK_ELEMENTS else None
 
 
-def predict_rows(method: Method, scaler: Scaler, rows: Array, exact: Floats | None = None) -> Prediction:
+def predict_rows(
+    method: Method, scaler: Scaler, rows: Array, n_classes: int, exact: Floats | None = None
+) -> Prediction:
     """Scale and predict rows (n, d) in float64; see :func:`settled`. ``exact`` are their `exact_rows`, if known.
 
     A method that computes in single precision gets whole blocks: the last row is repeated, what it gives cut off again.
@@ -39,8 +42,9 @@ def predict_rows(method: Method, scaler: Scaler, rows: Array, exact: Floats | No
     limit = scaler.limit
     scaled = scaler.apply(rows, np.float64) if exact is None else np.minimum(np.maximum(exact, -limit), limit)
     if not method.single_precision:
-        return settled(method.unchecked_predict(scaled))
-    whole = method.unchecked_predict(np.concatenate([scaled, np.repeat(scaled[-1:], -n_rows % BLOCK_ROWS, axis=0)]))
+        return settled(received(method, method.unchecked_predict, scaled, n_classes))
+    blocks = np.concatenate([scaled, np.repeat(scaled[-1:], -n_rows % BLOCK_ROWS, axis=0)])
+    whole = received(method, method.unchecked_predict, blocks, n_classes)
     return settled(
         Prediction(
             whole.probs[:n_rows],

@@ -57,7 +57,10 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
     with MODEL_FILE.making(path):
         found = _holder(extra["state"])
     if found != wanted:
-        raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load")
+        shell = (
+            " in Python: the volta command takes classifiers of features alone" if wanted == "VoltaClassifier" else ""
+        )
+        raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load{shell}")
     with MODEL_FILE.making(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
         return method, parameters, extra["state"], np.asarray(extra["classes"])
@@ -82,7 +85,11 @@ def registered_name(method: Method) -> str:
     for name, kind in METHODS.items():
         if kind is type(method):
             return name
-    raise InputError(f"method is a {type(method).__name__}, which METHODS does not list; only those can be saved")
+    raise InputError(
+        f"method is a {type(method).__name__}, which METHODS does not list; only the package's own methods can be "
+        "saved, since loading a file must not run code that it names: use it from Python without saving, or in a "
+        "benchmark"
+    )
 
 
 def plain_classes(classes: NDArray[Any]) -> list[Any]:

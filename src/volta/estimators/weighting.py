@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
 from volta.core.types import Array
+from volta.core.user_warning import warn_user
 
 ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Any, float] | None
 
@@ -50,12 +50,11 @@ def count_rows(sample_weight: ArrayLike | None, rows: Array, own_cal: bool) -> C
     weights = given[counted]
     if (weights == np.round(weights)).all() and weights.sum() <= MOST_COPIES * len(rows):
         if weights.max() > 1.0 and not own_cal:
-            warnings.warn(
+            warn_user(
                 "sample_weight holds whole numbers above 1, which count rows: copies of a row may both train and "
                 "calibrate, and guarantees hold for new rows counted so; pass cal_set for guarantees whatever the "
                 "weights mean",
                 RepeatedRowsWarning,
-                stacklevel=4,
             )
         return CountedRows(np.repeat(counted, weights.astype(np.int64)), None)
     return CountedRows(counted, weights)

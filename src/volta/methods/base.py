@@ -22,6 +22,8 @@ class Method(ABC):
     """Parameters are dataclass fields; what ``fit`` learns ends in ``_``; :mod:`volta.methods.saving` keeps both."""
 
     title: ClassVar[str]
+    """What readers know it by; the class's name where it is not given."""
+
     origin: ClassVar[Origin]
     paper_inputs: ClassVar[InputKind] = "pixels"
     """What the method trains on in the ``paper`` protocol where a task has both pixels and features."""
@@ -90,4 +92,6 @@ class Method(ABC):
     def __getattr__(self, name: str) -> Any:
         if name.endswith("_") and not name.startswith("_"):
             raise NotFittedError(f"{type(self).__name__} is not fitted; call fit before using it")
+        if name == "title":
+            return type(self).__name__
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

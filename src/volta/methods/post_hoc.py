@@ -8,7 +8,14 @@ from typing import Self, final
 from volta.core.types import Array, FitData, Prediction
 from volta.methods.base import Method
 from volta.networks.network import Network
-from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs, SplitName, plain_splits
+from volta.networks.outputs import (
+    FitOutputs,
+    LabelledOutputs,
+    Outputs,
+    SplitName,
+    check_split_name,
+    plain_splits,
+)
 from volta.networks.trainer import Trainer
 
 
@@ -23,7 +30,7 @@ class PostHoc(Method):
         self.network_ = trainer.network(data)
 
         def of(name: SplitName) -> LabelledOutputs:
-            split = getattr(data, name)
+            split = getattr(data, check_split_name(name))
             return LabelledOutputs(trainer.outputs(self.network_, split.inputs), split.labels, split.weights)
 
         self.fit_outputs(FitOutputs(of, trainer.seed))

@@ -103,7 +103,7 @@ def standard_methods() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RegisteredMethod:
-    """A method as the benchmark knows it: its one name, what to run, what to call it, where it comes from."""
+    """A method as the benchmark knows it: its one ``name``, the ``method`` to run, its ``title`` and ``origin``."""
 
     name: str
     method: Method
@@ -112,7 +112,7 @@ class RegisteredMethod:
 
 
 def find_method(name: str) -> RegisteredMethod:
-    """Return a new, unfitted method by name, or say which names there are.
+    """Return what is known of a method by name, with a new, unfitted one as ``method``; or say which names there are.
 
     A name is one of ``METHODS``, of the ablation's rows, of an installed plug-in (entry point ``volta.methods``), or a
     class written ``package.module:Class``. Parameters may follow, and stand in the method's own name and title.

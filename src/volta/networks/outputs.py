@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,12 +150,19 @@ def plain_splits(
         raise InputError(f"the splits' (n_classes, width) differ: {shapes}; pass outputs of one network")
 
     def of(name: SplitName) -> LabelledOutputs:
-        split = named[name]
+        split = named[check_split_name(name)]
         if split is None:
             raise InputError(f"the method learns from {name} rows and there are none; pass {name}=LabelledOutputs(...)")
         return split
 
     return of
+
+
+def check_split_name(name: SplitName) -> SplitName:
+    """Return the name of a split, or say which there are."""
+    if name not in get_args(SplitName):
+        raise InputError(f"outputs.of is asked for {name!r}; the splits are {', '.join(get_args(SplitName))}")
+    return name
 
 
 def _rows(values: NDArray[Any], name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:

@@ -181,7 +181,7 @@ class Trainer:
                 seed=self.seed,
                 member=member,
                 device=self.device,
-                on_epoch=self.on_epoch,
+                on_epoch=self._reporting(data),
             )
             return Network(spec, classifier, log, key, self.device)
 
@@ -192,15 +192,23 @@ class Trainer:
         self.trainings[network.key] = network.log
         return network
 
+    def _reporting(self, data: FitData) -> Callable[[EpochReport], None] | None:
+        """Return what hears of epochs; of rows that trained the network, as with folds, it hears no validation loss."""
+        hears = self.on_epoch
+        if hears is None or not data.n_folds:
+            return hears
+        return lambda report: hears(replace(report, val_loss=None))
+
     def snapshots(self, network: Network, data: FitData, recipe: Recipe) -> list[dict[str, Tensor]]:
         """Train a copy of ``network`` further and return its state after each epoch; ``network`` is left alone."""
         classifier = network.copy()
         states: list[dict[str, Tensor]] = []
+        on_epoch = self._reporting(data)
 
         def keep(report: EpochReport) -> None:
             states.append({name: value.clone() for name, value in classifier.state_dict().items()})
-            if self.on_epoch is not None:
-                self.on_epoch(report)
+            if on_epoch is not None:
+                on_epoch(report)
 
         recipe = self.budget.apply(recipe, len(data.train))
         seed = derive_seed(self.seed, "snapshots")

@@ -188,7 +188,7 @@ def test_names_that_say_the_same_twice_are_refused(tmp_path):
     with pytest.raises(InputError, match="method 'a/b' cannot be a folder's name"):
         read_models([tmp_path / "x/net-1.npz"], method="a/b")
     with pytest.raises(InputError, match="but none for class 1; give one a class"):
-        read_models([write_csv(tmp_path / "gap.csv", "label,p_0,p_2", ["0,0.5,0.5"])])
+        read_models([write_csv(tmp_path / "gap.csv", "label,logit_0,logit_2", ["0,0.5,0.5"])])
 
 
 def two_halves(first: str, second: str, column: int) -> list[str]:
@@ -237,3 +237,41 @@ def test_keys_that_say_the_same_are_one_set(tmp_path: Path, first: str, second: 
 def test_what_cannot_be_meant_is_refused_by_its_row(tmp_path: Path, header: str, row: list[str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         read_models([write_csv(tmp_path / "a.csv", header, row)])
+
+
+def named_rows(names: list[str]) -> list[str]:
+    return [f"{names[label]},{cells(row)}" for label, row in zip(LABELS, PROBS, strict=True)]
+
+
+@pytest.mark.parametrize("names", [["oak", "ash", "élan, 1"], ["1", "2", "4"], ["-1", "0.5", "3"]])
+def test_columns_named_by_class_count_in_their_order(tmp_path, names):
+    quoted = [f'"{name}"' for name in names]
+    header = "label," + ",".join(f'"p_{name}"' for name in names) + ",class"
+    path = write_csv(tmp_path / "named.csv", header, [f"{row},x" for row in named_rows(quoted)])
+    (model,) = read_models([path])
+    assert model.sets["test"].labels.tolist() == LABELS.tolist()
+    assert np.array_equal(model.sets["test"].probs, PROBS)
+
+
+def test_a_label_that_no_column_is_named_by_is_refused(tmp_path):
+    rows = changed(named_rows(["a", "b", "c"]), 4, 0, "d")
+    with pytest.raises(InputError, match=r"row 4 \(line 6\), column 'label' is 'd', none of the classes .*: a, b, c"):
+        read_models([write_csv(tmp_path / "bad.csv", "label,p_a,p_b,p_c", rows)])
+    with pytest.raises(InputError, match="has the columns 'p_a' and 'prob_a', which say the same"):
+        read_models([write_csv(tmp_path / "twice.csv", "label,p_a,prob_a,p_c", rows)])
+    with pytest.raises(InputError, match="in_set_… of other classes"):
+        read_models([write_csv(tmp_path / "sets.csv", "label,p_a,p_b,in_set_c", rows)])
+    np.savez(tmp_path / "bad.npz", probs=PROBS, labels=np.full(60, "d"), classes=["a", "b", "c"])
+    with pytest.raises(InputError, match="array 'labels' has 'd' in row 0, none of its classes: a, b, c"):
+        read_models([tmp_path / "bad.npz"])
+
+
+def test_columns_numbered_from_zero_leave_other_names_alone(tmp_path):
+    said: list[str] = []
+    rows = [f"{label},{cells(row)},0.5" for label, row in zip(LABELS, PROBS, strict=True)]
+    (model,) = read_models([write_csv(tmp_path / "net.csv", "label,p_0,p_1,p_2,p_value", rows)], say=said.append)
+    assert model.sets["test"].n_classes == 3
+    assert said == [f"{tmp_path / 'net.csv'}: not used: p_value"]
+    np.savez(tmp_path / "net.npz", probs=PROBS, labels=LABELS, classes=["a", "b", "c"])
+    (model,) = read_models([tmp_path / "net.npz"])
+    assert model.sets["test"].labels.tolist() == LABELS.tolist()

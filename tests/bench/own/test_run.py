@@ -89,8 +89,11 @@ def test_a_reference_that_is_not_there_is_refused_before_anything_is_written(tmp
     arguments = ["evaluate", str(tmp_path / "mine-1.npz"), "--out", str(tmp_path / "run"), "--reference", "yours"]
     result = CliRunner().invoke(app, arguments)
     assert isinstance(result.exception, InputError)
-    assert "--reference is 'yours'; pass best, all, or one of the methods: mine" in str(result.exception)
+    assert "--reference is 'yours'; pass best, all, or a method of this run: mine" in str(result.exception)
     assert not (tmp_path / "run").exists()
+    assert CliRunner().invoke(app, [*arguments[:-2], "--no-report"]).exit_code == 0
+    result = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--reference", "yours"])
+    assert "--reference is 'yours'; pass best, all, or a method of this run: mine" in str(result.exception)
 
 
 def calibrated(tmp_path: Path, **arrays: np.ndarray) -> tuple[str, dict[str, np.ndarray]]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from volta.bench.eval_set import TEST, VAL
 from volta.bench.own.checking import check_sets
+from volta.bench.own.class_names import NO_LABEL
 from volta.bench.own.files import read_models
-from volta.bench.own.long_table import NO_LABEL
 from volta.bench.own.predictions import OwnModel, RowSet
 from volta.bench.predictions_file import pack_arrays
 from volta.core.errors import InputError

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from volta.bench.eval_set import TEST, VAL
+from volta.bench.own.class_names import UNKNOWN, numbered
 from volta.bench.own.predictions import KINDS, OwnModel, RowSet
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.data.formats.table import ReadAs, Table, as_labels, read_columns
+from volta.data.formats.table import ReadAs, Table, as_labels, read_columns, shortened
 
 _ALIASES = {"label": "labels", "id": "ids", "ood_scores": "ood_score"}
 _READ_AS: dict[str, ReadAs] = {"uncertainty": "score", "ood_score": "score", "ids": "any"}
+CLASSES = "classes"
+"""The names of the classes, in the order of the columns of ``probs``, as ``volta predict`` writes them."""
+
 _PREFIXES = ("test", VAL, "ood", "shift")
 
 
@@ -47,6 +53,8 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnM
         values = read_columns(table, {name: _READ_AS.get(kind, "any" if kind in ("sets", "labels") else "number")})[
             name
         ]
+        if kind == "labels" and CLASSES in table.names:
+            values = _by_name(table, name, values)
         by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
     if not by_set:
         raise InputError(
@@ -54,8 +62,24 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnM
             "arrays probs, labels, uncertainty, ood_score, sets, id, and val/probs, ood:NAME for other sets"
         )
     sets = {name: _row_set(table.path, name, arrays) for name, arrays in by_set.items()}
-    unused = tuple(name for name in table.names if name not in places)
+    unused = tuple(name for name in table.names if name not in places and name != CLASSES)
     return OwnModel(method, seed, str(table.path), sets), unused
+
+
+def _by_name(table: Table, name: str, labels: Array) -> Array:
+    """Return labels that are names of classes as numbers; numbers of which one is no name count from 0 already."""
+    classes = tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
+    places = numbered(labels, classes)
+    unknown = places == UNKNOWN
+    if not unknown.any():
+        return places
+    if labels.dtype.kind in "biuf":
+        return labels
+    row = int(np.argmax(unknown))
+    raise InputError(
+        f"{table.path} array {name!r} has {str(labels[row])!r} in row {row}, none of its {CLASSES}: "
+        f"{shortened(classes)}"
+    )
 
 
 def _row_set(path: Path, name: str, arrays: Mapping[str, Array]) -> RowSet:

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.bench.eval_set import TEST
+from volta.bench.own.class_names import NO_LABEL, UNKNOWN, plain_class
+from volta.bench.own.class_names import numbered as class_numbers
 from volta.bench.own.predictions import OwnModel, RowSet, is_ood
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.data.formats.table import Chunk, ReadAs, Table, as_labels, joined
+from volta.data.formats.table import Chunk, ReadAs, Table, as_labels, joined, shortened
 
 _SINGLE: dict[str, ReadAs] = {
     "method": "any",
@@ -27,20 +29,23 @@ _SINGLE: dict[str, ReadAs] = {
 }
 _ALIASES = {"labels": "label", "ids": "id"}
 _NUMBERED = re.compile(r"(p|prob|logit|in_set)_(\d+)")
+_NAMED = re.compile(r"(p|prob|in_set)_(.+)", re.DOTALL)
 _KIND_OF = {"p": "probs", "prob": "probs", "logit": "logits", "in_set": "sets"}
 _WIDE = ("probs", "logits", "sets")
 _SEED_DIGITS = 10
 Key = TypeVar("Key", str, int)
-NO_LABEL = -1
-"""Stands for the label of a row that has none, as OOD rows do; an empty cell of a CSV reads the same."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which column is what: ``single`` name → column, ``wide`` kind → columns in the classes' order."""
+    """Which column is what: ``single`` name → column, ``wide`` kind → columns in the classes' order.
+
+    ``classes`` are the names that the columns have, and the labels with them; empty where both are numbered from 0.
+    """
 
     single: dict[str, str]
     wide: dict[str, tuple[str, ...]]
+    classes: tuple[str, ...]
     unused: tuple[str, ...]
 
     @property
@@ -116,7 +121,9 @@ class _Columns:
             if name in _PLAIN:
                 self.codes.setdefault(name, _Codes(_PLAIN[name])).add(values)
             else:
-                self.single.setdefault(name, []).append(_labels(chunk, column) if name == "label" else values)
+                self.single.setdefault(name, []).append(
+                    _labels(chunk, column, layout.classes) if name == "label" else values
+                )
         for kind, columns in layout.wide.items():
             parts = [chunk.columns[column] for column in columns]
             whole = parts[0] if parts[0].ndim == 2 else np.column_stack(parts)
@@ -126,6 +133,7 @@ class _Columns:
 def _layout(table: Table) -> _Layout:
     single: dict[str, str] = {}
     numbered: dict[str, dict[int, str]] = {}
+    named: dict[str, dict[str, str]] = {}
     whole: dict[str, str] = {}
     for name in table.names:
         if (called := _ALIASES.get(name, name)) in _SINGLE:
@@ -134,14 +142,20 @@ def _layout(table: Table) -> _Layout:
             _only(table, numbered.setdefault(_KIND_OF[found[1]], {}), int(found[2]), name)
         elif name in _WIDE:
             _only(table, whole, name, name)
+        if found := _NAMED.fullmatch(name):
+            named.setdefault(_KIND_OF[found[1]], {})[name] = found[2]
     for kind in whole:
         if kind in numbered:
             raise InputError(
                 f"{table.path} has both columns {numbered[kind][min(numbered[kind])]}, … and {kind}; keep one"
             )
-    wide = {}
+    wide: dict[str, tuple[str, ...]] = {}
+    classes: tuple[str, ...] = ()
+    if "logits" not in numbered and not whole and not _from_zero(numbered.get("probs", {})):
+        classes, wide = _by_class(table, named)
+        numbered = {} if classes else numbered
     for kind, columns in numbered.items():
-        if sorted(columns) != list(range(len(columns))):
+        if not _from_zero(columns):
             missing = next(k for k in range(len(columns) + 1) if k not in columns)
             raise InputError(
                 f"{table.path} has columns {', '.join(columns[k] for k in sorted(columns)[:20])}, but none for class "
@@ -151,10 +165,30 @@ def _layout(table: Table) -> _Layout:
     wide |= {kind: (name,) for kind, name in whole.items()}
     if "probs" not in wide and "logits" not in wide:
         raise InputError(
-            f"{table.path} has no columns p_0, p_1, … (it has {', '.join(table.names[:20])}); add one a class"
+            f"{table.path} has no columns p_0, p_1, …, nor p_NAME for each class (it has "
+            f"{', '.join(table.names[:20])}); add one a class"
         )
     used = {*single.values(), *(column for columns in wide.values() for column in columns)}
-    return _Layout(single, wide, tuple(name for name in table.names if name not in used))
+    return _Layout(single, wide, classes, tuple(name for name in table.names if name not in used))
+
+
+def _from_zero(columns: dict[int, str]) -> bool:
+    return bool(columns) and sorted(columns) == list(range(len(columns)))
+
+
+def _by_class(table: Table, named: dict[str, dict[str, str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the classes that columns of probabilities are named by, and the columns; none where they are not."""
+    probs = named.get("probs", {})
+    if len(probs) < 2:
+        return (), {}
+    columns: dict[str, dict[str, str]] = {}
+    for kind, found in named.items():
+        for column, name in found.items():
+            _only(table, columns.setdefault(kind, {}), plain_class(name), column)
+    order = list(columns["probs"])
+    if sorted(columns.get("sets", order)) != sorted(order):
+        raise InputError(f"{table.path} has columns in_set_… of other classes than p_…; give one of each a class")
+    return tuple(probs.values()), {kind: tuple(found[name] for name in order) for kind, found in columns.items()}
 
 
 def _only(table: Table, found: dict[Key, str], key: Key, name: str) -> None:
@@ -163,8 +197,17 @@ def _only(table: Table, found: dict[Key, str], key: Key, name: str) -> None:
     found[key] = name
 
 
-def _labels(chunk: Chunk, column: str) -> Array:
+def _labels(chunk: Chunk, column: str, classes: tuple[str, ...]) -> Array:
     values = chunk.columns[column]
+    if classes:
+        places = class_numbers(values, classes)
+        if (places == UNKNOWN).any():
+            row = int(np.argmax(places == UNKNOWN))
+            raise InputError(
+                f"{chunk.where(row, column)} is {str(values[row])!r}, none of the classes that the columns are named "
+                f"by: {shortened(classes)}"
+            )
+        return places
     if values.dtype.kind != "U":
         return values
     filled = values if (values != "").all() else np.where(values == "", str(NO_LABEL), values)

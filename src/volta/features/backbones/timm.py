@@ -40,8 +40,8 @@ def timm_backbone(
         network: nn.Module = timm.create_model(model_name, pretrained=weights is None, num_classes=0)
     except Exception as error:  # timm and the hub behind it raise many kinds: unknown names, no network, no such file
         raise MissingDataError(
-            f"backbone {name} cannot be loaded: {error}\n"
-            f"check the name with timm.list_models(), or pass the weights as a file: --weights FILE"
+            f"backbone {name} cannot be loaded ({error}); check the name with timm.list_models(), or pass the weights "
+            "as a file (--weights FILE, in Python weights=)"
         ) from error
     settings: dict[str, Any] = getattr(network, "pretrained_cfg", None) or {}
     if weights is not None:

@@ -1,0 +1,45 @@
+"""Labels that are the names of classes, as ``volta predict`` writes them, numbered in the order of the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.types import Array
+
+NO_LABEL = -1
+"""Stands for the label of a row that has none, as OOD rows do; an empty cell of a CSV reads the same."""
+
+UNKNOWN = -2
+_NONE = ("", "nan", str(NO_LABEL))
+
+
+def numbered(labels: Array, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return each label's place among ``names``, ``NO_LABEL`` where it is none, ``UNKNOWN`` where it is another.
+
+    Numbers are compared as numbers: a class 1 may be written 1.0.
+
+    >>> numbered(np.array(["oak", "ash", "", "elm"]), ["ash", "oak"]).tolist()
+    [1, 0, -1, -2]
+    >>> numbered(np.array([4.0, 1.0]), ["1", "4"]).tolist()
+    [1, 0]
+    """
+    places = {plain_class(name): place for place, name in enumerate(names)}
+    distinct, inverse = np.unique(labels.astype(np.str_), return_inverse=True)
+    plain = [plain_class(text) for text in distinct.tolist()]
+    codes = [places.get(text, NO_LABEL if text in _NONE else UNKNOWN) for text in plain]
+    return np.array(codes, dtype=np.int64)[inverse]
+
+
+def plain_class(text: str) -> str:
+    """Return the one way in which a class is written: 01, 1 and 1.0 are the same number."""
+    text = text.strip()
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except (ValueError, OverflowError):
+            continue
+        return str(int(number)) if number == number // 1 else str(number)
+    return text
