@@ -41,4 +41,4 @@ print(f"on the test rows: {answered.mean():.2f} answered, {wrong:.3f} of them wr
 np.savez("net.npz", val_logits=val_logits, val_labels=val_labels, test_logits=test_logits, test_labels=test_labels)
 
 subprocess.run('volta calibrate net.npz --fit net.npz --method temperature --out tempered.npz', shell=True, check=True)
-subprocess.run('volta evaluate net.npz tempered.npz --logits --out runs/net', shell=True, check=True)
+subprocess.run('volta evaluate net.npz tempered.npz --logits --out runs/tempering', shell=True, check=True)
