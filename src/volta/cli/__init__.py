@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from volta.core.collecting import collect_rarely, leave_the_rest
+
 _PACKAGES = ("jinja2", "matplotlib", "rich", "typer")
 
 
 def main() -> None:
     """Run the ``volta`` command, or say how to get the packages it needs beyond the library's."""
+    collect_rarely()
     try:
         from volta.cli.main import main as run
     except ModuleNotFoundError as error:
@@ -19,4 +22,7 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    run()
+    try:
+        run()
+    finally:
+        leave_the_rest()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -8,6 +10,7 @@ from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
 from volta.core.types import SplitDraw
 from volta.data import LoadOptions, find_task
+from volta.data.tasks import digits as digits_task
 
 
 def test_sizes_and_classes_are_as_specified(digits):
@@ -86,6 +89,15 @@ def test_shifts_keep_labels_and_grow_with_severity(digits):
             distances.append(np.abs(shifted.inputs - digits.test.inputs).mean())
         assert distances == sorted(distances)
         assert distances[0] > 0
+
+
+def test_pixels_and_digits_are_those_that_scikit_learn_loads(monkeypatch):
+    pixels, labels = load_digits(return_X_y=True)
+    for file in (digits_task._FILE, Path("elsewhere.csv.gz")):
+        monkeypatch.setattr(digits_task, "_FILE", file)
+        found, numbers = digits_task._read()
+        assert (found == pixels).all()
+        assert (numbers == labels).all()
 
 
 def test_loading_twice_gives_the_same_bytes(digits):
