@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 
-N_NEW_OBJECTS = 100_000
+N_NEW_OBJECTS = 10_000
 """So many new objects make Python look through them; by itself it does at 700."""
 
 
 def collect_rarely() -> None:
     """Have Python look for garbage less often.
 
-    Nearly all that a process makes while it starts lives to its end. To look through it again and again takes a third
-    of the time of the imports.
+    Nearly all that a process makes while it starts lives to its end, and to look through it again and again takes a
+    good part of the time of the imports.
     """
     gc.set_threshold(N_NEW_OBJECTS)
 
