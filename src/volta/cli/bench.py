@@ -234,7 +234,15 @@ def bench(
             summary = run_until_decided(config, store, looks_up_to(cap), run_cells, judge, listener.message)
         else:
             summary = run_cells(config)
-        conclude(summary, store, listener, no_report=no_report, reference=reference, quiet=quiet)
+        conclude(
+            summary,
+            store,
+            listener,
+            budget=config.budget,
+            no_report=no_report,
+            reference=reference,
+            quiet=quiet,
+        )
 
 
 def _check_reference(reference: str | None, methods: Sequence[str], *, decide: bool) -> None:

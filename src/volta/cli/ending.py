@@ -23,7 +23,14 @@ PIPE_COLUMNS = 200
 
 
 def conclude(
-    summary: RunSummary, store: RunStore, listener: Listener, *, no_report: bool, reference: str | None, quiet: bool
+    summary: RunSummary,
+    store: RunStore,
+    listener: Listener,
+    *,
+    budget: Budget,
+    no_report: bool,
+    reference: str | None,
+    quiet: bool,
 ) -> None:
     """Say how the run ended: its result, and where it is; build its report unless told otherwise."""
     if no_report:
@@ -39,7 +46,7 @@ def conclude(
         found, place = (built.run.tables, built.statistics.leaderboard), f"report: {built.path}"
     listener.finish()
     if not quiet:
-        _print_standings(*found, store.read_manifest().config.budget)
+        _print_standings(*found, budget)
     if summary.n_failed:
         failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
         echo(failed, err=True)

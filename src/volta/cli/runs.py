@@ -37,8 +37,7 @@ def report(
     store = RunStore(run_folder)
     # Tables that are asked for on standard output stay alone there.
     say = partial(echo, err=format_ is not None)
-    if reference is not None:
-        check_reference(reference, (cell.method for cell in store.cells()))
+    check_reference(reference, (cell.method for cell in store.cells()))
     if recompute:
         changed = recompute_metrics(store)
         n_done = sum(map(store.is_done, store.cells()))

@@ -64,7 +64,7 @@ class _Moments:
         self._steps = [torch.zeros((), device=parameter.device) for parameter in parameters]
 
     def step(self, lr: float, momentum: float) -> None:
-        moved, gradients = with_gradients(self._parameters)
+        moved, gradients = _with_gradients(self._parameters)
         state = [[of[place] for place in moved] for of in (self._means, self._squares, self._steps)]
         torch._foreach_add_(state[2], 1)
         self._kernel(
@@ -82,7 +82,7 @@ class _Momentum:
         self._buffers: list[Tensor] = []
 
     def step(self, lr: float, momentum: float) -> None:
-        moved, gradients = with_gradients(self._parameters)
+        moved, gradients = _with_gradients(self._parameters)
         first = not self._buffers
         if first:
             self._buffers = [torch.zeros_like(parameter) for parameter in self._parameters]
@@ -93,7 +93,7 @@ class _Momentum:
         )  # fmt: skip
 
 
-def with_gradients(parameters: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
+def _with_gradients(parameters: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
     """Return the places of the parameters that have a gradient, and the gradients."""
     found = [(place, one.grad) for place, one in enumerate(parameters) if one.grad is not None]
     return [place for place, _ in found], [gradient for _, gradient in found]

@@ -94,7 +94,7 @@ def _absent(group: Group) -> list[str]:
     if not group.sets("shift"):
         words.append("The task has no shifted test sets: no robustness table.")
     if not group.is_own and not any(group.is_ours(method) for method in group.methods):
-        words.append("VOLTA itself is not in this run: tests are against the best method, and no claims are judged.")
+        words.append("VOLTA itself is not in this run: no claims are judged.")
     return words
 
 
