@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from volta.core.types import Array
 from volta.methods.graphs import constant
@@ -16,38 +17,66 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK_ROWS = 4096
+COARSE_SHARE = 1e-4
+"""Below this share of the rows' mean square in the minor directions, float32 would leave fewer than five digits."""
 
 
 @dataclass(frozen=True, eq=False)
 class MinorSpace:
     """The minor half of the principal directions R around a centre o.
 
-    ``centre`` is (d,), ``directions`` (d, max(1, ⌊d/2⌋)) with orthonormal columns.
+    ``centre`` is (d,), ``directions`` (d, max(1, ⌊d/2⌋)) with orthonormal columns, in float32 where rows of that type
+    may be multiplied in it.
     """
 
     centre: Floats
-    directions: Floats
+    directions: NDArray[np.floating]
 
     def lengths(self, rows: Array) -> Floats:
         """Return |Rᵀ(x − o)| for each row x."""
         lengths: Floats = np.empty(len(rows))
+        centre = self.centre.astype(self.directions.dtype)
         for piece in row_slices(rows, CHUNK_ROWS):
-            inside = (rows[piece] - self.centre) @ self.directions
+            inside = (rows[piece] - centre) @ self.directions
             lengths[piece] = np.sqrt(np.einsum("ij,ij->i", inside, inside))
         return lengths
 
     def lengths_of_tensors(self, rows: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""
-        lengths: Tensor = ((rows - constant(self.centre)) @ constant(self.directions)).norm(dim=1)
+        lengths: Tensor = ((rows - constant(self.centre)) @ constant(self.directions.astype(np.float64))).norm(dim=1)
         return lengths
 
 
 def fit_minor_space(rows: Array, centre: Floats) -> MinorSpace:
-    """Return the minor half of the eigenvectors of (1/n) Σ_i (x_i − o)(x_i − o)ᵀ, gathered in pieces."""
-    total = np.zeros((rows.shape[1], rows.shape[1]))
+    """Return the minor half of the eigenvectors of (1/n) Σ_i (x_i − o)(x_i − o)ᵀ, gathered in pieces.
+
+    Products of float32 rows are in float32 first, which halves the time and moves lengths by some 1e-6 of themselves;
+    where the minor directions hold too little of the rows for that, all is done again in float64.
+    """
+    single = rows.dtype.itemsize <= 4
+    values, vectors = _principal(rows, centre, np.float32 if single else np.float64)
+    n_minor = max(1, len(values) // 2)
+    if single and values[:n_minor].sum() < COARSE_SHARE * (values.sum() + centre @ centre):
+        single = False
+        values, vectors = _principal(rows, centre, np.float64)
+    directions = np.ascontiguousarray(vectors[:, :n_minor])
+    return MinorSpace(centre, directions.astype(np.float32) if single else directions)
+
+
+def _principal(rows: Array, centre: Floats, working: DTypeLike) -> tuple[Floats, Floats]:
+    """Return eigenvalues, rising, and eigenvectors, from products in ``working`` precision that are summed in float64.
+
+    Rows are taken around a point c among them, so that a distant centre o does not cost digits:
+    Σ (x − o)(x − o)ᵀ = Σ (x − c)(x − c)ᵀ + s aᵀ + a sᵀ + n a aᵀ with s = Σ (x − c) and a = c − o.
+    """
+    n_rows, n_columns = rows.shape
+    middle = rows[:CHUNK_ROWS].mean(axis=0, dtype=working)
+    products, sums = np.zeros((n_columns, n_columns)), np.zeros(n_columns)
     for piece in row_slices(rows, CHUNK_ROWS):
-        centred = rows[piece].astype(np.float64)
-        centred -= centre
-        total += centred.T @ centred
-    _, vectors = np.linalg.eigh(total / len(rows))
-    return MinorSpace(centre, np.ascontiguousarray(vectors[:, : max(1, vectors.shape[1] // 2)]))
+        centred = rows[piece] - middle
+        products += centred.T @ centred
+        sums += centred.sum(axis=0)
+    away = middle - centre
+    crossed = np.outer(sums / n_rows, away)
+    values, vectors = np.linalg.eigh(products / n_rows + crossed + crossed.T + np.outer(away, away))
+    return values, vectors
