@@ -3,7 +3,8 @@
     python benchmarks/extraction.py                                  # resnet18 at 224×224
     python benchmarks/extraction.py --backbone efficientnet-lite0 --threads 1 --weights FILE
 
-Both start from uint8 32×32 images and end with feature rows: scaling, resizing, normalising and the network are timed.
+All start from uint8 32×32 images and end with feature rows: scaling, resizing, normalising and the network are timed.
+Engines get batches as extraction gives them: ONNX Runtime's threads take a batch each, OpenVINO's share one.
 Eager PyTorch is written as one would: ``interpolate``, subtract, divide, ``network(images)`` under inference mode. It
 is timed at several batch sizes and its best is taken, so that the ratio does not rest on a batch that suits it badly.
 The ways take turns for ``--repeats`` rounds and the fastest round of each counts, in wall time and in processor time:
@@ -28,7 +29,7 @@ import torch
 from torch import nn
 
 from volta.core.errors import MissingDataError, VoltaError
-from volta.features import BACKBONES, TorchBackbone, load_backbone, make_engine
+from volta.features import BACKBONES, Engine, TorchBackbone, load_backbone, make_engine, run_batches
 from volta.features.export import exported
 from volta.features.openvino import PRECISIONS
 from volta.features.preprocessing import Pipeline, Preprocessing
@@ -52,31 +53,34 @@ def main() -> None:
         engine = make_engine(backbone, runtime="onnx", threads=arguments.threads, cache=cache)
         print(f"{backbone.name}: exported to ONNX and checked in {time.perf_counter() - started:.1f} s (done once)")
         plain = replace(engine, path=_plain_graph(replace(backbone, fast=None), cache))  # type: ignore[type-var]
-        ways: dict[str, tuple[Run, int]] = {
-            f"eager PyTorch, batch {batch}": (_eager(backbone), batch) for batch in EAGER_BATCHES
-        }
-        ways["ONNX Runtime, network as it is"] = (plain, ENGINE_BATCH)
-        ways["ONNX Runtime, as extraction uses it"] = (engine, ENGINE_BATCH)
+        ways: dict[str, Run] = {f"eager PyTorch, batch {batch}": _eager(backbone, batch) for batch in EAGER_BATCHES}
+        ways["ONNX Runtime, network as it is"] = _batched(plain)
+        ways["ONNX Runtime, as extraction uses it"] = _batched(engine)
         ways |= _openvino_ways(backbone, arguments.threads, cache)
         rates = _measure(ways, images, arguments.repeats)
-        expected = _eager(backbone)(images[:8])
+        expected = _eager(backbone, 8)(images[:8])
         differences = {
-            name: float(np.abs(run(images[:8]) - expected).max() / np.abs(expected).max())
-            for name, (run, _) in ways.items()
+            name: float(np.abs(run(images[:8]) - expected).max() / np.abs(expected).max()) for name, run in ways.items()
         }
     _print(rates, arguments, differences)
 
 
-def _openvino_ways(backbone: TorchBackbone, threads: int, cache: Path) -> dict[str, tuple[Run, int]]:
-    ways: dict[str, tuple[Run, int]] = {}
+def _openvino_ways(backbone: TorchBackbone, threads: int, cache: Path) -> dict[str, Run]:
+    ways: dict[str, Run] = {}
     for precision in PRECISIONS:
         try:
             engine = make_engine(backbone, runtime="openvino", precision=precision, threads=threads, cache=cache)
         except VoltaError as error:
             print(f"OpenVINO, {precision}: not measured, {error}")
         else:
-            ways[f"OpenVINO, {precision}"] = (engine, ENGINE_BATCH)
+            ways[f"OpenVINO, {precision}"] = _batched(engine)
     return ways
+
+
+def _batched(engine: Engine) -> Run:
+    return lambda images: run_batches(
+        engine, (images[start : start + ENGINE_BATCH] for start in range(0, len(images), ENGINE_BATCH))
+    )
 
 
 def _parse() -> argparse.Namespace:
@@ -119,34 +123,37 @@ def _plain_graph(backbone: TorchBackbone, cache: Path) -> Path:
     return exported(pipeline, backbone, cache / "onnx", as_written=True)
 
 
-def _eager(backbone: TorchBackbone) -> Run:
+def _eager(backbone: TorchBackbone, batch: int) -> Run:
     preprocessing: Preprocessing = backbone.preprocessing
     mean = torch.tensor(preprocessing.mean).view(3, 1, 1)
     std = torch.tensor(preprocessing.std).view(3, 1, 1)
 
+    def features(pixels: torch.Tensor) -> torch.Tensor:
+        images = nn.functional.interpolate(
+            pixels.float() / 255.0, preprocessing.size, mode="bilinear", align_corners=False
+        )
+        rows: torch.Tensor = backbone.network((images - mean) / std)
+        return rows
+
     @torch.inference_mode()
     def run(pixels: np.ndarray) -> np.ndarray:
-        images = torch.from_numpy(pixels).float() / 255.0
-        images = nn.functional.interpolate(images, preprocessing.size, mode="bilinear", align_corners=False)
-        features: np.ndarray = backbone.network((images - mean) / std).numpy()
-        return features
+        return torch.cat([features(part) for part in torch.from_numpy(pixels).split(batch)]).numpy()
 
     return run
 
 
-def _measure(ways: dict[str, tuple[Run, int]], images: np.ndarray, repeats: int) -> dict[str, Rates]:
+def _measure(ways: dict[str, Run], images: np.ndarray, repeats: int) -> dict[str, Rates]:
     """Return images a second by wall time and by processor time, for the fastest of ``repeats`` rounds of each way.
 
     The third value is the spread: the slowest round's wall time over the fastest's.
     """
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for run, batch in ways.values():
-        run(images[:batch])
+    for run in ways.values():
+        run(images[: 2 * ENGINE_BATCH])
     for _ in range(repeats):
-        for name, (run, batch) in ways.items():
+        for name, run in ways.items():
             wall, processor = time.perf_counter(), time.process_time()
-            for start in range(0, len(images), batch):
-                run(images[start : start + batch])
+            run(images)
             spent[name].append((time.perf_counter() - wall, time.process_time() - processor))
     rates = {}
     for name, rounds in spent.items():

@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import pickle
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from volta.features import (
     load_backbone,
     make_engine,
     openvino,
+    run_batches,
 )
 from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
 from volta.features.preprocessing import prepare
@@ -63,6 +65,43 @@ def test_one_graph_serves_any_size_and_is_exported_once(
     assert engine.path.stat().st_mtime_ns == before
     assert [path.suffix for path in sorted((tmp_path / "onnx").iterdir())] == [".lock", ".onnx"]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@needs_onnx
+@pytest.mark.parametrize("runtime", ["onnx", "torch"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_run_side_by_side_and_come_back_in_order(
+    tiny: TorchBackbone, tmp_path: Path, runtime: str, threads: int
+) -> None:
+    engine = make_engine(tiny, runtime=runtime, cache=tmp_path, threads=threads)
+    images = np.random.default_rng(0).integers(0, 256, (41, 3, 12, 12), dtype=np.uint8)
+    started: list[int] = []
+
+    def batches(size: int) -> Iterator[np.ndarray]:
+        for start in range(0, len(images), size):
+            started.append(start)
+            yield images[start : start + size]
+
+    whole = engine(images)
+    for size in (2, 5, 41):
+        np.testing.assert_allclose(run_batches(engine, batches(size)), whole, atol=1e-6)
+    assert started == [*range(0, 41, 2), *range(0, 41, 5), 0]
+
+
+@needs_onnx
+def test_batches_are_not_read_far_ahead_of_the_engine(tiny: TorchBackbone, tmp_path: Path) -> None:
+    engine = make_engine(tiny, runtime="onnx", cache=tmp_path, threads=2)
+    bad = np.zeros((1, 3, 12, 12), dtype=np.float32)
+    read: list[int] = []
+
+    def batches() -> Iterator[np.ndarray]:
+        for index in range(100):
+            read.append(index)
+            yield bad if index == 0 else np.zeros((1, 3, 12, 12), dtype=np.uint8)
+
+    with pytest.raises(InputError, match="uint8"):
+        run_batches(engine, batches())
+    assert len(read) <= 5
 
 
 @needs_onnx

@@ -136,8 +136,9 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         images = as_images(X)
         if len(images) == 0:
             raise InputError("X holds no images; pass at least one")
-        engine = self._engine()
-        return np.concatenate([engine(batch) for batch in images.batches(BATCH_ROWS)])
+        from volta.features import run_batches
+
+        return run_batches(self._engine(), images.batches(BATCH_ROWS))
 
     def explain(self, X: ImageInput, *, most: int = 3) -> list[Explanation]:  # noqa: N803
         """Return for each image the nearest classes, features out of range, and alike training images; see

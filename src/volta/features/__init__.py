@@ -9,7 +9,7 @@ from volta.features.backbones import (
     load_backbone,
     module_backbone,
 )
-from volta.features.engines import Engine, EngineWarning, make_engine
+from volta.features.engines import Engine, EngineWarning, make_engine, run_batches
 from volta.features.export import ExportError
 from volta.features.extract import ExtractionProgress, Shard, ShardJob, extract, extract_sets, extract_shard
 from volta.features.images import Images, PixelArray
@@ -36,4 +36,5 @@ __all__ = [
     "load_backbone",
     "make_engine",
     "module_backbone",
+    "run_batches",
 ]

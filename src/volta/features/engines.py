@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -27,6 +31,9 @@ from volta.features.preprocessing import Pipeline, Preprocessing, as_rows, check
 
 Runtime = Literal["auto", "onnx", "openvino", "torch"]
 Features = NDArray[np.float32]
+
+_WAITING_BATCHES = 2
+_SESSIONS = Lock()
 
 
 class EngineWarning(UserWarning):
@@ -70,7 +77,7 @@ class TorchEngine:
 
 @dataclass(frozen=True)
 class _RuntimeEngine:
-    """ONNX Runtime on the graph at ``path``, with ``threads`` threads (None: as many as it likes)."""
+    """ONNX Runtime on the graph at ``path``, with ``threads`` threads (None: as many as torch has)."""
 
     path: Path
     preprocessing: Preprocessing
@@ -116,6 +123,29 @@ class OnnxEngine(_RuntimeEngine):
         return np.concatenate(pieces)
 
 
+def run_batches(engine: Engine, batches: Iterable[Array]) -> Features:
+    """Return one feature row an image of all ``batches``, in order.
+
+    Threads of ONNX Runtime take whole batches, where there are several: threads that share one wait for each other at
+    every layer, most of their time where other processes want the cores too.
+    """
+    n_lanes = (engine.threads or torch.get_num_threads()) if isinstance(engine, _RuntimeEngine) else 1
+    walked = iter(batches)
+    first = list(islice(walked, 2))
+    if n_lanes == 1 or len(first) < 2:
+        return np.concatenate([engine(batch) for batch in chain(first, walked)])
+    lane = replace(engine, threads=1)  # type: ignore[type-var]
+    pieces: list[Features] = []
+    running: deque[Future[Features]] = deque()
+    with ThreadPoolExecutor(n_lanes) as pool:
+        for batch in chain(first, walked):
+            if len(running) == _WAITING_BATCHES * n_lanes:
+                pieces.append(running.popleft().result())
+            running.append(pool.submit(lane, batch))
+        pieces += [future.result() for future in running]
+    return np.concatenate(pieces)
+
+
 def make_engine(
     backbone: Backbone,
     *,
@@ -138,7 +168,7 @@ def make_engine(
     device
         Where PyTorch runs; anything but the CPU rules out ONNX Runtime and OpenVINO.
     threads
-        Threads on the CPU; None leaves the libraries' own choice.
+        Threads on the CPU; None: as many as torch has.
     """
     device = device or torch.device("cpu")
     if runtime not in ("auto", "onnx", "openvino", "torch"):
@@ -213,16 +243,17 @@ def onnx_input_size(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, i
 
 def _session(path: Path, threads: int | None) -> Any:
     """Return a session; kept per process, so that shards of one extraction share it."""
-    return _session_of(path, path.stat().st_mtime_ns, threads)
+    with _SESSIONS:
+        return _session_of(path, path.stat().st_mtime_ns, threads or torch.get_num_threads())
 
 
 @lru_cache(maxsize=4)
-def _session_of(path: Path, changed: int, threads: int | None) -> Any:
+def _session_of(path: Path, changed: int, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.intra_op_num_threads = threads or 0
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

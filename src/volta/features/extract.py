@@ -19,7 +19,7 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.options import cache_folder
 from volta.features.backbones import Backbone, load_backbone
-from volta.features.engines import Engine, Features, Runtime, make_engine
+from volta.features.engines import Engine, Features, Runtime, make_engine, run_batches
 from volta.features.feature_writer import FeatureWriter
 from volta.features.images import Images, PixelArray
 from volta.features.openvino import Precision
@@ -75,8 +75,7 @@ OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 
 def extract_shard(job: ShardJob) -> Shard:
     """Return the features of one job: no side effects, arguments and result can be pickled."""
-    pieces = [job.engine(batch) for batch in job.images.batches(job.batch_size)]
-    return Shard(job.start, np.concatenate(pieces))
+    return Shard(job.start, run_batches(job.engine, job.images.batches(job.batch_size)))
 
 
 def extract(
