@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -35,6 +36,8 @@ SETS = {"test": "", "test+T": " +T", "test+msp": " by 1 − max p"}
 DECIMALS = {"accuracy": 4, "ece": 4, "aurc": 4}
 FILES = ("results", "summary", "tests", "ablation", "claims", "paper", "leaderboard")
 ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near:"))
+SHIFTED = ("accuracy", "nll", "ece", "aurc")
+MEAN_OF_ALL = "(mean)"
 MARKS = {"worse": " ▲", "better": " ▼", "equivalent": " ="}
 LETTERS = {"volta-full": (" f", " F"), "volta": (" v", " V")}
 BLOCK = re.compile(r"(<!-- (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -110,6 +113,49 @@ def leaderboard(run: str) -> str:
         place, mean = row["rank"].removesuffix(".0"), f"{float(row['mean']):.2f}"
         lines.append([place, row["method"], mean, ", ".join(best.get(row["method"], ["–"]))])
     return table(["place", "method", "mean rank", "not shown to be worse than the best in"], lines)
+
+
+def shifted(run: str) -> str:
+    """Every method's mean over all corruptions of the lowest severity, ± its deviation over seeds."""
+    rows = [row for row in read(run, "corruptions") if row["corruption"] == MEAN_OF_ALL]
+    lowest = min(row["severity"] for row in rows)
+    values = {(row["method"], row["metric"]): row for row in rows if row["severity"] == lowest}
+    lines = [
+        [name, *(show(metric, values[name, metric]["mean"], values[name, metric]["std"]) for metric in SHIFTED)]
+        for name in dict.fromkeys(row["method"] for row in rows)
+    ]
+    return table(["method", *(NAMES[metric] for metric in SHIFTED)], lines)
+
+
+def severities(run: str, metric: str) -> str:
+    """Every method's mean over all corruptions, severity by severity."""
+    rows = [row for row in read(run, "corruptions") if (row["corruption"], row["metric"]) == (MEAN_OF_ALL, metric)]
+    values = {(row["method"], row["severity"]): show(metric, row["mean"], row["std"]) for row in rows}
+    levels = sorted({row["severity"] for row in rows})
+    methods = dict.fromkeys(row["method"] for row in rows)
+    lines = [[name, *(values[name, level] for level in levels)] for name in methods]
+    return table([f"{NAMES[metric]} at severity", *levels], lines)
+
+
+def corruptions(run: str) -> str:
+    """VOLTA on every corruption of the lowest severity, beside the best method there."""
+    rows = [row for row in read(run, "corruptions") if row["corruption"] != MEAN_OF_ALL]
+    lowest = min(row["severity"] for row in rows)
+    lines = []
+    for name in dict.fromkeys(row["corruption"] for row in rows):
+        line = [name]
+        for metric in SHIFTED:
+            means = {
+                row["method"]: float(row["mean"])
+                for row in rows
+                if (row["corruption"], row["severity"], row["metric"]) == (name, lowest, metric)
+            }
+            choose = max if metric == "accuracy" else min
+            best = choose(means, key=lambda method: means[method])
+            line += [show(metric, str(means["volta"])), f"{show(metric, str(means[best]))} {best}"]
+        lines.append(line)
+    heads = [f"{NAMES[metric]} {who}" for metric in SHIFTED for who in ("volta", "best")]
+    return table(["corruption", *heads], lines)
 
 
 def ablation(run: str) -> str:
@@ -240,27 +286,35 @@ def made(run: str) -> str:
     return f"Made with commit {about['commit'][:7]}, Python {about['python']}, {packages}; {machine}.\n"
 
 
-def wanted(row: dict[str, str]) -> bool:
-    """Whether a row of results.csv or summary.csv is about a metric of the page, shifted sets aside."""
-    return row["metric"] in METRICS and not row["set"].startswith("shift:")
+def wanted(row: dict[str, str], name: str) -> bool:
+    """Whether a row of one of the long tables is about a metric of the pages; shifted sets stand in corruptions.csv."""
+    if name == "corruptions":
+        return row["metric"] in SHIFTED
+    return name not in ("results", "summary") or (row["metric"] in METRICS and not row["set"].startswith("shift:"))
 
 
 def copy_rows(source: Path, target: Path) -> None:
     """Copy a table; of the long ones only the rows that are wanted."""
     with source.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        rows = [row for row in reader if source.stem not in ("results", "summary") or wanted(row)]
+        rows = [row for row in reader if wanted(row, source.stem)]
         with target.open("w", encoding="utf-8", newline="") as copy:
             writer = csv.DictWriter(copy, reader.fieldnames or [], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 
 
+def _blocks() -> list[re.Match[str]]:
+    """Return every table of the pages: the whole, its opening, its kind, its run, its end."""
+    return [found for page in PAGES for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+
+
 def take(folder: Path) -> None:
-    """Copy what the page needs of a run folder."""
+    """Copy what the pages need of a run folder; of one that is there for its corruptions, those alone."""
     target = FOLDER / folder.name
     target.mkdir(exist_ok=True)
-    for name in FILES:
+    about_shifts = any(found[3] == folder.name and found[2] in SHIFT_KINDS for found in _blocks())
+    for name in ("corruptions",) if about_shifts else FILES:
         if (folder / f"{name}.csv").is_file():
             copy_rows(folder / f"{name}.csv", target / f"{name}.csv")
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -271,7 +325,13 @@ def take(folder: Path) -> None:
             shutil.copyfile(folder / "figures" / figure, target / figure)
 
 
+SHIFT_KINDS: dict[str, Callable[[str], str]] = {
+    "shifted": shifted,
+    "corruptions": corruptions,
+    **{f"severities_{metric}": partial(severities, metric=metric) for metric in SHIFTED},
+}
 KINDS: dict[str, Callable[[str], str]] = {
+    **SHIFT_KINDS,
     "results": results,
     "ood": ood,
     "leaderboard": leaderboard,

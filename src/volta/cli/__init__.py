@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from volta.core.collecting import collect_rarely, leave_the_rest
+from volta.core.own_process import leave_the_rest, settle
 
 _PACKAGES = ("jinja2", "matplotlib", "rich", "typer")
 
 
 def main() -> None:
     """Run the ``volta`` command, or say how to get the packages it needs beyond the library's."""
-    collect_rarely()
+    settle()
     try:
         from volta.cli.main import main as run
     except ModuleNotFoundError as error:

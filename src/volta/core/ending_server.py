@@ -8,14 +8,14 @@ import sys
 import warnings
 from multiprocessing import forkserver
 
-from volta.core.collecting import collect_rarely
+from volta.core.own_process import settle
 from volta.core.parent_death import end_with_parent
 
 STARTED_BY = "VOLTA_SERVER_STARTED_BY"
 """The variable that names the process that starts a server: it may be gone before the server asks for its parent."""
 
 if getattr(sys.modules["__main__"], "main", None) is forkserver.main:
-    collect_rarely()
+    settle()
     starter = os.environ.get(STARTED_BY, "")
     end_with_parent(int(starter) if starter.isdigit() else None)
     # The process that starts it has said which metrics cannot be loaded.

@@ -16,8 +16,8 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any
 
-from volta.core.collecting import collect_rarely
 from volta.core.errors import VoltaError
+from volta.core.own_process import settle
 from volta.core.parent_death import end_with_parent
 
 _START = (
@@ -99,7 +99,7 @@ class SecondProcess:
 
 def serve(parent: int) -> None:
     """Answer the calls that come on standard input until it closes."""
-    collect_rarely()
+    settle()
     # Ctrl-C is for the parent, which then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
