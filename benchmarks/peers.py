@@ -4,12 +4,13 @@
 
 Rows are DIR/features/cifar10.npz (40,000 to train, 5,000 validation, 5,000 calibration, 10,000 test rows of 512) with
 a linear discriminant as the network; without that file simulated ones of the same shape. A call is fit and score
-together. Neighbour searches score 2,000 rows. Calls take turns, ``--repeats`` times after a first one that is not
-counted, ten times as often below half a second, and where a call takes more than 4 s once, the first one counted too. A
-ratio is the peer's best over ours, above 1 meaning that ours is faster, in processor time, which other work on the
-machine disturbs less than the clock; a spread is a side's slowest over its fastest. «agrees» is the rank correlation of
-the two scores, where both give one score a row. Ours works in float64 and gives probabilities beside the score; the
-peers work in float32 unless they are NumPy's. ``--metrics`` adds the metrics beside scikit-learn's and torchmetrics'.
+together. Neighbour searches score 2,000 rows, Laplace 500. Calls take turns, ``--repeats`` times after a first one that
+is not counted, ten times as often below half a second, and where a call takes more than 4 s once, the first one counted
+too. A ratio is the peer's best over ours, above 1 meaning that ours is faster, in processor time, which other work on
+the machine disturbs less than the clock; a spread is a side's slowest over its fastest. «agrees» is the rank
+correlation of the two scores, where both give one score a row. Ours works in float64 and gives probabilities beside the
+score; the peers work in float32 unless they are NumPy's. ``--metrics`` adds the metrics beside scikit-learn's and
+torchmetrics'.
 
 Peers are not part of the tests and come on their own, without the torch they would pull:
 
