@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from volta.core.checks import check_count, check_fraction
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
@@ -44,6 +46,8 @@ class McDropout(Method):
         self.seed_ = trainer.seed
 
     def _predict(self, inputs: Array) -> Prediction:
-        generators = (rng(self.seed_, "mc_dropout", index) for index in range(self.n_passes))
-        probs = mean_softmax(self.network_.sample_logits(inputs, random) for random in generators)
+        generators = [rng(self.seed_, "mc_dropout", index) for index in range(self.n_passes)]
+        probs = np.empty((len(inputs), self.network_.spec.n_classes))
+        for rows, passes in self.network_.sampled_logits(inputs, generators):
+            probs[rows] = mean_softmax(passes)
         return Prediction(probs, entropy(probs))

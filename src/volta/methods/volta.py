@@ -96,13 +96,15 @@ class Volta(Method):
             logits, learned = self.network_.outputs(inputs).logits, self.learned_temperature
             uncertainty = one_minus_max_softmax(logits, learned / self.uncertainty_temperature)
             return Prediction(softmax(logits, self.beta_ * learned), uncertainty)
-        passes = [
-            self._similarities(self.network_.sample_logits(inputs, rng(self.seed_, "volta", index)))
-            for index in range(self.n_passes)
-        ]
-        probs = np.mean([softmax(self.beta_ * similarities) for similarities in passes], axis=0)
-        sharp = np.mean([softmax(similarities / self.uncertainty_temperature) for similarities in passes], axis=0)
-        return Prediction(probs, 1.0 - sharp.max(axis=1))
+        generators = [rng(self.seed_, "volta", index) for index in range(self.n_passes)]
+        probs = np.empty((len(inputs), self.network_.spec.n_classes))
+        uncertainty = np.empty(len(inputs))
+        for rows, passes in self.network_.sampled_logits(inputs, generators):
+            similarities = [self._similarities(logits) for logits in passes]
+            probs[rows] = np.mean([softmax(self.beta_ * each) for each in similarities], axis=0)
+            sharp = np.mean([softmax(each / self.uncertainty_temperature) for each in similarities], axis=0)
+            uncertainty[rows] = 1.0 - sharp.max(axis=1)
+        return Prediction(probs, uncertainty)
 
     def graph(self) -> graphs.MethodGraph:
         """Return the network and the formula of the deterministic pass on its logits, for ONNX graphs."""

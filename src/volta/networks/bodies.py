@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from volta.core.errors import InputError
 from volta.networks.layers import Dropout
+from volta.networks.sampling import first_dropout
 from volta.networks.wide import Even, Prepare, Wide
 
 Shape: TypeAlias = tuple[int, ...]
@@ -74,6 +75,17 @@ class _EncoderModule(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         encoded: Tensor = self.layers(inputs)
         return encoded if self.residual is None else encoded + self.residual(inputs)
+
+    def before_dropout(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return what the layers give up to the first dropout, and the residual."""
+        residual = None if self.residual is None else self.residual(inputs)
+        return self.layers[: first_dropout(self.layers)](inputs), residual
+
+    def after_dropout(self, shared: tuple[Tensor, Tensor | None]) -> Tensor:
+        """Return the encoding from that."""
+        hidden, residual = shared
+        encoded: Tensor = self.layers[first_dropout(self.layers) :](hidden)
+        return encoded if residual is None else encoded + residual
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, cast
@@ -16,9 +16,10 @@ from torch import Tensor
 from volta.core.types import Array
 from volta.networks.array_form import FEW_ROWS, Step, array_form
 from volta.networks.heads import PrototypeHead
-from volta.networks.layers import Dropout, seed_layers
+from volta.networks.layers import seed_layers
 from volta.networks.outputs import LastLayer, Outputs
 from volta.networks.rows import EVAL_ROWS, InputRows
+from volta.networks.sampling import cut, sampling
 from volta.networks.spec import Classifier, NetworkSpec
 from volta.networks.training_log import TrainingLog
 
@@ -87,17 +88,25 @@ class Network:
     def _last_layer(self) -> LastLayer | None:
         return self.classifier.head.last_layer()
 
-    def sample_logits(self, inputs: Array, random: np.random.Generator) -> NDArray[np.float64]:
-        """Return the logits of one pass with dropout on and everything else in evaluation mode."""
-        seed_layers(self.classifier, random)
-        layers = [layer for layer in self.classifier.modules() if isinstance(layer, Dropout)]
-        try:
-            for layer in layers:
-                layer.sampling = True
-            return self._run(self.classifier, InputRows(inputs, self.device).eval_batches(), len(inputs)).logits
-        finally:
-            for layer in layers:
-                layer.sampling = False
+    def sampled_logits(
+        self, inputs: Array, generators: Sequence[np.random.Generator]
+    ) -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
+        """Walk the rows in pieces, with the logits of one pass a generator: dropout on, all else in evaluation mode.
+
+        What lies before the first dropout layer is computed once for all passes.
+        """
+        first, rest = cut(self.classifier.body)
+        start = 0
+        for batch in InputRows(inputs, self.device).eval_batches():
+            passes = []
+            with torch.inference_mode(), sampling(self.classifier.eval()):
+                shared = first(batch)
+                for random in generators:
+                    seed_layers(self.classifier, random)
+                    passes.append(self.classifier.head(rest(shared)).double().cpu().numpy())
+            rows = slice(start, start + len(batch))
+            yield rows, passes
+            start = rows.stop
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out of copies and pickles what is computed again once it is needed."""
