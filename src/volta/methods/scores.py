@@ -13,7 +13,6 @@ from volta.methods.pieces import cached_slices
 Floats = NDArray[np.float64]
 
 _SHORT_ROW = 64
-_MANY_VALUES = 1 << 13
 
 
 def softmax(logits: Floats, scale: float = 1.0) -> Floats:
@@ -68,8 +67,7 @@ def entropy(probs: Floats) -> Floats:
     """Return −Σ_k p_k log p_k of each row, with 0 log 0 = 0."""
     summed: Floats = np.empty(len(probs))
     for rows in cached_slices(probs):
-        logs = np.maximum(probs[rows], np.finfo(np.float64).tiny)
-        _take_log(logs)
+        logs = np.log(np.maximum(probs[rows], np.finfo(np.float64).tiny))
         summed[rows] = -np.einsum("ij,ij->i", probs[rows], logs)
     return np.maximum(summed, 0.0)
 
@@ -128,28 +126,8 @@ def _exponentials(logits: Floats, scale: float, out: Floats) -> Floats:
     np.multiply(logits, scale, out=out)
     largest = row_max(out)
     out -= largest[:, None]
-    _take_exp(out)
+    np.exp(out, out=out)
     return largest
-
-
-def _take_exp(values: Floats) -> None:
-    """Replace values by their exponentials: by PyTorch's where there are many, which NumPy's take twice as long for."""
-    if values.size < _MANY_VALUES:
-        np.exp(values, out=values)
-    else:
-        import torch
-
-        torch.from_numpy(values).exp_()
-
-
-def _take_log(values: Floats) -> None:
-    """Replace values by their logarithms, likewise."""
-    if values.size < _MANY_VALUES:
-        np.log(values, out=values)
-    else:
-        import torch
-
-        torch.from_numpy(values).log_()
 
 
 def _share_of_others(exponentials: Floats) -> Floats:
