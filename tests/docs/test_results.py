@@ -37,6 +37,18 @@ def test_every_run_has_its_tables_its_verdicts_and_its_command(run: str) -> None
     assert f"--out runs/{run}" in pages()
 
 
+def test_runs_of_corruptions_have_their_tables_and_their_command() -> None:
+    runs = sorted(path.parent.name for path in (DOCS / "results").glob("*/corruptions.csv"))
+    assert runs
+    for run in runs:
+        for kind in ("shifted", "made"):
+            assert f"<!-- {kind} {run} -->" in pages()
+        assert f"--out runs/{run}" in pages()
+        rows = TABLES.read(run, "corruptions")
+        assert {row["n"] for row in rows} == {"10"}
+        assert len({row["corruption"] for row in rows}) == 19 + 1
+
+
 @pytest.mark.parametrize("run", RUNS)
 def test_the_files_are_small_and_whole(run: str) -> None:
     folder = DOCS / "results" / run

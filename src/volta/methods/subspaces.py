@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from volta.core.types import Array
 from volta.methods.graphs import constant
@@ -19,31 +19,42 @@ if TYPE_CHECKING:
 CHUNK_ROWS = 4096
 COARSE_SHARE = 1e-4
 """Below this share of the rows' mean square in the minor directions, float32 would leave fewer than five digits."""
+FINE = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
 class MinorSpace:
     """The minor half of the principal directions R around a centre o.
 
-    ``centre`` is (d,), ``directions`` (d, max(1, ⌊d/2⌋)) with orthonormal columns, in float32 where rows of that type
-    may be multiplied in it.
+    ``centre`` is (d,), ``directions`` (d, max(1, ⌊d/2⌋)) with orthonormal columns.
     """
 
     centre: Floats
-    directions: NDArray[np.floating]
+    directions: Floats
 
     def lengths(self, rows: Array) -> Floats:
         """Return |Rᵀ(x − o)| for each row x."""
-        lengths: Floats = np.empty(len(rows))
-        centre = self.centre.astype(self.directions.dtype)
-        for piece in row_slices(rows, CHUNK_ROWS):
-            inside = (rows[piece] - centre) @ self.directions
-            lengths[piece] = np.sqrt(np.einsum("ij,ij->i", inside, inside))
-        return lengths
+        return self._lengths(rows, np.float64)
+
+    def mean_length(self, rows: Array) -> float:
+        """Return the mean over rows, in float32 where the first of them tell that this costs no digit that matters."""
+        first = rows[:CHUNK_ROWS]
+        with np.errstate(over="ignore"):
+            coarse = self._lengths(first, np.float32)
+        fine = np.allclose(coarse, self.lengths(first), rtol=FINE, atol=0.0)
+        return float(self._lengths(rows, np.float32 if fine else np.float64).mean())
 
     def lengths_of_tensors(self, rows: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""
-        lengths: Tensor = ((rows - constant(self.centre)) @ constant(self.directions.astype(np.float64))).norm(dim=1)
+        lengths: Tensor = ((rows - constant(self.centre)) @ constant(self.directions)).norm(dim=1)
+        return lengths
+
+    def _lengths(self, rows: Array, working: DTypeLike) -> Floats:
+        centre, directions = self.centre.astype(working), self.directions.astype(working)
+        lengths: Floats = np.empty(len(rows))
+        for piece in row_slices(rows, CHUNK_ROWS):
+            inside = (rows[piece] - centre) @ directions
+            lengths[piece] = np.sqrt(np.einsum("ij,ij->i", inside, inside))
         return lengths
 
 
@@ -53,18 +64,22 @@ def fit_minor_space(rows: Array, centre: Floats) -> MinorSpace:
     Products of float32 rows are in float32 first, which halves the time and moves lengths by some 1e-6 of themselves;
     where the minor directions hold too little of the rows for that, all is done again in float64.
     """
-    single = rows.dtype.itemsize <= 4
-    values, vectors = _principal(rows, centre, np.float32 if single else np.float64)
-    n_minor = max(1, len(values) // 2)
-    if single and values[:n_minor].sum() < COARSE_SHARE * (values.sum() + centre @ centre):
-        single = False
-        values, vectors = _principal(rows, centre, np.float64)
-    directions = np.ascontiguousarray(vectors[:, :n_minor])
-    return MinorSpace(centre, directions.astype(np.float32) if single else directions)
+    n_minor = max(1, rows.shape[1] // 2)
+    vectors = None
+    if rows.dtype.itemsize <= 4:
+        with np.errstate(over="ignore", invalid="ignore"):
+            moment = _second_moment(rows, centre, np.float32)
+        if np.isfinite(moment).all():
+            values, vectors = np.linalg.eigh(moment)
+            if values[:n_minor].sum() < COARSE_SHARE * (values.sum() + centre @ centre):
+                vectors = None
+    if vectors is None:
+        vectors = np.linalg.eigh(_second_moment(rows, centre, np.float64))[1]
+    return MinorSpace(centre, np.ascontiguousarray(vectors[:, :n_minor]))
 
 
-def _principal(rows: Array, centre: Floats, working: DTypeLike) -> tuple[Floats, Floats]:
-    """Return eigenvalues, rising, and eigenvectors, from products in ``working`` precision that are summed in float64.
+def _second_moment(rows: Array, centre: Floats, working: DTypeLike) -> Floats:
+    """Return (1/n) Σ_i (x_i − o)(x_i − o)ᵀ from products in ``working`` precision that are summed in float64.
 
     Rows are taken around a point c among them, so that a distant centre o does not cost digits:
     Σ (x − o)(x − o)ᵀ = Σ (x − c)(x − c)ᵀ + s aᵀ + a sᵀ + n a aᵀ with s = Σ (x − c) and a = c − o.
@@ -78,5 +93,4 @@ def _principal(rows: Array, centre: Floats, working: DTypeLike) -> tuple[Floats,
         sums += centred.sum(axis=0)
     away = middle - centre
     crossed = np.outer(sums / n_rows, away)
-    values, vectors = np.linalg.eigh(products / n_rows + crossed + crossed.T + np.outer(away, away))
-    return values, vectors
+    return np.asarray(products / n_rows + crossed + crossed.T + np.outer(away, away))

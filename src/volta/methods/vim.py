@@ -33,7 +33,7 @@ class Vim(PostHoc):
         features, layer = train.need_features(), train.need_last_layer()
         origin = -np.linalg.pinv(layer.weight.astype(np.float64)) @ layer.bias.astype(np.float64)
         self.minor_ = fit_minor_space(features, origin)
-        residual = self.minor_.lengths(features).mean()
+        residual = self.minor_.mean_length(features)
         self.alpha_ = float(row_max(train.logits).mean() / residual) if residual > 0.0 else 0.0
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
