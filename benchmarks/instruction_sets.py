@@ -10,6 +10,8 @@ place of OUT/default, also with more seeds: those that both have are compared. I
 another machine:
 
     VOLTA_DATA=DIR python benchmarks/instruction_sets.py --task cifar10 --beside docs/results/cifar10-fair/results.csv
+
+and nothing is run where a finished run's own results are named too (``--results runs/cifar10-c/results.csv``).
 """
 
 from __future__ import annotations
@@ -61,10 +63,11 @@ def main() -> None:
     parser.add_argument("--seeds", default="3")
     parser.add_argument("--out", type=Path, help="a folder for the two runs; a temporary one unless given")
     parser.add_argument("--beside", type=Path, help="results.csv of another machine, in place of the run held to AVX2")
+    parser.add_argument("--results", type=Path, help="results.csv of a finished run, in place of the first run")
     arguments = parser.parse_args()
     out = arguments.out or Path(tempfile.mkdtemp())
     given = (arguments.task, arguments.methods, arguments.seeds)
-    here = run(out / "default", *given, {})
+    here = read(arguments.results) if arguments.results else run(out / "default", *given, {})
     # The spread is taken over the seeds of the first, and what was published has more of them.
     plain, held = (read(arguments.beside), here) if arguments.beside else (here, run(out / "avx2", *given, AVX2))
     print(f"{arguments.task}: root mean square difference of equal seeds / standard deviation over seeds")
