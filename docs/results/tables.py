@@ -14,7 +14,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -125,16 +124,6 @@ def shifted(run: str) -> str:
         for name in dict.fromkeys(row["method"] for row in rows)
     ]
     return table(["method", *(NAMES[metric] for metric in SHIFTED)], lines)
-
-
-def severities(run: str, metric: str) -> str:
-    """Every method's mean over all corruptions, severity by severity."""
-    rows = [row for row in read(run, "corruptions") if (row["corruption"], row["metric"]) == (MEAN_OF_ALL, metric)]
-    values = {(row["method"], row["severity"]): show(metric, row["mean"], row["std"]) for row in rows}
-    levels = sorted({row["severity"] for row in rows})
-    methods = dict.fromkeys(row["method"] for row in rows)
-    lines = [[name, *(values[name, level] for level in levels)] for name in methods]
-    return table([f"{NAMES[metric]} at severity", *levels], lines)
 
 
 def corruptions(run: str) -> str:
@@ -328,7 +317,6 @@ def take(folder: Path) -> None:
 SHIFT_KINDS: dict[str, Callable[[str], str]] = {
     "shifted": shifted,
     "corruptions": corruptions,
-    **{f"severities_{metric}": partial(severities, metric=metric) for metric in SHIFTED},
 }
 KINDS: dict[str, Callable[[str], str]] = {
     **SHIFT_KINDS,

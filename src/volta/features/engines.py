@@ -168,7 +168,7 @@ def make_engine(
     device
         Where PyTorch runs; anything but the CPU rules out ONNX Runtime and OpenVINO.
     threads
-        Threads on the CPU; None: as many as torch has.
+        Threads on the CPU; None: as many as torch has, and with OpenVINO as many as it likes.
     """
     device = device or torch.device("cpu")
     if runtime not in ("auto", "onnx", "openvino", "torch"):

@@ -50,7 +50,7 @@ class MinorSpace:
         return lengths
 
     def _lengths(self, rows: Array, working: DTypeLike) -> Floats:
-        centre, directions = self.centre.astype(working), self.directions.astype(working)
+        centre, directions = (part.astype(working, copy=False) for part in (self.centre, self.directions))
         lengths: Floats = np.empty(len(rows))
         for piece in row_slices(rows, CHUNK_ROWS):
             inside = (rows[piece] - centre) @ directions
