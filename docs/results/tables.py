@@ -126,6 +126,27 @@ def shifted(run: str) -> str:
     return table(["method", *(NAMES[metric] for metric in SHIFTED)], lines)
 
 
+def severities(run: str) -> str:
+    """Every method's mean over all corruptions of each severity, a table for each metric."""
+    rows = [row for row in read(run, "corruptions") if row["corruption"] == MEAN_OF_ALL]
+    values = {(row["method"], row["metric"], row["severity"]): row for row in rows}
+    levels = sorted({row["severity"] for row in rows})
+    shown = []
+    for metric in SHIFTED:
+        lines = [
+            [
+                name,
+                *(
+                    show(metric, values[name, metric, level]["mean"], values[name, metric, level]["std"])
+                    for level in levels
+                ),
+            ]
+            for name in dict.fromkeys(row["method"] for row in rows)
+        ]
+        shown.append(table([NAMES[metric], *(f"severity {level}" for level in levels)], lines))
+    return "\n".join(shown)
+
+
 def corruptions(run: str) -> str:
     """VOLTA on every corruption of the lowest severity, beside the best method there."""
     rows = [row for row in read(run, "corruptions") if row["corruption"] != MEAN_OF_ALL]
@@ -316,6 +337,7 @@ def take(folder: Path) -> None:
 
 SHIFT_KINDS: dict[str, Callable[[str], str]] = {
     "shifted": shifted,
+    "severities": severities,
     "corruptions": corruptions,
 }
 KINDS: dict[str, Callable[[str], str]] = {
