@@ -56,3 +56,12 @@ def test_float32_does_where_it_can_and_not_where_it_cannot(monkeypatch: pytest.M
         used.clear()
         fit_minor_space(rows, np.zeros(N_COLUMNS))
         assert used == expected
+
+
+def test_a_mean_length_is_finite_where_only_late_rows_are_too_large_for_float32() -> None:
+    rows = rows_of(minor_scale=0.3)
+    centre = np.zeros(N_COLUMNS)
+    space = fit_minor_space(rows, centre)
+    rows[-1] *= np.float32(1e25)
+    assert np.isfinite(rows).all()
+    assert space.mean_length(rows) == space.lengths(rows).mean() < np.inf

@@ -37,12 +37,17 @@ class MinorSpace:
         return self._lengths(rows, np.float64)
 
     def mean_length(self, rows: Array) -> float:
-        """Return the mean over rows, in float32 where the first of them tell that this costs no digit that matters."""
+        """Return the mean over rows, in float32 where the first of them tell that this costs no digit that matters.
+
+        Where a later row is too large for float32, all are measured again in float64.
+        """
         first = rows[:CHUNK_ROWS]
         with np.errstate(over="ignore"):
-            coarse = self._lengths(first, np.float32)
-        fine = np.allclose(coarse, self.lengths(first), rtol=FINE, atol=0.0)
-        return float(self._lengths(rows, np.float32 if fine else np.float64).mean())
+            if np.allclose(self._lengths(first, np.float32), self.lengths(first), rtol=FINE, atol=0.0):
+                coarse = float(self._lengths(rows, np.float32).mean())
+                if np.isfinite(coarse):
+                    return coarse
+        return float(self.lengths(rows).mean())
 
     def lengths_of_tensors(self, rows: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""

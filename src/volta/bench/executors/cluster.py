@@ -18,6 +18,7 @@ from volta.bench.progress import Listener
 from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
+from volta.core.own_process import keep_freed_memory
 from volta.core.types import Array, Task
 from volta.core.watcher import ending_with_this_process
 from volta.features.extract import MapShards, Shard, ShardJob
@@ -32,7 +33,8 @@ class RayExecutor:
 
     Each task's data is put into the object store once and read from there by all workers of a node. The network that
     post-hoc methods share is a Ray task of its own that their cells depend on. A cell whose worker or node dies is run
-    again elsewhere by Ray; a cell that raises counts as failed.
+    again elsewhere by Ray; a cell that raises counts as failed. Ray's workers serve one job, so they are set up as our
+    own processes are.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, tasks: TaskLoader, address: str | None) -> None:
@@ -143,6 +145,7 @@ class _Submissions:
 
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the block's shared network on a worker; runs there."""
+    keep_freed_memory()
     torch.set_num_threads(config.threads)
     runner = CellRunner(config, PreloadedNetworkStore([], pick_device(config.device)), LoadedTask(task))
     return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
@@ -150,6 +153,7 @@ def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
 
 def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) -> tuple[CellRecord, dict[str, Array]]:
     """Run a cell on a worker; runs there."""
+    keep_freed_memory()
     networks = PreloadedNetworkStore([] if network is None else [network], pick_device(config.device))
     return CellRunner(config, networks, LoadedTask(task)).run(cell)
 
