@@ -41,7 +41,7 @@ def ablation_bars(
     height = 1.45 + 0.23 * max(3, len(rows))
     note = (
         f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
-        "lines: one standard deviation; *: Welch p < 0.05; "
+        "lines: one standard deviation; *: paired p < 0.05, uncorrected; "
         "an axis with an outlier is logarithmic beyond its first tick"
     )
     figure = new_figure("Ablation", context, (2.9 + 1.7 * len(metrics), height), note)
@@ -153,7 +153,8 @@ def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
 ABLATION_BARS = Chart(
     name="ablation_bars",
     title="Ablation",
-    caption="Difference from the reference; blue: better, ochre: worse. * Welch p < 0.05; the others may be chance.",
+    caption="Difference from the reference; blue: better, ochre: worse. * paired p < 0.05, uncorrected; "
+    "the others may be chance.",
     kind="differences",
     available=lambda numbers: bool(numbers.differences),
     data=_data,
