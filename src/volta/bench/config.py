@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from volta.bench.cells import Cell, in_order, make_cell
@@ -11,7 +11,6 @@ from volta.bench.row_limits import limit_rows
 from volta.bench.stamps import stamps_of
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
-from volta.core.machine import n_cores
 from volta.core.plugins import package_version
 from volta.core.seeding import PAPER_SEEDS, first_seeds
 from volta.core.types import InputKind, Task
@@ -192,13 +191,6 @@ def input_kind(source: TaskDefinition, protocol: str, method: str) -> InputKind:
     if protocol == "paper" and wanted in source.kinds:
         return wanted
     return "features"
-
-
-def default_threads(source: TaskDefinition, protocol: str, methods: Sequence[str]) -> int:
-    """Return 1 where every method sees features, so that cells run side by side; all cores where one sees pixels."""
-    if all(input_kind(source, protocol, method) == "features" for method in methods):
-        return 1
-    return n_cores()
 
 
 def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:

@@ -35,32 +35,25 @@ def make_config(
     extraction: Extraction,
     resplit: bool | None,
 ) -> RunConfig:
-    """Return the configuration of a run; what was left open is as in the run folder, or as suits the tasks."""
-    from dataclasses import replace
-
-    from volta.bench.config import RunConfig, default_threads
+    """Return the configuration of a run; what was left open is as in the run folder, if there is one."""
+    from volta.bench.config import RunConfig
     from volta.networks.trainer import pick_device
 
     settled = store.settled()
     if device == "auto" and settled is not None:
         device = settled.device
-    asked = RunConfig(
+    if threads is None:
+        threads = 1 if settled is None else settled.threads
+    return RunConfig(
         tasks=tuple(task if isinstance(task, str) else task.name for task in tasks),
         methods=tuple(methods),
         protocols=(protocol,),
         seeds=seeds,
         budget=budget,
         device=pick_device(device).type,
-        threads=1 if threads is None else threads,
+        threads=threads,
         options=options,
         extraction=extraction,
         resplit=settled.resplit if resplit is None and settled is not None else resplit,
         array_tasks=tuple(task for task in tasks if isinstance(task, Task)),
-    )
-    if threads is not None:
-        return asked
-    if settled is not None:
-        return replace(asked, threads=settled.threads)
-    return replace(
-        asked, threads=max(default_threads(asked.source(name), protocol, asked.methods) for name in asked.tasks)
     )

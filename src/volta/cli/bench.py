@@ -137,7 +137,7 @@ def bench(
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads per cell, part of what decides the result; 1 on features, all cores on pixels.",
+            help="Threads per cell, part of what decides the result; 1 unless given.",
             rich_help_panel=WHERE,
         ),
     ] = None,
