@@ -218,6 +218,18 @@ def test_weiper():
         assert found[row] == pytest.approx(expected, rel=1e-3)
 
 
+def test_weiper_learns_from_a_sample_of_many_rows():
+    def profile(**settings):
+        return METHODS["weiper"](repeats=2, **settings).fit_from_outputs(train=TRAIN, random_state=7).features_
+
+    whole, sample = profile(), profile(setup_rows=20)
+    counts = sample.mean * 20 * WIDTH
+    assert np.allclose(counts, counts.round(), atol=1e-6)
+    assert counts.sum() == pytest.approx(20 * WIDTH)
+    assert whole.low <= sample.low < sample.high <= whole.high
+    assert profile(setup_rows=len(F)).mean.tolist() == whole.mean.tolist() != sample.mean.tolist()
+
+
 def test_shares_and_smoothing_by_hand():
     values = np.array([[0.0, 0.4, 1.0, 3.0], [0.5, 0.5, 0.5, 0.5]])
     assert shares(values, 0.0, 1.0, 2).tolist() == [[0.5, 0.25], [0.0, 1.0]]
