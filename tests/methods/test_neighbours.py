@@ -22,6 +22,7 @@ def test_pieces_give_every_row(monkeypatch):
     random = np.random.default_rng(0)
     queries, bank = random.normal(size=(11, 4)), random.normal(size=(100, 4))
     expected = np.sort(queries @ bank.T, axis=1)[:, -3:]
+    # Columns one by one, in four pieces the last of which is short, and all at once.
     for n_values in (1, 300, 10_000):
         monkeypatch.setattr(neighbours, "_CHUNK_VALUES", n_values)
         found = np.empty((11, 3))

@@ -10,19 +10,26 @@ from volta.core.types import Array
 from volta.methods.pieces import row_slices
 
 _CHUNK_VALUES = 1 << 23
+_FEWEST_QUERIES = 64
 _GROUP = 16
 
 
 def largest_products(queries: Array, bank: Array, k: int) -> Iterator[tuple[slice, Array]]:
     """Walk the queries (n, d) in pieces: which they are, and each one's k largest products with rows of ``bank``.
 
-    ``bank`` is (m, d) with m ≥ k; the products are (rows of the piece, k), in any order.
+    ``bank`` is (m, d) with m ≥ k; the products are (rows of the piece, k), in any order. A bank so long that few
+    queries would fit beside it is walked in pieces too, since reading it would take longer than the products.
     """
-    n_rows = max(1, min(len(queries), _CHUNK_VALUES // len(bank)))
-    products = np.empty((n_rows, len(bank)), dtype=np.result_type(queries, bank))
+    n_rows = max(1, min(len(queries), max(_CHUNK_VALUES // len(bank), _FEWEST_QUERIES)))
+    n_columns = min(len(bank), max(1, _CHUNK_VALUES // n_rows))
+    products = np.empty(n_rows * n_columns, dtype=np.result_type(queries, bank))
     for rows in row_slices(queries, n_rows):
         piece = queries[rows]
-        yield rows, k_largest(np.matmul(piece, bank.T, out=products[: len(piece)]), k)
+        found = []
+        for part in (bank[columns] for columns in row_slices(bank, n_columns)):
+            into = products[: len(piece) * len(part)].reshape(len(piece), len(part))
+            found.append(k_largest(np.matmul(piece, part.T, out=into), min(k, len(part))))
+        yield rows, found[0] if len(found) == 1 else k_largest(np.concatenate(found, axis=1), k)
 
 
 def k_largest(values: Array, k: int) -> Array:
