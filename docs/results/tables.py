@@ -129,21 +129,15 @@ def shifted(run: str) -> str:
 def severities(run: str) -> str:
     """Every method's mean over all corruptions of each severity, a table for each metric."""
     rows = [row for row in read(run, "corruptions") if row["corruption"] == MEAN_OF_ALL]
-    values = {(row["method"], row["metric"], row["severity"]): row for row in rows}
+    methods = dict.fromkeys(row["method"] for row in rows)
     levels = sorted({row["severity"] for row in rows})
+    head = [f"severity {level}" for level in levels]
     shown = []
     for metric in SHIFTED:
-        lines = [
-            [
-                name,
-                *(
-                    show(metric, values[name, metric, level]["mean"], values[name, metric, level]["std"])
-                    for level in levels
-                ),
-            ]
-            for name in dict.fromkeys(row["method"] for row in rows)
-        ]
-        shown.append(table([NAMES[metric], *(f"severity {level}" for level in levels)], lines))
+        mine = [row for row in rows if row["metric"] == metric]
+        values = {(row["method"], row["severity"]): show(metric, row["mean"], row["std"]) for row in mine}
+        lines = [[name, *(values[name, level] for level in levels)] for name in methods]
+        shown.append(table([NAMES[metric], *head], lines))
     return "\n".join(shown)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import check_count
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods.pieces import row_slices
@@ -54,6 +55,10 @@ class Weiper(PostHoc):
     lambda_1: float = 1.0
     lambda_2: float = 1.0
     setup_rows: int = 10_000
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.setup_rows, "setup_rows")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Perturb the last layer and learn how training values are distributed."""

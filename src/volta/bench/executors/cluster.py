@@ -33,8 +33,8 @@ class RayExecutor:
 
     Each task's data is put into the object store once and read from there by all workers of a node. The network that
     post-hoc methods share is a Ray task of its own that their cells depend on. A cell whose worker or node dies is run
-    again elsewhere by Ray; a cell that raises counts as failed. Ray's workers serve one job, so they are set up as our
-    own processes are.
+    again elsewhere by Ray; a cell that raises counts as failed. Ray's workers serve one job, so they keep
+    freed memory as our own processes do.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, tasks: TaskLoader, address: str | None) -> None:
