@@ -91,6 +91,20 @@ def test_a_dry_run_extracts_nothing(places, monkeypatch, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_extraction_keeps_to_its_threads(places, monkeypatch, tmp_path):
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path))
+    used = []
+
+    def noted(work, jobs):
+        for job in jobs:
+            used.append(job.engine.threads)
+            yield work(job)
+
+    extraction = Extraction("efficientnet-lite0", threads=1)
+    load_task("colours", "features", LoadOptions(places / "data"), extraction, map_shards=noted)
+    assert set(used) == {1}
+
+
 def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
     arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data")
@@ -114,6 +128,9 @@ def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     (record,) = RunStore(tmp_path / "run").records()
     assert record.backbone == "efficientnet-lite0"
     assert record.test["accuracy"] == 1.0
+    unthreaded = volta("extract", *arguments, "--threads", 0)
+    assert unthreaded.returncode == 2
+    assert "--threads is 0" in unthreaded.stderr
     (tmp_path / "colours").mkdir()
     assert volta("extract", *arguments, cwd=tmp_path).returncode == 0
     refused = volta("extract", places / "photos")

@@ -48,12 +48,14 @@ def extract(
     precision: Annotated[
         str, typer.Option(help="f32, or bf16: faster, through OpenVINO, on processors that have it; other features.")
     ] = "f32",
+    threads: Annotated[int | None, typer.Option(help="Threads to use; as many as cores unless given.")] = None,
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
     ] = None,
 ) -> None:
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
-    from volta.bench.config import parse_numbers
+    from volta.bench.config import MAX_THREADS, parse_numbers
+    from volta.core.checks import check_count
     from volta.data import LoadOptions, all_tasks, store_features
     from volta.features.openvino import known_precision
     from volta.features.tasks import Extraction, extract_task
@@ -68,7 +70,9 @@ def extract(
         shift_origin(shifts, corruptions),
         limit_test=limit_test,
     )
-    extraction = Extraction(backbone, weights, parse_limits(limit or ()), known_precision(precision))
+    if threads is not None:
+        check_count(threads, "--threads", most=MAX_THREADS)
+    extraction = Extraction(backbone, weights, parse_limits(limit or ()), known_precision(precision), threads)
     if only == "shifts":
         _extract_shifts(task, options, extraction, save)
         return
@@ -90,10 +94,12 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
 
     with stoppable():
         network = extraction.network(options.folder)
-        found = match_stored(task, options, network)
+        found = match_stored(task, options, network, threads=extraction.threads)
         n_sets = len(found.images.shifts)
         echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
-        features = extract_missing(found, network, precision=extraction.precision, on_set=_lines)
+        features = extract_missing(
+            found, network, precision=extraction.precision, threads=extraction.threads, on_set=_lines
+        )
     for name, array in features.items():
         echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
     if save and features:

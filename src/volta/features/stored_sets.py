@@ -62,11 +62,19 @@ class StoredSets:
         return [name for name in self.images.shifts if name not in self.stored.shifts]
 
 
-def match_stored(name: str, options: LoadOptions, network: Backbone, map_shards: MapShards | None = map) -> StoredSets:
+def match_stored(
+    name: str,
+    options: LoadOptions,
+    network: Backbone,
+    *,
+    threads: int | None = None,
+    map_shards: MapShards | None = map,
+) -> StoredSets:
     """Return a task's stored features with its images, and whether ``network`` makes them of its test images."""
     source = find_task(name, options.root)
     stored, images = source.feature_sets(options), source.image_sets(replace(options, ood=()))
-    return StoredSets(stored, images, _agreement(stored.parts["test"], images.parts["test"], network, map_shards))
+    agreement = _agreement(stored.parts["test"], images.parts["test"], network, threads, map_shards)
+    return StoredSets(stored, images, agreement)
 
 
 def extract_missing(
@@ -74,6 +82,7 @@ def extract_missing(
     network: Backbone,
     *,
     precision: Precision = "f32",
+    threads: int | None = None,
     on_set: OnSet | None = None,
     map_shards: MapShards | None = map,
 ) -> dict[str, CachedArray]:
@@ -86,7 +95,7 @@ def extract_missing(
         )
     images = found.images.inputs()
     sets = {f"shift:{name}": images[f"shift:{name}"] for name in found.missing}
-    return extract_sets(sets, network, precision=precision, on_set=on_set, map_shards=map_shards)
+    return extract_sets(sets, network, precision=precision, threads=threads, on_set=on_set, map_shards=map_shards)
 
 
 def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[str, Split]:
@@ -95,12 +104,14 @@ def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[
     return {name: Split(features[key].array, found.images.shifts[name].labels) for key, name in names.items()}
 
 
-def _agreement(stored: Split, images: Split, network: Backbone, map_shards: MapShards | None) -> Agreement:
+def _agreement(
+    stored: Split, images: Split, network: Backbone, threads: int | None, map_shards: MapShards | None
+) -> Agreement:
     if not np.array_equal(stored.labels, images.labels):
         return Agreement(0, float("inf"))
     rows = np.unique(np.linspace(0, len(images) - 1, CHECKED_ROWS).astype(np.int64))
     try:
-        made = extract(images.inputs[rows], network, map_shards=map_shards).array
+        made = extract(images.inputs[rows], network, threads=threads, map_shards=map_shards).array
     except NotExtractedError as error:
         raise NotCheckedError(
             f"whether {network.name} made the stored features is not checked yet, on {len(rows)} test images"

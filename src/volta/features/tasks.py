@@ -22,13 +22,15 @@ DEFAULT_BACKBONE = "resnet18"
 class Extraction:
     """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18.
 
-    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products.
+    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products. ``threads`` is
+    how many it may use (None: as many as torch has), which changes no feature that is meant.
     """
 
     backbone: str | None = None
     weights: Path | None = None
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "f32"
+    threads: int | None = None
 
     @property
     def is_named(self) -> bool:
@@ -89,12 +91,19 @@ def _stored(
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
     network = extraction.network(options.folder)
-    found = match_stored(source.name, options, network, map_shards)
+    found = match_stored(source.name, options, network, threads=extraction.threads, map_shards=map_shards)
     if extraction.is_named and not (found.agreement.holds and _image_ood(source, options) <= set(task.ood)):
         return None
     if complete and not (extraction.is_named and found.missing):
         return task
-    extracted = extract_missing(found, network, precision=extraction.precision, on_set=on_set, map_shards=map_shards)
+    extracted = extract_missing(
+        found,
+        network,
+        precision=extraction.precision,
+        threads=extraction.threads,
+        on_set=on_set,
+        map_shards=map_shards,
+    )
     shifts = with_labels(found, extracted)
     return replace(
         task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
@@ -122,6 +131,7 @@ def extract_task(
         pixel_sets(name, options).inputs(),
         extraction.network(options.folder),
         precision=extraction.precision,
+        threads=extraction.threads,
         on_set=on_set,
         map_shards=map_shards,
     )
