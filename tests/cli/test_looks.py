@@ -95,6 +95,28 @@ def test_the_cheapest_open_question_comes_first(store):
     assert "1 min 41 s" in opened[1]
 
 
+def test_verdicts_outlast_the_call_that_gave_them(store):
+    first = Judge(asked("early", ("volta", "softmax"), {2: "holds"}), asked("late", ("volta", "energy"), {4: "holds"}))
+    decide_with(store, first)
+    kept = read_looks(store)
+    # What another version would say of the same seeds changes nothing that was decided.
+    other = Judge(asked("early", ("volta", "softmax"), {}), asked("late", ("volta", "energy"), {2: "does not hold"}))
+    ran, _, _ = decide_with(store, other)
+    assert read_looks(store).decided == kept.decided
+    assert [set(methods) for methods, _ in ran] == [set(METHODS), {"volta", "energy"}, {"volta", "energy"}]
+
+
+@pytest.mark.parametrize("looks", [(2, 3), (2, 3, 4, 8)])
+def test_looks_are_declared_once_for_a_folder(store, looks):
+    judge = Judge(asked("open", ("volta", "softmax"), {}))
+    decide_with(store, judge)
+    before = read_looks(store)
+    with pytest.raises(InputError, match="go on with --cap 4"):
+        decide_with(store, judge, looks)
+    assert len(judge.calls) == 3
+    assert read_looks(store) == before
+
+
 def test_it_ends_as_soon_as_all_is_decided(store):
     ran, said, _ = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "holds"})))
     assert len(ran) == 1

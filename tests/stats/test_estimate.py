@@ -6,7 +6,7 @@ from scipy import stats
 
 from volta.core.errors import InputError
 from volta.stats import Sample, paired_estimate, sample_of, welch_estimate
-from volta.stats.estimate import Estimate, satterthwaite, seeds_to_show
+from volta.stats.estimate import Estimate, seeds_to_show
 from volta.stats.paired import difference_sample, hedges_g_paired, median_of
 
 VALUES = [0.02, 0.035, 0.01, 0.04, 0.025]
@@ -23,14 +23,40 @@ def test_one_sided_two_sided_and_equivalence_agree_with_scipy():
     assert estimate.negated().p_above(-0.03) == pytest.approx(estimate.p_below(0.03))
 
 
-def test_rows_widen_the_error_and_raise_the_degrees_of_freedom():
+def test_seeds_and_rows_each_have_their_own_quantile():
     plain, wider = paired_estimate(sample_of(VALUES)), paired_estimate(sample_of(VALUES), row_variance=0.01**2)
     assert wider.standard_error == pytest.approx(math.hypot(plain.standard_error, 0.01))
-    assert plain.degrees == 4
-    share = plain.standard_error**2 / wider.standard_error**2
-    assert wider.degrees == pytest.approx(4 / share**2)
-    assert satterthwaite(0.0, 4, 0.1) == math.inf
+    for tail in (0.2, 0.025, 0.001):
+        half = math.hypot(stats.t.isf(tail, 4) * plain.standard_error, stats.norm.isf(tail) * 0.01)
+        assert wider.half_width(tail) == pytest.approx(half)
+        assert wider.p_above(wider.value - half) == pytest.approx(tail, rel=1e-9)
+        assert wider.p_below(wider.value - half) == pytest.approx(1 - tail, rel=1e-9)
+    low, high = wider.interval(0.05)
+    assert wider.over_normal(0.95) == pytest.approx((high - low) / 2 / (1.959964 * wider.standard_error), rel=1e-6)
     assert Estimate(0.1, 3, 0.0, 2, 0.05).p_above(0) == pytest.approx(stats.norm.sf(2))
+
+
+@pytest.mark.parametrize("seed_error", [1e-320, 1e-200, 1e-9, 1e-3, 1.0, 1e9])
+@pytest.mark.parametrize("value", [0.0, 1e-320, 1e-12, 0.3, 40.0, 1e12])
+def test_p_values_of_any_size_exist_and_lie_between_those_of_the_normal_and_of_student(seed_error, value):
+    estimate = Estimate(value, 3, seed_error, 2, 1.0)
+    t = value / estimate.standard_error
+    p = estimate.p_above(0.0)
+    assert stats.norm.sf(t) * (1 - 1e-6) <= p <= stats.t.sf(t, 2) * (1 + 1e-6)
+    assert estimate.p_below(0.0) == 1.0 - p
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 2.0])
+def test_no_effect_is_found_at_most_as_often_as_the_level_says_at_any_mixture_of_errors(n, ratio):
+    """``ratio``: the rows' error in parts of the seeds'. With Satterthwaite's degrees two seeds err twelve times as often."""
+    random, runs = np.random.default_rng(n), 4_000
+    seeds, rows = random.normal(size=(runs, n)), ratio / math.sqrt(n)
+    found = seeds.mean(axis=1) + rows * random.normal(size=runs)
+    errors = seeds.std(axis=1, ddof=1) / math.sqrt(n)
+    p = np.array([Estimate(d, n, s, n - 1, rows).p_differs() for d, s in zip(found, errors, strict=True)])
+    for level in (0.05, 0.005):
+        assert np.mean(p < level) <= level + 2 * math.sqrt(level * (1 - level) / runs)
 
 
 def test_welch_where_seeds_are_not_shared():

@@ -5,6 +5,7 @@ from statsmodels.stats.power import TTestPower
 
 from volta.core.errors import InputError
 from volta.stats import Sample, detectable_difference, paired_estimate, sample_of
+from volta.stats.estimate import Estimate
 from volta.stats.power import detectable, noncentrality
 
 
@@ -37,6 +38,21 @@ def test_unequal_variances_reach_the_power_in_simulation():
         generator.normal(delta, 1.0, (20_000, 4)), generator.normal(0, 2.0, (20_000, 8)), axis=1, equal_var=False
     )
     assert np.mean(draws.pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(("n", "seed_error", "row_error"), [(3, 1.0, 0.5), (5, 1.0, 2.0), (10, 0.1, 1.0)])
+def test_seeds_and_rows_together_reach_the_power_in_simulation(n, seed_error, row_error):
+    delta = detectable(Estimate(0.0, n, seed_error, n - 1, row_error))
+    random = np.random.default_rng(n)
+    seeds = random.normal(0, seed_error * np.sqrt(n), (4_000, n))
+    found = delta + seeds.mean(axis=1) + random.normal(0, row_error, 4_000)
+    errors = seeds.std(axis=1, ddof=1) / np.sqrt(n)
+    p = [Estimate(d, n, s, n - 1, row_error).p_differs() for d, s in zip(found, errors, strict=True)]
+    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.8, abs=0.02)
+
+
+def test_rows_alone_have_the_power_of_the_normal_test():
+    assert detectable(Estimate(0.1, 1, 0.0, 0.0, 2.0)) == pytest.approx(2.0 * 2.8016, abs=1e-3)
 
 
 def test_small_degrees_of_freedom_have_an_answer():

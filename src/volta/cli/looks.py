@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from volta.bench.config import RunConfig
@@ -12,7 +12,7 @@ from volta.bench.runner import RunSummary
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
-from volta.report.looks import write_looks
+from volta.report.looks import read_looks, write_looks
 from volta.stats import LOOKS, LookReport, Question, alpha_at, decide
 
 Judge = Callable[[Sequence[int], float], list[Question]]
@@ -41,8 +41,17 @@ def run_until_decided(
     """Run ``config``'s methods at each look until ``judge`` leaves nothing open; return how all of it ended.
 
     Each look goes on with the methods that open questions need, the cheapest first. Verdicts rest on the seeds of their
-    look alone, whatever more the folder holds, so that a run that was interrupted goes on to the same ones.
+    look alone, whatever more the folder holds, so that a run that was interrupted goes on to the same ones. Looks are
+    declared once for a folder: with others the error would be spent again on seeds that were looked at before.
     """
+    stored = read_looks(store)
+    if stored is not None and stored.looks != tuple(looks):
+        raise InputError(
+            f"--cap asks for looks at {_listed(looks)} seeds, but those declared for {store.root} are "
+            f"{_listed(stored.looks)}, and the errors they allow are spent; go on with --cap {stored.looks[-1]}, or "
+            "decide anew, on other seeds or rows, in another --out"
+        )
+    given = {question.key: question for question in stored.decided} if stored is not None else {}
     earlier: LookReport | None = None
     names = config.methods
     total = RunSummary(0, 0, 0)
@@ -57,6 +66,7 @@ def run_until_decided(
             raise InputError(
                 "there is nothing to decide: run volta or another --reference together with methods to compare it with"
             )
+        questions = [_as_given(question, given, n_seeds) for question in questions]
         earlier = decide(questions, earlier, n_seeds, looks, seconds=seconds_of(store))
         write_looks(store, looks, earlier)
         for line in look_lines(earlier):
@@ -65,6 +75,18 @@ def run_until_decided(
             break
         names = tuple(name for name in earlier.methods if name in config.methods) or names
     return total
+
+
+def _as_given(question: Question, given: Mapping[str, Question], n_seeds: int) -> Question:
+    """Return a question as an earlier call left it: with its verdict from the look that gave it, and open before."""
+    stored = given.get(question.key)
+    if stored is None:
+        return question
+    return stored if stored.n_seeds <= n_seeds else replace(question, verdict="")
+
+
+def _listed(looks: Sequence[int]) -> str:
+    return ", ".join(map(str, looks))
 
 
 def seconds_of(store: RunStore) -> dict[str, float]:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from volta.core.errors import InputError
 from volta.core.seeding import rng
-from volta.stats.estimate import satterthwaite, t_over_z
+from volta.stats.estimate import Estimate
 from volta.stats.rowscores import RowScores
 from volta.stats.weighted import Floats, Key, Model, WeightedScorer
 from volta.stats.weighted_auroc import Weights
@@ -171,8 +171,8 @@ def hierarchical_interval(
     mean over seeds on resampled rows, D̄ their mean, and ρ² the part of Var(D_b) that seeds share
     (:func:`shared_row_variance`); the root undoes the (n−1)/n by which a bootstrap over n seeds is too narrow. The
     interval is [2d − q_hi, 2d − q_lo]: ECE is biased upwards and a resample adds the bias once more; the basic interval
-    takes it back, the percentile interval would not. Both ends are then moved out by t_ν/z, with Satterthwaite's ν,
-    since few seeds make Student's tails and not normal ones.
+    takes it back, the percentile interval would not. Both ends are then moved out as far as the interval of an
+    :class:`Estimate` is wider than a normal one, since few seeds make Student's tails and not normal ones.
 
     observed: (n_seeds,); draws: (n_seeds, n_resamples); shared: :func:`shared_row_variance` of them, where it is known.
     Reference: Davison & Hinkley, Bootstrap Methods and their Application (1997), §3.8 and 5.2; Hesterberg, The American
@@ -189,7 +189,8 @@ def hierarchical_interval(
     stretch = 1.0
     if n > 1:
         moved += np.sqrt(n / (n - 1)) * ((observed - d) @ _seed_counts(n, n_resamples, seed)) / n
-        stretch = t_over_z(satterthwaite(float(np.var(observed, ddof=1)) / n, n - 1, shared), level)
+        errors = Estimate(float(d), n, float(np.std(observed, ddof=1)) / n**0.5, n - 1, shared**0.5)
+        stretch = 1.0 if errors.constant else errors.over_normal(level)
     tail = (1 - level) / 2
     low, high = np.quantile(moved, [tail, 1 - tail])
     middle = 2 * d - centre

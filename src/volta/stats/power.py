@@ -6,26 +6,34 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.stats.estimate import Estimate
 from volta.stats.samples import Sample
 from volta.stats.welch import ALPHA, check_alpha, welch
 
+Floats = NDArray[np.float64]
+
 POWER = 0.8
 _NODES = 96
 
 
 def detectable(estimate: Estimate, alpha: float = ALPHA, power: float = POWER) -> float:
-    """Return the true difference that the two-sided t-test of an estimate finds with probability ``power``.
+    """Return the true difference that the two-sided test of an estimate finds with probability ``power``.
 
-    δ = λ se with λ the noncentrality at which P(|T_ν(λ)| > t_{ν, 1−α/2}) = power. The observed error stands in for the
-    true one, so with three seeds δ is itself a rough figure. No variance gives 0: any difference would show.
+    δ = λ se with λ such that E[P(|Z + λ| > ĥ/se)] = power, the mean over the sampling of the seeds' deviation, on which
+    the half-width ĥ depends. The observed error stands in for the true one, so with three seeds δ is itself a rough
+    figure. No variance gives 0: any difference would show.
     """
     if estimate.constant:
         return 0.0
-    # Beyond this the noncentral t is the normal to six digits, and SciPy's series is slow.
-    return noncentrality(min(estimate.degrees, 1e5), alpha, power) * estimate.standard_error
+    if estimate.row_error == 0:
+        return noncentrality(estimate.seed_degrees, alpha, power) * estimate.seed_error
+    share = (estimate.seed_error / estimate.standard_error) ** 2
+    # Models as they are have no seeds, and no degrees of freedom that count.
+    degrees = max(estimate.seed_degrees, 1.0)
+    return _joint_noncentrality(degrees, round(share, 6), alpha, power) * estimate.standard_error
 
 
 def detectable_difference(first: Sample, second: Sample, alpha: float = ALPHA, power: float = POWER) -> float | None:
@@ -70,21 +78,44 @@ def noncentrality(degrees: float, alpha: float = ALPHA, power: float = POWER) ->
 def _welch_noncentrality(n_first: int, n_second: int, share: float, alpha: float, power: float) -> float:
     """Return λ of Welch's test; share: the first sample's part of se²."""
     _check_power(power, alpha)
-    from scipy import optimize, special
+    from scipy import special
 
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    levels, weights = (nodes + 1) / 2, weights / 2
-    # Each sample variance over the true one is χ²_ν/ν; Gauss' nodes are taken as its quantiles.
-    first, second = (special.chdtri(n - 1, 1 - levels) / (n - 1) for n in (n_first, n_second))
+    weights, first, second = _variances(n_first - 1, n_second - 1)
     own, other = np.meshgrid(share * first, (1 - share) * second, indexing="ij")
     variance = own + other
     degrees = variance**2 / (own**2 / (n_first - 1) + other**2 / (n_second - 1))
-    critical = special.stdtrit(degrees, 1 - alpha / 2) * np.sqrt(variance)
-    joint = np.outer(weights, weights)
+    critical = np.asarray(special.stdtrit(degrees, 1 - alpha / 2) * np.sqrt(variance), float)
+    return _shift_of(power, critical, np.outer(weights, weights))
+
+
+@lru_cache(maxsize=4096)
+def _joint_noncentrality(degrees: float, share: float, alpha: float, power: float) -> float:
+    """Return λ of an estimate's test; share: the seeds' part of se², whose rest is known."""
+    check_alpha(alpha)
+    _check_power(power, alpha)
+    from scipy import special
+
+    weights, variance = _variances(degrees)
+    student, normal = (float(one) for one in (special.stdtrit(degrees, 1 - alpha / 2), special.ndtri(1 - alpha / 2)))
+    return _shift_of(power, np.sqrt(student**2 * share * variance + normal**2 * (1 - share)), weights)
+
+
+def _variances(*degrees: float) -> tuple[Floats, ...]:
+    """Return weights, and for each of ``degrees`` the sample variances over the true one, χ²_ν/ν, that they weigh."""
+    from scipy import special
+
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    # Gauss' nodes are taken as the quantiles.
+    return weights / 2, *(np.asarray(special.chdtri(one, 1 - (nodes + 1) / 2) / one, float) for one in degrees)
+
+
+def _shift_of(power: float, critical: Floats, weights: Floats) -> float:
+    """Return the shift λ at which |Z + λ| > ``critical`` with probability ``power``, the mean by ``weights``."""
+    from scipy import optimize, special
 
     def shortfall(shift: float) -> float:
         found = special.ndtr(shift - critical) + special.ndtr(-shift - critical)
-        return power - float(np.sum(joint * found))
+        return power - float(np.sum(weights * found))
 
     upper = 4.0
     while shortfall(upper) > 0:
