@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
-from volta.core.splits import random_take, split_fit_rows, stratified_folds, stratified_take
+from volta.core.splits import complete_parts, random_take, split_fit_rows, stratified_folds, stratified_take
 
 
 @settings(deadline=None)
@@ -25,6 +25,37 @@ def test_a_draw_is_exact_disjoint_and_stratified(labels, share, seed):
         assert (counts >= 1).all()
         expected = sizes * n_rows / len(labels)
         assert (np.abs(counts - expected) < 1).all() or (expected < 1).any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.floats(0, 1), st.integers(0, 2**32))
+def test_a_draw_by_lot_is_exact_and_disjoint(labels, share, seed):
+    labels = np.array(labels, dtype=np.int64)
+    n_rows = round(share * len(labels))
+    taken, rest = stratified_take(labels, n_rows, np.random.default_rng(seed), every_class=False)
+    assert len(taken) == n_rows
+    assert sorted([*taken, *rest]) == list(range(len(labels)))
+
+
+def test_without_small_classes_a_draw_by_lot_is_the_other_one():
+    labels = np.repeat(np.arange(5), [40, 31, 17, 9, 5])
+    first, _ = stratified_take(labels, 21, np.random.default_rng(3))
+    by_lot, _ = stratified_take(labels, 21, np.random.default_rng(3), every_class=False)
+    assert (first == by_lot).all()
+
+
+def test_test_rows_have_rare_classes_as_often_as_all_rows_have():
+    labels = np.concatenate([np.zeros(600, dtype=np.int64), np.repeat(np.arange(1, 101), 3)])
+    shares = []
+    seen = np.zeros(101)
+    for seed in range(200):
+        parts = complete_parts({"train": labels}, np.random.default_rng(seed), "rows")
+        test, cal = (labels[parts[part][1]] for part in ("test", "cal"))
+        shares.append([np.mean(test > 0), np.mean(cal > 0)])
+        seen += np.bincount(test, minlength=101)
+    assert np.mean(shares, axis=0) == pytest.approx([1 / 3, 1 / 3], abs=0.01)
+    # No rare class is favoured: each has 3 rows, a fifth of which is 0.6.
+    assert seen[1:] / 200 == pytest.approx(np.full(100, 0.6), abs=0.15)
 
 
 def test_equal_seeds_draw_equal_rows():

@@ -92,6 +92,24 @@ def test_rows_set_aside_come_from_the_generator():
     assert other.exists
 
 
+@pytest.mark.parametrize(
+    ("error", "confidence", "least"),
+    [(0.1, 0.271, 3), (0.3, 0.51, 2), (0.3, 0.657, 3), (0.5, 0.875, 3), (0.2, 0.488, 3)],
+)
+def test_a_bound_that_is_just_reached_is_reached(error, confidence, least):
+    assert rows_needed(error, confidence) == least
+    found = fit_policy(np.zeros(least), np.ones(least, dtype=bool), max_error=error, confidence=confidence)
+    assert found.exists
+
+
+def test_levels_closest_to_0_and_1_are_levels():
+    assert rows_needed(0.02, 1 - 1e-12) == 1368
+    assert rows_needed(1e-12, 0.95) == pytest.approx(2.9957e12, rel=1e-4)
+    rows = np.arange(20.0)
+    assert not fit_policy(rows, rows >= 0, max_error=0.1, confidence=1 - 1e-12).exists
+    assert fit_coverage(rows, coverage=1 - 1e-12).threshold == np.inf
+
+
 def test_rows_needed_is_the_least():
     for error, confidence in [(0.02, 0.95), (0.1, 0.9), (0.3, 0.99)]:
         m = rows_needed(error, confidence)

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -88,3 +90,10 @@ def test_rejects_bad_arguments():
         beta_quantile(0.5, 0, 1)
     with pytest.raises(InputError, match="level is -1"):
         beta_quantile(-1, 1, 1)
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-12, 5e-324])
+def test_the_smallest_levels_are_levels(alpha):
+    assert conformal_rank(5, alpha).note.startswith("5 calibration rows are too few")
+    assert conformal_threshold([1.0, 2.0], alpha).value == np.inf
+    assert smallest_n(alpha) == -(-1 // Fraction(alpha)) - 1

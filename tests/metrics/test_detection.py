@@ -150,3 +150,9 @@ def test_rejects_bad_arguments(name):
         function([], [0.1])
     with pytest.raises(InputError, match=r"ood_scores has shape \(1, 2\)"):
         function([0.1], [[0.1, 0.2]])
+
+
+def test_autc_of_the_smallest_numbers():
+    assert metrics.autc([5e-324], [0.0]) == 1.0
+    assert metrics.autc([0.0], [5e-324]) == 0.0
+    assert metrics.autc([-1.5e308, 1.5e308], [1.5e308]) == 0.25

@@ -1,6 +1,7 @@
 """The conformal quantile, shared by methods that make prediction sets and by the metrics that judge them."""
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +21,16 @@ def conformal_quantile(scores: ArrayLike, alpha: float) -> float:
     inf
     """
     values = check_scores(scores)
-    level = 1 - Fraction(check_fraction(alpha, "alpha")).limit_denominator(10**9)
+    level = 1 - nearest_fraction(check_fraction(alpha, "alpha"))
     exact = (len(values) + 1) * level
     rank = max(1, -(-exact.numerator // exact.denominator))
     if rank > len(values):
         return float("inf")
     return float(np.partition(values, rank - 1)[rank - 1])
+
+
+@lru_cache(maxsize=256)
+def nearest_fraction(level: float) -> Fraction:
+    """Read a level in (0, 1) as the nearest fraction with a denominator up to 10⁹; closer to 0 or 1 as it stands."""
+    nearest = Fraction(level).limit_denominator(10**9)
+    return nearest if 0 < nearest < 1 else Fraction(level)

@@ -52,17 +52,21 @@ def stratified_folds(labels: Rows, n_folds: int, rng: np.random.Generator) -> li
     return [*folds, left]
 
 
-def stratified_take(labels: Rows, n_rows: int, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def stratified_take(
+    labels: Rows, n_rows: int, rng: np.random.Generator, *, every_class: bool = True
+) -> tuple[Rows, Rows]:
     """Draw ``n_rows`` rows with the class shares of ``labels``; return (taken, rest), both in ascending order.
 
     Counts follow the largest remainder, so they add up to ``n_rows`` exactly and no class is off by more than one row,
-    save that every class keeps at least one taken row when ``n_rows`` allows it.
+    save that with ``every_class`` each has at least one taken row when ``n_rows`` allows it. Without, classes too small
+    for a row of their own get one by lot, so that every row is as likely to be taken as any other.
     """
     if not 0 <= n_rows <= len(labels):
         raise InputError(f"n_rows is {n_rows}; pass a number from 0 to the {len(labels)} rows there are")
     classes, inverse = np.unique(labels, return_inverse=True)
     sizes = np.bincount(inverse, minlength=len(classes))
-    counts = _allot(sizes, n_rows)
+    # A generator of its own leaves the draw of rows as it is.
+    counts = _allot(sizes, n_rows) if every_class else _allot_by_lot(sizes, n_rows, rng.spawn(1)[0])
     taken = np.zeros(len(labels), dtype=bool)
     for index, count in enumerate(counts):
         rows = np.flatnonzero(inverse == index)
@@ -81,6 +85,21 @@ def _allot(sizes: Rows, n_rows: int) -> Rows:
     order = np.argsort(counts - shares, kind="stable")
     counts[order[:missing]] += 1
     return np.asarray(counts, dtype=np.int64)
+
+
+def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:
+    """Return counts as `_allot` does, but 0 or 1 for classes whose share is below 1, with that share as probability."""
+    shares = sizes * (n_rows / max(1, sizes.sum()))
+    small = np.flatnonzero(shares < 1)
+    n_small = n_rows if len(small) == len(sizes) else int(shares[small].sum() + 1e-9)
+    counts = np.zeros(len(sizes), dtype=np.int64)
+    counts[shares >= 1] = _allot(sizes[shares >= 1], n_rows - n_small)
+    # Systematic sampling: points one apart from a random start, of which each class holds at most one.
+    order = rng.permutation(small)
+    ends = np.cumsum(shares[order]) * (n_small / max(shares[small].sum(), 1.0))
+    ends[-1:] = n_small
+    counts[order] = np.diff(np.floor(np.minimum(ends, n_small) + rng.random()), prepend=0.0)
+    return counts
 
 
 def complete_parts(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:
@@ -102,7 +121,8 @@ def complete_parts(labels: Mapping[str, Rows], rng: np.random.Generator, where: 
         parts.update({part: (source, rows[own]) for part, own in taken.items()})
 
     if "test" not in parts:
-        test, rest = stratified_take(labels_of("train"), share, rng)
+        # Test rows that held every rare class would not be like calibration rows, and coverage would not hold on them.
+        test, rest = stratified_take(labels_of("train"), share, rng, every_class=False)
         divide("train", {"test": test, "train": rest})
     if "val" not in parts and "cal" not in parts:
         n_held_out = max(2, share)

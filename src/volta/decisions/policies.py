@@ -15,6 +15,9 @@ START_COVERAGES = (0.25, 0.5, 0.75)
 MAX_SET_ASIDE = 50
 # A start point is worth its share of δ if it answers, in expectation, this many times the rows that prove anything.
 ROWS_AT_START = 1.5
+_FEW_ROWS = 64
+# Tails are sums in float64: one that equals its level may round to above it.
+_ROUNDING = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,13 @@ def rows_needed(max_error: float, confidence: float = 0.95) -> int:
     >>> rows_needed(0.02, 0.95)
     149
     """
-    error, delta = check_fraction(max_error, "max_error"), float(1 - exact_level(confidence, "confidence"))
-    return math.ceil(math.log(delta) / math.log1p(-error))
+    error, delta = exact_level(max_error, "max_error"), 1 - exact_level(confidence, "confidence")
+    ratio = math.log(delta) / math.log1p(-error)
+    nearest = round(ratio)
+    # Equal powers of such fractions are small ones; their logarithms may round to either side.
+    if nearest <= _FEW_ROWS and (1 - error) ** nearest == delta:
+        return nearest
+    return math.ceil(ratio)
 
 
 def fit_policy(
@@ -200,7 +208,7 @@ def _largest_passing(
     best: tuple[float | None, int, int] = (None, 0, 0)
     level, alive = 0.0, False
     for point, share, end, before in zip(points.tolist(), shares.tolist(), ends, befores, strict=True):
-        level = level + share if alive else share
+        level = level + share * _ROUNDING if alive else share * _ROUNDING
         alive = pvalue(int(end)) <= level
         if not alive:
             continue

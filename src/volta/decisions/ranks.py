@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from volta.core.checks import check_count, check_fraction, check_scores
-from volta.core.quantile import conformal_quantile
+from volta.core.quantile import conformal_quantile, nearest_fraction
 from volta.decisions.binomial import beta_quantile
 
 
@@ -73,7 +73,7 @@ class ConformalThreshold:
 
 def exact_level(value: float, name: str) -> Fraction:
     """Read a level as the nearest fraction with a denominator up to 10⁹: 0.1 and 1 − 0.9 are both 1/10."""
-    return _nearest_fraction(check_fraction(value, name))
+    return nearest_fraction(check_fraction(value, name))
 
 
 def float_level(value: float, name: str) -> float:
@@ -83,12 +83,7 @@ def float_level(value: float, name: str) -> float:
 
 @lru_cache(maxsize=256)
 def _nearest_float(value: float) -> float:
-    return float(_nearest_fraction(value))
-
-
-@lru_cache(maxsize=256)
-def _nearest_fraction(value: float) -> Fraction:
-    return Fraction(value).limit_denominator(10**9)
+    return float(nearest_fraction(value))
 
 
 def smallest_n(alpha: float) -> int:

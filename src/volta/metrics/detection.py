@@ -231,10 +231,11 @@ def autc_of(scores: SortedScores) -> float:
 def _scaled_mean(ordered: Sorted, low: np.float64, high: np.float64) -> float:
     """Return the mean of sorted scores after low ↦ 0, high ↦ 1; where one is infinite, finite scores share a point."""
     if np.isfinite(low) and np.isfinite(high):
-        # Halves, because the range of two finite numbers may be infinite.
-        scaled = ordered / 2
-        scaled -= low / 2
-        scaled /= high / 2 - low / 2
+        # The range of two finite numbers may be infinite, and half of the smallest number is none.
+        unit = 0.5 if high > np.finfo(np.float64).max / 2 or low < -np.finfo(np.float64).max / 2 else 1.0
+        scaled = ordered * unit
+        scaled -= low * unit
+        scaled /= high * unit - low * unit
         return float(np.mean(scaled))
     n_low = int(np.searchsorted(ordered, -np.inf, side="right"))
     n_high = len(ordered) - int(np.searchsorted(ordered, np.inf, side="left"))
