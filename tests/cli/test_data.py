@@ -53,3 +53,18 @@ def test_the_hint_names_a_backbone_whose_weights_are_there(photos, tmp_path, mon
     (root / "resnet18-f37072fd.pth").write_bytes(b"damaged")
     done = run("data", "import", photos, "--name", "others", "--image-size", "6", "--data", root)
     assert done.stdout.endswith("next: volta bench others --backbone efficientnet-lite0\n")
+
+
+def test_columns_that_are_no_features_are_left_out(tmp_path):
+    rows = "".join(f"r{place},{place % 7},{place % 3},{'ab'[place % 2]}\n" for place in range(60))
+    (tmp_path / "rows.csv").write_text("name,one,two,label\n" + rows)
+    (tmp_path / "other.csv").write_text("one,two\n" + "9,9\n" * 5)
+    root = tmp_path / "data"
+    words = ("data", "import", tmp_path / "rows.csv", "--name", "mine", "--data", root)
+    assert "or name it with --id if it is no feature" in str(run(*words).exception)
+    assert "--id is 'nobody', which" in str(run(*words, "--id", "nobody").exception)
+    done = run(*words, "--id", "name", "--ood", f"far={tmp_path / 'other.csv'}")
+    assert done.exit_code == 0, done.exception
+    task = find_task("mine", root).load("features", LoadOptions(root))
+    assert task.fit.input_shape == (2,)
+    assert len(task.ood["far"].inputs) == 5

@@ -59,15 +59,80 @@ def test_other_files_give_the_same_model(shell, tmp_path, ending):
 
 
 def test_own_rows_to_steer_and_calibrate_by(shell, tmp_path):
-    other = write_csv(tmp_path / "cal.csv", *make_rows(90, 7))
-    options = ("--label", "species", "--id", "tree", "--max-epochs", 2, "--eval", other, "--cal", other)
+    steer, cal = (write_csv(tmp_path / f"{name}.csv", *make_rows(90, seed)) for name, seed in (("eval", 7), ("cal", 8)))
+    options = ("--label", "species", "--id", "tree", "--max-epochs", 2, "--eval", steer, "--cal", cal)
     done = run("fit", shell.train, *options, "--out", tmp_path / "model", "--coverage", 0.8)
     assert done.exit_code == 0, done.output
     record = VoltaClassifier.load(tmp_path / "model").fit_record_
     assert [record.n_rows(part) for part in ("train", "val", "cal")] == [600, 90, 90]
-    assert set(record.files) == {"train.csv", "cal.csv"}
+    assert set(record.files) == {"train.csv", "eval.csv", "cal.csv"}
     assert record.n_folds == 0
     assert "600 to train, 90 to steer, 90 to calibrate" in done.stdout
+
+
+@pytest.mark.parametrize("option", ["--eval", "train"])
+def test_calibration_rows_that_the_model_learned_from_are_refused(shell, tmp_path, option):
+    cal = shell.train
+    options = ["--label", "species", "--id", "tree", "--max-epochs", 2]
+    if option == "--eval":
+        cal = write_csv(tmp_path / "cal.csv", *make_rows(90, 7))
+        options += ["--eval", cal]
+    done = run("fit", shell.train, *options, "--cal", cal, "--out", tmp_path / "model")
+    assert isinstance(done.exception, InputError)
+    assert "--cal has" in str(done.exception)
+    assert "among those that the model learns from" in str(done.exception)
+
+
+def test_confidence_counts_for_the_usual_coverage_too(shell, tmp_path):
+    options = ("--label", "species", "--id", "tree", "--method", "linear", "--out", tmp_path / "model")
+    done = run("fit", shell.train, *options, "--confidence", 0.5)
+    assert done.exit_code == 0, done.output
+    policy = VoltaClassifier.load(tmp_path / "model").policy_
+    assert policy.confidence == 0.5
+    assert policy.coverage == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--max-epochs", 0), "--max-epochs is 0"),
+        (("--scale", "big"), "--scale is 'big'"),
+        (("--encoder", "large"), "--encoder is 'large'"),
+    ],
+)
+def test_errors_name_the_option(shell, tmp_path, options, message):
+    given = ("--label", "species", "--id", "tree", *options)
+    done = run("fit", shell.train, *given, "--out", tmp_path / "model")
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception).startswith(message)
+
+
+def test_a_place_that_cannot_be_written_is_named_before_any_work(shell, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out, message in (
+        (tmp_path, "which is a folder; name a file in it"),
+        (tmp_path / "file" / "deep" / "model", "is a file, not a folder"),
+        (shell.train, "which this command reads"),
+    ):
+        done = run("fit", shell.train, "--label", "species", "--out", out, "--force")
+        assert isinstance(done.exception, InputError)
+        assert message in str(done.exception)
+    assert shell.train.read_text().startswith("tree")
+
+
+def test_features_of_one_number_a_row_are_named(tmp_path):
+    np.savez(tmp_path / "thin.npz", x=np.arange(30.0), y=np.arange(30) % 2)
+    done = run("fit", tmp_path / "thin.npz", "--out", tmp_path / "model")
+    assert "has one number a row in 'x'; save its features as (n, d)" in str(done.exception)
+
+
+def test_text_among_the_features_names_the_option_and_decimal_commas_are_told(shell, tmp_path):
+    done = run("fit", shell.train, "--label", "species", "--out", tmp_path / "model")
+    assert "not a number; encode the column as numbers" in str(done.exception)
+    assert "or name it with --id if it is no feature" in str(done.exception)
+    (tmp_path / "comma.csv").write_text("a;b;label\n1,29;2;x\n3,1;4;y\n")
+    done = run("fit", tmp_path / "comma.csv", "--label", "label", "--out", tmp_path / "model")
+    assert "write numbers with a decimal point" in str(done.exception)
 
 
 def test_the_summary_says_that_few_rows_train_and_steer(shell):

@@ -197,6 +197,21 @@ def test_a_bad_table_is_one_sentence_and_leaves_nothing(shell, tmp_path, change,
     assert [item.name for item in tmp_path.iterdir()] == ["in.csv"]
 
 
+@pytest.mark.parametrize("command", ["predict", "decide"])
+def test_what_is_read_is_never_written(shell, tmp_path, command):
+    copy = tmp_path / "rows.csv"
+    copy.write_bytes(shell.new.read_bytes())
+    done = run(command, shell.model, copy, "--out", copy, "--force")
+    assert isinstance(done.exception, InputError)
+    assert "which this command reads; name another file" in str(done.exception)
+    assert copy.read_bytes() == shell.new.read_bytes()
+
+
+def test_confidence_needs_what_it_is_about(shell, tmp_path):
+    done = run("decide", shell.model, shell.new, "--out", tmp_path / "out.csv", "--confidence", 0.9)
+    assert "pass --max-error or --coverage with it" in str(done.exception)
+
+
 def test_bad_arguments(shell, tmp_path):
     out = tmp_path / "out.csv"
     for words, kind, message in (

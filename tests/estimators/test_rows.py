@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.estimators.rows import shuffled_by_content, split_rows
+from volta.estimators.rows import check_unseen, shuffled_by_content, split_rows
 
 
 def parts(labels, **options):
@@ -67,3 +67,23 @@ def test_rows_have_an_order_of_their_own_that_means_nothing(kind):
     assert abs(np.corrcoef(place, rows[:, 0])[0, 1]) < 0.1
     assert abs(np.corrcoef(place, labels)[0, 1]) < 0.1
     assert shuffled_by_content(rows[:-1], labels[:-1])[1] != draw
+
+
+def test_calibration_rows_must_be_new():
+    random = np.random.default_rng(0)
+    rows, other = random.normal(size=(200, 3)), random.normal(size=(80, 3))
+    check_unseen(other, rows, "cal_set")
+    check_unseen(np.concatenate([rows[:30], other]), rows, "cal_set")
+    with pytest.raises(InputError, match="cal_set has 80 rows of 80 among those"):
+        check_unseen(rows[:80], rows, "cal_set")
+    with pytest.raises(InputError, match="cal_set has 60 rows of 100"):
+        check_unseen(np.concatenate([rows[:60], other[:40]]), rows, "cal_set")
+
+
+def test_rows_of_few_values_are_equal_by_chance():
+    random = np.random.default_rng(0)
+    rows, other = random.integers(3, size=(300, 3)).astype(float), random.integers(3, size=(40, 3)).astype(float)
+    check_unseen(other, rows, "cal_set")
+    # Many cells that training rows fill several times over, and calibration rows that are nearly one of a kind.
+    rows, other = np.arange(5000.0)[:, None] % 500, np.arange(60.0)[:, None]
+    check_unseen(other, rows, "cal_set")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from volta.cli.model_files import check_not_read
 from volta.cli.printing import echo
 
 
@@ -24,6 +25,7 @@ def calibrate(
     """
     from volta.bench.own.calibrating import calibrate_file
 
+    check_not_read(out, file, fit)
     words = calibrate_file(file, fit, out, method, logits=logits, overwrite=force)
     echo(words)
     echo(f"calibrated: {out}")

@@ -97,6 +97,9 @@ def import_(
         typer.Option("--encoder", help="tabular, or vision for features of images; by what the source holds else."),
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="A table's column that is no feature; may be repeated.")
+    ] = None,
     image_size: Annotated[
         str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH, or to one number for a square.")
     ] = None,
@@ -122,6 +125,7 @@ def import_(
             shifts=_pairs(shift, "--shift"),
             near=near or (),
             label=label,
+            ids=ids or (),
             image_size=_size(image_size),
             encoder=_encoder(encoder),
             skip_bad=skip_bad,

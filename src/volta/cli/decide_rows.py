@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from volta.cli.model_files import check_carried, load_model, model_rows
+from volta.cli.model_files import check_carried, check_not_read, load_model, model_rows
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
@@ -40,7 +40,9 @@ def decide(
             help="At most this share of answers wrong, not the model's policy.", rich_help_panel=_PROMISE_PANEL
         ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How surely.", rich_help_panel=_PROMISE_PANEL)] = 0.95,
+    confidence: Annotated[
+        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_PROMISE_PANEL)
+    ] = None,
     coverage: Annotated[
         float | None,
         typer.Option(help="Or: answer this share of rows.", rich_help_panel=_PROMISE_PANEL),
@@ -56,11 +58,14 @@ def decide(
     from volta.data.formats.tabular_files import check_new_table, new_table
     from volta.decisions.decide import ACTIONS
 
+    check_not_read(out, model, data)
     check_new_table(out, overwrite=force)
     if fpr is not None and fdr is not None:
         raise InputError(f"--fpr is {fpr} and --fdr {fdr}; pass one of them")
     if max_error is not None and coverage is not None:
         raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
+    if confidence is not None and max_error is None and coverage is None:
+        raise InputError(f"--confidence is {confidence}, but of what; pass --max-error or --coverage with it")
     named = (alpha, "--alpha"), (fpr, "--fpr"), (fdr, "--fdr"), (max_error, "--max-error"), (coverage, "--coverage")
     for value, name in (*named, (confidence, "--confidence")):
         if value is not None:
@@ -70,7 +75,8 @@ def decide(
     counts = np.zeros(len(ACTIONS), dtype=np.int64)
     with stoppable(ALL_OR_NOTHING), warnings_as_lines(), row_progress("deciding", quiet=quiet) as advance:
         if max_error is not None or coverage is not None:
-            classifier.fit_policy(max_error, coverage=coverage, confidence=confidence)
+            surely = {} if confidence is None else {"confidence": confidence}
+            classifier.fit_policy(max_error, coverage=coverage, **surely)
         with new_table(out, overwrite=force) as writer:
             for part, decisions in decided(classifier, table, advance, alpha, fpr, fdr):
                 found = decision_columns(decisions)

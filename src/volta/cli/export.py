@@ -22,7 +22,7 @@ def export(
     """Write the model as an ONNX graph, scaling included, that runs without Python or volta."""
     if out.suffix.lower() != ".onnx":
         raise InputError(f"--out is {out}; its name has to end in .onnx")
-    check_new_file(out, force)
+    check_new_file(out, force, model)
     with warnings_as_lines():
         load_model(model).to_onnx(out)
     echo(f"graph: {out}")

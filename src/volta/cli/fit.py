@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _PARTS = {"train": "to train", "val": "to steer", "cal": "to calibrate"}
 
+_OPTIONS = {"eval_set": "--eval", "cal_set": "--cal", "random_state": "--seed"}
+
 _MODEL_PANEL = "The model"
 _POLICY_PANEL = "Which rows are answered"
 
@@ -63,7 +65,9 @@ def fit(
     max_error: Annotated[
         float | None, typer.Option(help="At most this share of answers wrong.", rich_help_panel=_POLICY_PANEL)
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How surely.", rich_help_panel=_POLICY_PANEL)] = 0.95,
+    confidence: Annotated[
+        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_POLICY_PANEL)
+    ] = None,
     coverage: Annotated[
         float | None,
         typer.Option(help="Or: answer this share of rows, 0.9 unless given.", rich_help_panel=_POLICY_PANEL),
@@ -75,10 +79,11 @@ def fit(
     from volta.core.checks import check_fraction
     from volta.data.formats.feature_tables import Roles, open_features
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.deciding import DEFAULT_COVERAGE
     from volta.estimators.saving import registered_name
     from volta.methods import find_method
 
-    check_new_file(out, force)
+    check_new_file(out, force, data, eval_, cal)
     if max_error is not None and coverage is not None:
         raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
     for value, name in ((max_error, "--max-error"), (confidence, "--confidence"), (coverage, "--coverage")):
@@ -99,8 +104,10 @@ def fit(
     with stoppable(ALL_OR_NOTHING), warnings_as_lines():
         table = open_features(data, Roles(label, tuple(ids or ())), labelled=True)
         fit_on_tables(classifier, table, eval_, cal)
-        if max_error is not None or coverage is not None:
-            classifier.fit_policy(max_error, coverage=coverage, confidence=confidence)
+        if any(asked is not None for asked in (max_error, coverage, confidence)):
+            coverage = DEFAULT_COVERAGE if max_error is None and coverage is None else coverage
+            surely = {} if confidence is None else {"confidence": confidence}
+            classifier.fit_policy(max_error, coverage=coverage, **surely)
         classifier.save(out)
     for line in summary(classifier):
         echo(line)
@@ -123,11 +130,21 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
         classifier.fit(rows, labels, **own)
     except ValueError as error:
         # scikit-learn's own checks, such as labels that are measurements, are the user's business too.
-        raise InputError(f"{table.table.path}: {error}") from error
+        raise InputError(_in_options(str(error), classifier, table.table.path)) from error
     if table.names is not None:
         classifier.feature_names_in_ = np.array(table.names, dtype=object)
     files = {path.name: hash_file(path) for path in (table.table.path, eval_, cal) if path is not None}
     classifier.fit_record_ = replace(classifier.fit_record_, files=files, label=table.label)
+
+
+def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:
+    """Return what Python says of a fit with the options' names, or of the rows with that of their file."""
+    for name, option in _OPTIONS.items():
+        text = text.replace(name, option)
+    name, _, rest = text.partition(" ")
+    if name in classifier.get_params():
+        return f"--{name.replace('_', '-')} {rest}"
+    return text if text.startswith("--") else f"{path}: {text}"
 
 
 def summary(classifier: VoltaClassifier) -> list[str]:

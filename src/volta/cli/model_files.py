@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,10 +53,27 @@ def model_rows(
     )
 
 
-def check_new_file(path: Path, force: bool) -> None:
-    """Refuse to replace a file unless told to, before any work is done."""
+def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
+    """Refuse a file that cannot be written, that the command ``reads``, or, unless told to, that is there already.
+
+    All before any work is done.
+    """
+    if path.is_dir():
+        raise InputError(f"--out is {path}, which is a folder; name a file in it")
+    place = next(folder for folder in path.absolute().parents if folder.exists())
+    if not place.is_dir():
+        raise InputError(f"--out is {path}, but {place} is a file, not a folder; name another folder")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"--out is {path}, but {place} cannot be written; name another folder")
+    check_not_read(path, *reads)
     if path.exists() and not force:
         raise InputError(f"--out is {path}, which exists; name another file, or pass --force to replace it")
+
+
+def check_not_read(path: Path, *reads: Path | None) -> None:
+    """Refuse to write to a file that the command reads, whatever it was told."""
+    if any(read is not None and path.exists() and read.exists() and path.samefile(read) for read in reads):
+        raise InputError(f"--out is {path}, which this command reads; name another file")
 
 
 def check_carried(given: Mapping[str, object], made: Mapping[str, object]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volta.cli.model_files import check_carried, load_model, model_rows
+from volta.cli.model_files import check_carried, check_not_read, load_model, model_rows
 from volta.cli.options import DataArgument, ForceOption, IdOption, LabelOption, ModelArgument, OutOption, QuietOption
 from volta.cli.printing import echo
 from volta.cli.row_progress import row_progress
@@ -28,6 +28,7 @@ def predict(
     """Predict every row: its class, its uncertainty and the probability of each class. Files may exceed memory."""
     from volta.data.formats.tabular_files import check_new_table, new_table
 
+    check_not_read(out, model, data)
     check_new_table(out, overwrite=force)
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)

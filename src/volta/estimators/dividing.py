@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.errors import InputError
 from volta.core.types import Split
 from volta.estimators.inputs import check_rows, check_targets, encode
-from volta.estimators.rows import shuffled_by_content, split_rows
+from volta.estimators.rows import check_unseen, shuffled_by_content, split_rows
 from volta.estimators.weighting import ClassWeight, count_rows, weigh_classes
 
 
@@ -71,6 +71,8 @@ def divide(
         val = Split(own.inputs, own.labels, _product(None, of_class, own.labels))
     if cal_set is not None:
         cal = _own_rows(estimator, cal_set, classes, "cal_set")
+        for learned in (whole, val):
+            check_unseen(cal.inputs, learned.inputs, "cal_set")
     return Parts(classes, whole.take(parts.train), val, cal, index[parts.train], index[parts.val])
 
 

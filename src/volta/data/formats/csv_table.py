@@ -19,7 +19,7 @@ from volta.core.errors import InputError
 from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
-from volta.data.formats.table import Chunk, Column, ReadAs, Table, text_array
+from volta.data.formats.table import Chunk, Column, ReadAs, Table, TextColumnError, text_array
 
 DELIMITERS = (",", ";", "\t")
 
@@ -98,10 +98,10 @@ def _parse_one_by_one(chunk: Chunk, records: list[list[str]], places: Mapping[st
             if not cell:
                 raise InputError(f"{chunk.where(row, name)} is empty; fill it or drop the row")
             if not _is_number(cell):
-                raise InputError(
-                    f"{chunk.where(row, name)} is {cell[:40]!r}, not a number; encode the column as numbers, or leave "
-                    "it out of the file"
-                )
+                found_text = f"{chunk.where(row, name)} is {cell[:40]!r}, not a number"
+                if _is_number(cell.replace(",", ".", 1)):
+                    raise InputError(f"{found_text}; write numbers with a decimal point")
+                raise TextColumnError(f"{found_text}; encode the column as numbers, or leave it out of the file")
             found[name][row] = float(cell)
     return found
 

@@ -19,6 +19,7 @@ from volta.data.formats.table import (
     check_cells,
     joined,
     labels_like,
+    naming_ids,
     read_columns,
     shortened,
 )
@@ -68,7 +69,7 @@ class FeatureTable:
         """Walk the rows."""
         asked: dict[str, ReadAs] = dict.fromkeys(self.columns, "number")
         asked |= dict.fromkeys((*self.ids, *((self.label,) if self.label else ())), "any")
-        for chunk in self.table.chunks(asked):
+        for chunk in naming_ids(self.table.chunks(asked)):
             parts = [chunk.columns[name] for name in self.columns]
             rows = parts[0].reshape(len(chunk), -1) if len(parts) == 1 else np.column_stack(parts)
             if rows.shape[1] != (self.n_features or rows.shape[1]):
@@ -159,6 +160,9 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
     for name in LABEL_NAMES if guess else ():
         if name in lower:
             return lower[name]
+    thin = next((lower[name] for name in INPUT_NAMES if name in lower), None)
+    if table.path.suffix.lower() == ".npz" and thin is not None:
+        raise InputError(f"{table.path} has one number a row in {thin!r}; save its features as (n, d), n rows of d")
     raise InputError(
         f"--label is missing; name the column of {table.path} that holds the classes: {shortened(table.names)}"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from volta.data.formats.parquet_columns import read_parquet
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
 from volta.data.formats.table import as_labels, read_columns
 from volta.data.formats.tabular_files import open_table
+
+_Column = TypeVar("_Column")
 
 INPUT_NAMES = ("x", "features", "inputs", "images", "data", "embeddings")
 LABEL_NAMES = ("label", "y", "labels", "target", "targets", "class")
@@ -37,6 +40,7 @@ def read_labelled_arrays(
     label: str | None = None,
     *,
     labelled: bool = True,
+    ids: Collection[str] = (),
     set_name: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, SourceRows]:
@@ -46,12 +50,13 @@ def read_labelled_arrays(
     ``split``. npy: a structured array, or a matrix beside ``NAME_labels.npy``. CSV and Parquet: a label column, maybe a
     split column, and numeric columns, in Parquet also one column of lists; a folder that Hugging Face ``datasets``
     saved has the same columns, and its own splits. ``label`` names the label column where it is not one of
-    ``label``, ``y``, ``labels``, ``target``. With ``set_name`` an npz may hold many sets, as the data folder's
-    ``NAME-ood.npz`` does: ``SET_x`` and maybe ``SET_y`` are taken where they are there.
+    ``label``, ``y``, ``labels``, ``target``; columns named ``ids`` are no features and are left out. With ``set_name``
+    an npz may hold many sets, as the data folder's ``NAME-ood.npz`` does: ``SET_x`` and maybe ``SET_y`` are taken where
+    they are there.
     """
     suffix = source.suffix.lower()
     if source.is_dir() and is_saved_dataset(source):
-        return _from_saved_dataset(source, label, labelled, limits)
+        return _from_saved_dataset(source, label, labelled, ids, limits)
     if source.is_dir():
         return _from_arrays(
             {path.stem: read_npy(path, limits) for path in sorted(source.glob("*.npy"))}, source, label, labelled
@@ -59,16 +64,16 @@ def read_labelled_arrays(
     if not source.is_file():
         raise MissingDataError(f"{source} does not exist; name a CSV, npz, npy or Parquet file")
     if _is_csv(source):
-        return _from_csv(source, label, labelled, limits)
+        return _from_csv(source, label, labelled, ids, limits)
     if suffix == ".npz":
         arrays = read_npz(source, limits)
         if set_name is not None and f"{set_name}_x" in arrays:
             arrays = {role: arrays[f"{set_name}_{role}"] for role in ("x", "y") if f"{set_name}_{role}" in arrays}
         return _from_arrays(arrays, source, label, labelled)
     if suffix == ".npy":
-        return _from_npy(source, label, labelled, limits)
+        return _from_npy(source, label, labelled, ids, limits)
     if suffix in SUFFIXES:
-        return _from_columns(read_parquet(source, limits), source, label, labelled)
+        return _from_columns(read_parquet(source, limits), source, label, labelled, ids)
     raise InputError(f"{source} is no table this reads; expected .csv, .npz, .npy or .parquet")
 
 
@@ -118,11 +123,13 @@ def _role(key: str, label_names: tuple[str, ...]) -> tuple[str, str]:
     return split, "split" if rest in SPLIT_COLUMNS else ""
 
 
-def _from_npy(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
+def _from_npy(
+    source: Path, label: str | None, labelled: bool, ids: Collection[str], limits: Limits
+) -> dict[str, SourceRows]:
     array = read_npy(source, limits)
     if array.dtype.names:
         columns = {name: array[name] for name in array.dtype.names}
-        return _from_columns(columns, source, label, labelled)
+        return _from_columns(columns, source, label, labelled, ids)
     labels = None
     if labelled:
         for name in (f"{source.stem}_labels.npy", f"{source.stem}_y.npy", "labels.npy"):
@@ -135,11 +142,13 @@ def _from_npy(source: Path, label: str | None, labelled: bool, limits: Limits) -
     return {"all": _source_rows(array, labels, str(source), labelled)}
 
 
-def _from_csv(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
+def _from_csv(
+    source: Path, label: str | None, labelled: bool, ids: Collection[str], limits: Limits
+) -> dict[str, SourceRows]:
     table = open_table(source, limits)
-    names = dict.fromkeys(table.names)
+    names = _without(dict.fromkeys(table.names), ids, source, labelled)
     apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS))
-    columns = read_columns(table, {name: "any" if name in apart else "number" for name in names})
+    columns = read_columns(table, {name: "any" if name in apart else "number" for name in names}, with_ids=True)
     return _from_columns(
         {name: as_labels(values) if name in apart else values for name, values in columns.items()},
         source,
@@ -148,10 +157,20 @@ def _from_csv(source: Path, label: str | None, labelled: bool, limits: Limits) -
     )
 
 
-def _from_saved_dataset(source: Path, label: str | None, labelled: bool, limits: Limits) -> dict[str, SourceRows]:
+def _without(columns: Mapping[str, _Column], ids: Collection[str], source: Path, labelled: bool) -> dict[str, _Column]:
+    """Return the columns but those that identify rows, which sets without labels need not have."""
+    unknown = [name for name in ids if name not in columns]
+    if unknown and labelled:
+        raise InputError(f"--id is {unknown[0]!r}, which {source} lacks; it has {', '.join(list(columns)[:20])}")
+    return {name: column for name, column in columns.items() if name not in ids}
+
+
+def _from_saved_dataset(
+    source: Path, label: str | None, labelled: bool, ids: Collection[str], limits: Limits
+) -> dict[str, SourceRows]:
     parts: dict[str, SourceRows] = {}
     for split, columns in read_saved_dataset(source, limits).items():
-        found = _from_columns(columns, source, label, labelled)
+        found = _from_columns(columns, source, label, labelled, ids)
         if split == "all":
             return found
         if split not in SPLIT_NAMES:
@@ -161,8 +180,9 @@ def _from_saved_dataset(source: Path, label: str | None, labelled: bool, limits:
 
 
 def _from_columns(
-    columns: Mapping[str, Array], source: Path, label: str | None, labelled: bool
+    columns: Mapping[str, Array], source: Path, label: str | None, labelled: bool, ids: Collection[str] = ()
 ) -> dict[str, SourceRows]:
+    columns = _without(columns, ids, source, labelled)
     label_name = _label_column(columns, source, label, labelled)
     split_name = _find_column(columns, SPLIT_COLUMNS)
     rest = {name: column for name, column in columns.items() if name not in (label_name, split_name)}
@@ -171,7 +191,8 @@ def _from_columns(
     textual = [name for name, column in rest.items() if column.dtype.kind not in "biuf"]
     if textual:
         raise InputError(
-            f"{source} column {textual[0]!r} is not numeric ({rest[textual[0]].dtype}); drop it or encode it as numbers"
+            f"{source} column {textual[0]!r} is not numeric ({rest[textual[0]].dtype}); encode it as numbers, drop it, "
+            "or name it with --id if it is no feature"
         )
     if any(column.size == 0 for column in rest.values()):
         raise InputError(f"{source} has no rows; give at least one")

@@ -97,13 +97,26 @@ class Table(ABC):
         """Read; numbers are numeric already, whether they are missing or infinite is checked by the caller."""
 
 
-def read_columns(table: Table, columns: Mapping[str, ReadAs]) -> dict[str, Array]:
-    """Return whole columns."""
+def read_columns(table: Table, columns: Mapping[str, ReadAs], *, with_ids: bool = False) -> dict[str, Array]:
+    """Return whole columns; ``with_ids``: for a command with an option --id, see :func:`naming_ids`."""
     pieces: dict[str, list[Array]] = {name: [] for name in columns}
-    for chunk in table.chunks(columns):
+    chunks = table.chunks(columns)
+    for chunk in naming_ids(chunks) if with_ids else chunks:
         for name in columns:
             pieces[name].append(chunk.columns[name])
     return {name: joined(table, parts) for name, parts in pieces.items()}
+
+
+class TextColumnError(InputError):
+    """A column that should hold numbers holds text."""
+
+
+def naming_ids(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Walk ``chunks`` of what has an option --id; where text stands in the place of numbers, the error names it."""
+    try:
+        yield from chunks
+    except TextColumnError as error:
+        raise InputError(f"{error}, or name it with --id if it is no feature") from error
 
 
 def joined(table: Table, parts: Sequence[Array]) -> Array:

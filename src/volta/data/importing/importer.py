@@ -60,6 +60,7 @@ class _Reader:
     """How sources are read in this import."""
 
     label: str | None
+    ids: tuple[str, ...]
     image_size: Size | None
     skip_bad: bool
     progress: OnProgress | None
@@ -67,13 +68,13 @@ class _Reader:
 
     def labelled(self, source: Path, scratch: Path, name: str | None = None) -> tuple[dict[str, SourceRows], list[str]]:
         if holds_arrays(source):
-            return read_labelled_arrays(source, self.label, set_name=name, limits=self.limits), []
+            return read_labelled_arrays(source, self.label, ids=self.ids, set_name=name, limits=self.limits), []
         return read_image_folder(source, scratch=scratch, **self._settings)
 
     def ood_set(self, source: Path, scratch: Path, name: str) -> tuple[SourceRows, list[str]]:
         if not holds_arrays(source):
             return read_unlabelled_images(source, scratch=scratch, **self._settings)
-        sets = read_labelled_arrays(source, self.label, labelled=False, set_name=name, limits=self.limits)
+        sets = read_labelled_arrays(source, self.label, labelled=False, ids=self.ids, set_name=name, limits=self.limits)
         return _one_part(sets, source), []
 
     @property
@@ -95,6 +96,7 @@ def import_task(
     shifts: Mapping[str, Path | str] | None = None,
     near: Collection[str] = (),
     label: str | None = None,
+    ids: Collection[str] = (),
     image_size: Size | None = None,
     encoder: EncoderKind | None = None,
     skip_bad: bool = False,
@@ -108,10 +110,11 @@ def import_task(
     seed: a fifth of all rows as test, a fifth for val and cal, so that one split alone gives 60/20/20; a lone ``val``
     is halved into val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY
     and needs labels, of sources with several splits the test split counts. ``near`` names the near OOD sets.
-    ``label`` names a table's label column. ``image_size`` (height, width) scales images. ``skip_bad`` leaves out
-    undecodable images and rows that hold NaN or infinities; otherwise they are an error. ``progress`` is called as
-    images are decoded. ``limits`` bound what the sources may hold or cost. An existing task stays unless ``replace``,
-    which also removes features extracted from its images. Nothing appears before all of it is written.
+    ``label`` names a table's label column, ``ids`` columns that are no features. ``image_size`` (height, width) scales
+    images. ``skip_bad`` leaves out undecodable images and rows that hold NaN or infinities; otherwise they are an
+    error. ``progress`` is called as images are decoded. ``limits`` bound what the sources may hold or cost. An existing
+    task stays unless ``replace``, which also removes features extracted from its images. Nothing appears before all of
+    it is written.
     """
     folder = data_root(root)
     target = task_folder(folder, name)
@@ -124,7 +127,7 @@ def import_task(
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
     _tidy(inside(folder, "imported"))
     with part_folder(target.parent) as temporary:
-        reader = _Reader(label, image_size, skip_bad, progress, limits)
+        reader = _Reader(label, tuple(ids), image_size, skip_bad, progress, limits)
         report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
         write_object(temporary / TASK_FILE, TASK_KIND, record.to_json())
         shutil.rmtree(temporary / "scratch")
