@@ -17,6 +17,7 @@ from volta.core.types import Array
 ROUNDING = 1e-3
 """Rows that sum to 1 within this are taken for rounded probabilities and divided by their sum."""
 
+_CONFIDENCE = "1 − max p"
 _NAME = re.compile(r"[\w.+ ()=,@-]{1,80}", re.ASCII)
 
 
@@ -154,7 +155,7 @@ def _checked_labels(rows: RowSet) -> Array:
     if labels.ndim != 1 or labels.dtype.kind not in "iuf":
         raise InputError(
             f"{rows.where}: labels are {labels.dtype} of shape {labels.shape}; number classes 0 … {n_classes - 1} in "
-            "the order of the columns"
+            "the order of the columns; an npz may name them in an array classes instead"
         )
     whole = labels == np.floor(labels)
     bad = ~whole | (labels < 0) | (labels >= n_classes)
@@ -214,9 +215,10 @@ def _check_ood_scores(sets: Mapping[str, RowSet]) -> None:
         mine, theirs = _score_kind(test), _score_kind(rows)
         if mine != theirs:
             raise InputError(
-                f"{rows.where} has {theirs} as its score but the test rows have {mine}; give both the same"
+                f"{rows.where} has {theirs} as its score but the test rows have {mine}; give both the same: "
+                f"{'uncertainty' if theirs == _CONFIDENCE else theirs} for the test rows too, or neither"
             )
 
 
 def _score_kind(rows: RowSet) -> str:
-    return "ood_score" if rows.ood_score is not None else "uncertainty" if rows.uncertainty is not None else "1 − max p"
+    return "ood_score" if rows.ood_score is not None else "uncertainty" if rows.uncertainty is not None else _CONFIDENCE
