@@ -120,6 +120,17 @@ def test_a_place_that_cannot_be_written_is_named_before_any_work(shell, tmp_path
     assert shell.train.read_text().startswith("tree")
 
 
+def test_a_column_that_counts_the_rows_is_told(tmp_path):
+    rows, labels = make_rows(60, 3)
+    with new_table(tmp_path / "counted.csv") as writer:
+        writer.write({"id": np.arange(7, 67), **dict(zip(NAMES, rows.T, strict=True)), "y": labels})
+    options = ("--label", "y", "--method", "linear", "--out", tmp_path / "model")
+    told = run("fit", tmp_path / "counted.csv", *options)
+    assert "warning: column 'id' counts the rows; if it is no feature, name it with --id" in told.stderr
+    silent = run("fit", tmp_path / "counted.csv", *options, "--id", "id", "--force")
+    assert "counts the rows" not in silent.stderr
+
+
 def test_features_of_one_number_a_row_are_named(tmp_path):
     np.savez(tmp_path / "thin.npz", x=np.arange(30.0), y=np.arange(30) % 2)
     done = run("fit", tmp_path / "thin.npz", "--out", tmp_path / "model")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -121,6 +123,7 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
     from volta.core.files import hash_file
 
     rows, labels = table.read_labelled()
+    _warn_of_counters(rows, table.names)
     classes = np.unique(labels)
     own: dict[str, tuple[Array, Array]] = {}
     for name, path in (("eval_set", eval_), ("cal_set", cal)):
@@ -135,6 +138,16 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
         classifier.feature_names_in_ = np.array(table.names, dtype=object)
     files = {path.name: hash_file(path) for path in (table.table.path, eval_, cal) if path is not None}
     classifier.fit_record_ = replace(classifier.fit_record_, files=files, label=table.label)
+
+
+def _warn_of_counters(rows: Array, names: Sequence[str] | None) -> None:
+    """Say which columns count the rows up: no later row is like the ones that trained."""
+    import numpy as np
+
+    counting = (np.diff(rows, axis=0) == 1).all(axis=0) & (len(rows) > 2)
+    for place in np.flatnonzero(counting).tolist():
+        name = place if names is None else repr(names[place])
+        warnings.warn(f"column {name} counts the rows; if it is no feature, name it with --id", stacklevel=2)
 
 
 def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:
