@@ -2,10 +2,10 @@
 
 Run with: python benchmarks/levels.py [--draws N]
 A difference is the mean over seeds of normal draws plus a normal error of the rows, whose size is known; the true
-difference is 0. ``rows / seeds`` is the rows' standard error in parts of the seeds'. «ours» rejects where the difference
-is beyond `volta.stats.Estimate.half_width`; «Satterthwaite» is Student's t with his degrees of freedom, and «seeds'
-degrees» with n − 1 of them. The levels are that of one test, of the first look of four, and of the smallest of ten
-p-values after Holm's correction.
+difference is 0. ``rows / seeds`` is the rows' standard error in parts of the seeds'. «ours» rejects where the
+difference is beyond `volta.stats.Estimate.half_width`; «Satterthwaite» is Student's t with his degrees of freedom, and
+«seeds' degrees» with n − 1 of them. The levels are that of one test, of the first look of four, and of the smallest of
+ten p-values after Holm's correction.
 """
 
 from __future__ import annotations
