@@ -109,7 +109,8 @@ def test_logits_alone_are_enough_for_some():
     classifier = PostHocClassifier("energy").fit(cal=rows)
     assert classifier.predict(logits.tolist()).shape == (500,)
     assert np.array_equal(classifier.predict_proba(rows), classifier.predict_proba(logits))
-    own = PostHocClassifier("energy").fit(val=rows, cal=rows)
+    other = LabelledOutputs(Outputs(logits + random.normal(size=(500, 3))), labels)
+    own = PostHocClassifier("energy").fit(val=other, cal=rows)
     assert len(own.calibration_.labels) == 500
     with pytest.raises(InputError, match="X has 2 logits a row but the fit had 3"):
         classifier.predict(logits[:, :2])
@@ -218,3 +219,12 @@ def test_absurd_outputs_are_ood_or_refused_however_few_calibration_rows_there_ar
         found = dict(zip(names, session.run(None, inputs), strict=True))
         assert np.isfinite(found["probs"]).all()
         assert found["decision"][1] == 2
+
+
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_calibration_rows_of_another_part_are_refused(part):
+    random = np.random.default_rng(0)
+    logits, labels = random.normal(size=(200, 3)), random.integers(3, size=200)
+    rows = LabelledOutputs(Outputs(logits, random.normal(size=(200, 2))), labels)
+    with pytest.raises(InputError, match="cal has 200 rows of 200 among those that the model learns from"):
+        PostHocClassifier("temperature").fit(cal=rows, **{part: rows})

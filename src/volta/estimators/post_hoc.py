@@ -22,6 +22,7 @@ from volta.estimators.calibration import FeatureOodScore, calibrate, output_scor
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
 from volta.estimators.prediction import settled
+from volta.estimators.rows import check_unseen
 from volta.estimators.saving import file_path, load_classifier, restore_state, save_classifier
 from volta.estimators.training import seed_of
 from volta.methods import METHODS, Method, find_method
@@ -92,6 +93,9 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{name} is {type(rows).__name__}; pass LabelledOutputs(Outputs(logits), labels)")
             if rows is not None:
                 _check_size(rows.outputs, name)
+        for learned in (train, val):
+            if learned is not None:
+                check_unseen(cal.outputs.logits, learned.outputs.logits, "cal")
         self.seed_ = seed_of(self.random_state)
         if val is None:
             val, cal = _halves(cal, self.seed_)

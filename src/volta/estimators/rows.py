@@ -67,7 +67,7 @@ def check_unseen(cal: Array, learned: Array, name: str) -> None:
     if n_seen >= FEWEST_COPIES and 2 * n_seen >= len(cal) and 2 * np.count_nonzero(theirs[1] == 1) >= len(learned):
         raise InputError(
             f"{name} has {n_seen} rows of {len(cal)} among those that the model learns from, so that no promise would "
-            f"hold for new rows; pass rows that are in no other part, or leave {name} out, and some are held out"
+            "hold for new rows; pass rows that are in no other part"
         )
 
 
