@@ -98,9 +98,8 @@ def test_features_of_fit_rows_are_computed_once(cache, fitted):
 
 def test_own_rows_to_steer_and_calibrate(cache):
     train, names = draw(60, seed=0)
-    held, held_names = draw(30, seed=5)
     classifier = VoltaImageClassifier(small_backbone(), cache=cache, max_epochs=1)
-    classifier.fit(train, names, eval_set=(held, held_names), cal_set=(held, held_names))
+    classifier.fit(train, names, eval_set=draw(20, seed=4), cal_set=draw(30, seed=5))
     assert len(classifier.calibration_.labels) == 30
 
 
