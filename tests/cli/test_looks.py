@@ -16,9 +16,10 @@ from volta.cli.looks import looks_up_to, run_until_decided
 from volta.cli.main import app
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
-from volta.report.looks import read_looks
-from volta.report.questions import judge_questions
-from volta.stats import Question, alpha_at
+from volta.report.looks import StoredLooks, read_looks, with_looks
+from volta.report.questions import comparison_key, judge_questions
+from volta.report.statistics import compute_statistics
+from volta.stats import Question, alpha_at, load_tables
 
 METHODS = ("volta", "softmax", "temperature", "energy")
 
@@ -150,6 +151,24 @@ def test_named_comparisons_are_questions_where_the_paper_says_nothing(tmp_path):
     named = judge_questions(store, (42, 123, 456), 0.05, "softmax", n_resamples=0)
     assert {question.methods[0] for question in named} == {"softmax"}
     assert {question.verdict for question in named} <= {"", "better", "worse", "no difference that matters"}
+
+
+def test_the_reports_comparisons_keep_the_verdicts_of_their_looks(tmp_path):
+    store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
+    stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(3, (2, 3)))
+    key = "my-data · fair · accuracy · volta against softmax"
+    row = next(row for row in stats.tests if comparison_key(row) == key)
+    for verdict, shown in (("better", "better"), ("no difference that matters", "equivalent")):
+        decided = Question(key, ("volta", "softmax"), verdict, 2, None, "")
+        found = with_looks(stats, StoredLooks((2, 3), 3, (decided,), 0))
+        kept = next(row for row in found.tests if comparison_key(row) == key)
+        assert kept.verdict == shown
+        assert kept.note.endswith(f"verdict of the look at 2 seeds, level {alpha_at(2, (2, 3)):.4f}")
+        assert replace(kept, verdict=row.verdict, note=row.note) == row
+        others = [row for row in stats.tests if comparison_key(row) != key]
+        assert [row for row in found.tests if comparison_key(row) != key] == others
+    latest = StoredLooks((2, 3), 3, (Question(key, ("volta", "softmax"), "better", 3, None, ""),), 0)
+    assert with_looks(stats, latest).tests == stats.tests
 
 
 def test_seeds_and_decide_exclude_each_other():

@@ -9,8 +9,10 @@ from typing import get_args
 from volta.bench.store import RunStore
 from volta.core.sealed import FileKind, inside, read_object, write_object
 from volta.paper import ClaimRow, Verdict
+from volta.report.questions import SAME, comparison_key
 from volta.report.statistics import Statistics
-from volta.stats import LookReport, Question, alpha_at
+from volta.stats import LookReport, Question, TestRow, alpha_at
+from volta.stats.pairs import PairVerdict
 
 LOOKS = "looks.json"
 LOOKS_FILE = FileKind("list of looks at a run", 1, "delete that file, or run volta bench --decide again")
@@ -64,9 +66,25 @@ def read_looks(store: RunStore) -> StoredLooks | None:
 
 
 def with_looks(stats: Statistics, looks: StoredLooks) -> Statistics:
-    """Return the statistics with each claim's verdict from the look that decided it: it was given once and stays."""
+    """Return the statistics with each verdict from the look that decided it: it was given once and stays."""
     decided = {question.key: question for question in looks.decided}
-    return replace(stats, claims=[_claim(row, decided, looks) for row in stats.claims])
+    return replace(
+        stats,
+        claims=[_claim(row, decided, looks) for row in stats.claims],
+        tests=[_test(row, decided, looks) for row in stats.tests],
+        pairs=[_test(row, decided, looks) for row in stats.pairs],
+    )
+
+
+def _test(row: TestRow, decided: dict[str, Question], looks: StoredLooks) -> TestRow:
+    question = decided.get(comparison_key(row))
+    if question is None or question.n_seeds == looks.n_seeds:
+        return row
+    given = "equivalent" if question.verdict == SAME else question.verdict
+    verdict = next((known for known in get_args(PairVerdict) if known == given), row.verdict)
+    level = alpha_at(question.n_seeds, looks.looks)
+    note = f"verdict of the look at {question.n_seeds} seeds, level {level:.4f}"
+    return replace(row, verdict=verdict, note="; ".join(filter(None, (row.note, note))))
 
 
 def _claim(row: ClaimRow, decided: dict[str, Question], looks: StoredLooks) -> ClaimRow:

@@ -22,6 +22,8 @@ from volta.stats import (
 from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.leaderboard import ranked_sets
 
+SAME = "no difference that matters"
+
 
 def judge_questions(
     store: RunStore,
@@ -56,12 +58,16 @@ def _comparisons(
     return [_question(row) for row in rows if (row.metric, row.set) in wanted and row.n]
 
 
-def _question(row: TestRow) -> Question:
+def comparison_key(row: TestRow) -> str:
+    """Return the key of the question whether two methods differ on a metric and set."""
     name = full_name(metric_key(row.metric, row.set))
-    verdict = {"cannot tell": "", "equivalent": "no difference that matters"}.get(row.verdict, row.verdict)
+    return f"{row.task} · {row.protocol} · {name} · {row.reference} against {row.method}"
+
+
+def _question(row: TestRow) -> Question:
+    verdict = {"cannot tell": "", "equivalent": SAME}.get(row.verdict, row.verdict)
     interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
     return Question(
-        f"{row.task} · {row.protocol} · {name} · {row.reference} against {row.method}",
-        (row.reference, row.method), verdict, row.n, None,
+        comparison_key(row), (row.reference, row.method), verdict, row.n, None,
         f"{row.reference} − {row.method}{interval}, n = {row.n}",
     )  # fmt: skip
