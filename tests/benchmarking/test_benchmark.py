@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import volta
 from tests.bench.running import ENVIRONMENT, results
@@ -51,6 +52,16 @@ def test_a_run_has_what_was_asked(run):
     assert {record.title for record in records} >= {"kNN (k = 10)", "kNN (k = 5)", "VOLTA"}
     assert all("columns are scaled" in record.source for record in records)
     assert {tuple(eval_set.name for eval_set in record.near_ood) for record in records} == {("close",)}
+
+
+def test_a_run_leaves_torch_at_as_many_threads_as_before(tmp_path):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        volta.benchmark(own_task(), ["softmax"], out=tmp_path / "run", **{**QUICK, "seeds": (1,)})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_tables(run):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
@@ -54,3 +56,15 @@ def test_a_row_wider_than_a_piece_is_scaled_whole():
     assert wide.dtype == np.float64
     assert np.allclose(scaler.apply(rows), wide, atol=1e-6)
     assert np.allclose(wide, scaler.exact(rows))
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_learning_makes_no_copy_of_the_rows(scale):
+    rows = np.ones((400_000, 8), dtype=np.float32)
+    rows[::2] = -2.0
+    tracemalloc.start()
+    scaler = fit_scaler(rows, scale, "tabular")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes / 2
+    np.testing.assert_allclose(scaler.exact(rows[:2]), [[-1.0] * 8, [1.0] * 8] if scale == "standard" else rows[:2])

@@ -129,3 +129,26 @@ def test_seeds_come_from_one_list_and_rotate_evenly_through_five_folds(n_seeds):
     assert seeds == first_seeds(n_seeds + 7)[:n_seeds]
     assert len(set(seeds)) == n_seeds
     assert np.bincount([seed % 5 for seed in seeds]).tolist() == [n_seeds // 5] * 5
+
+
+def _allotted_one_by_one(sizes, n_rows):
+    """Counts by largest remainders, at least one a class; what is then too many is taken away row by row."""
+    shares = sizes * (n_rows / sizes.sum())
+    counts = np.floor(shares).astype(np.int64)
+    if n_rows >= len(sizes):
+        counts = np.maximum(counts, 1)
+    while counts.sum() > n_rows:
+        counts[np.argmax(np.where(counts > 1, counts - shares, -np.inf))] -= 1
+    order = np.argsort(counts - shares, kind="stable")
+    counts[order[: n_rows - counts.sum()]] += 1
+    return counts
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.floats(0, 1), st.integers(0, 2**32))
+def test_long_tails_lose_the_rows_furthest_above_their_share(sizes, share, seed):
+    sizes = np.array(sizes, dtype=np.int64) ** 2 // 300 + 1
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    n_rows = round(share * len(labels))
+    taken, _ = stratified_take(labels, n_rows, np.random.default_rng(seed))
+    assert (np.bincount(labels[taken], minlength=len(sizes)) == _allotted_one_by_one(sizes, n_rows)).all()

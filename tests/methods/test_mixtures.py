@@ -1,9 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.cluster import kmeans_plusplus
 from sklearn.mixture import GaussianMixture
 
 from volta.methods.mixtures import Mixture, fit_mixture, spread_points
+from volta.methods.vectors import mean_variance
 
 
 def blobs(gap: float, n: int = 6000, width: int = 5) -> np.ndarray:
@@ -97,3 +100,13 @@ def test_spread_points_are_as_far_apart_as_scikit_learns() -> None:
 
 def test_spread_points_of_equal_rows() -> None:
     assert spread_points(np.ones((10, 2)), 3, np.random.default_rng(0)).shape == (3, 2)
+
+
+def test_the_mean_variance_needs_no_copy_of_the_rows() -> None:
+    rows = np.random.default_rng(0).normal(5.0, 2.0, size=(200_000, 8)).astype(np.float32)
+    tracemalloc.start()
+    found = mean_variance(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == pytest.approx(float(rows.astype(np.float64).var(axis=0).mean()), rel=1e-6)
+    assert peak < rows.nbytes / 2

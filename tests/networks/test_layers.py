@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -155,3 +157,12 @@ def test_the_epistemic_head_averages_probabilities_over_all_indices():
     drawn = head(rows)
     expected = np.random.default_rng(0).integers(3, size=6)
     assert torch.equal(drawn, head.logits_at(rows, torch.from_numpy(expected)))
+
+
+def test_weights_drawn_in_several_threads_are_those_drawn_alone():
+    spec = NetworkSpec(Encoder(hidden=(32, 16)), Linear(), (8,), 3)
+    alone = [spec.build(seed).state_dict() for seed in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda seed: spec.build(seed).state_dict(), range(40)))
+    for first, second in zip(alone, together, strict=True):
+        assert all(torch.equal(first[name], second[name]) for name in first)

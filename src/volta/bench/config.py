@@ -36,8 +36,8 @@ class RunConfig:
     """Tasks × protocols × methods × seeds, with one budget, device and thread count for all.
 
     ``resplit`` says whether train, val and cal are drawn anew for every seed; None does so for tasks whose test rows
-    rotate with the seed (``digits``), and leaves all others on their fixed split. ``given`` are tasks in memory, which
-    ``tasks`` names like others.
+    rotate with the seed (``digits``), and leaves all others on their fixed split. ``array_tasks`` are tasks in memory,
+    which ``tasks`` names like others.
     """
 
     tasks: tuple[str, ...]

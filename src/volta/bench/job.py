@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable
 from typing import cast
 
-import torch
 from threadpoolctl import threadpool_limits
 
 from volta.bench.cells import Cell
@@ -19,6 +18,7 @@ from volta.bench.records import TEST, CellRecord, EvalSet
 from volta.bench.scoring import metrics_of
 from volta.bench.spilled_outputs import SpilledOutputCache
 from volta.bench.stamps import stamps_of
+from volta.core.torch_threads import torch_threads
 from volta.core.types import Array
 from volta.methods import find_method
 from volta.methods.saving import parameters_of
@@ -53,18 +53,22 @@ class CellRunner:
 
     def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[CellRecord, dict[str, Array]]:
         """Return the cell's record and its predictions."""
+        with torch_threads(self._config.threads):
+            return self._run(cell, on_epoch)
+
+    def _run(self, cell: Cell, on_epoch: OnEpoch | None) -> tuple[CellRecord, dict[str, Array]]:
         # A thread limit binds the libraries that are loaded: SciPy brings linear algebra of its own.
         import scipy.linalg  # noqa: F401
 
         started = time.perf_counter()
-        torch.set_num_threads(self._config.threads)
         entry = find_method(cell.method)
         method = entry.method
         task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
         near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
         if cell.block != self._block:
-            # No other block asks for these outputs again, and with them the inputs they are of can go.
+            # No other block asks for these outputs and networks again, and with them the inputs they are of can go.
             self._block, self._outputs = cell.block, SpilledOutputCache()
+            self._networks.forget()
         trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
         with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

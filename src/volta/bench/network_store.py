@@ -28,6 +28,10 @@ class DiskNetworkStore:
         """Return the network from memory or disk, or train and keep it."""
         return self._memory.get_or_train(key, device, lambda: self._from_disk_or_train(key, device, train_network))
 
+    def forget(self) -> None:
+        """Let go of the networks in memory; those on disk stay."""
+        self._memory.forget()
+
     def _from_disk_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = inside(self._folder, f"{key[:32]}.safetensors")
@@ -64,6 +68,10 @@ class PreloadedNetworkStore:
     def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
         """Return the given network, or train and keep it."""
         return self._given.get(key) or self._memory.get_or_train(key, device, train_network)
+
+    def forget(self) -> None:
+        """Let go of the networks that were trained here; those that were given stay."""
+        self._memory.forget()
 
 
 def encode_network(network: Network) -> bytes:

@@ -78,7 +78,7 @@ def fit_scaler(rows: Array, scale: ScaleName, encoder: EncoderKind) -> Scaler:
         raise InputError(f"scale is {scale!r}; pass one of {', '.join(SCALES)}")
     centre, deviation = _moments(rows)
     if scale == "none" or (scale == "auto" and encoder == "vision" and not _scales_differ(centre, deviation)):
-        return Scaler(None, None, _limit(float(np.abs(rows).max())))
+        return Scaler(None, None, _limit(float(_largest(rows).max())))
     # The spread that rounding leaves in a constant column is none.
     varies = deviation > 1e-12 * np.abs(centre)
     chosen = np.where(varies, deviation, 1.0)
@@ -97,9 +97,17 @@ def _limit(largest: float) -> float:
     return max(min(BEYOND * max(largest, 1.0), LARGEST_INPUT), min(largest, FLOAT32_MAX))
 
 
+def _largest(rows: Array) -> NDArray[np.float64]:
+    """Return each column's largest absolute value."""
+    largest = np.zeros(rows.shape[1])
+    for part in row_parts(rows):
+        np.maximum(largest, np.abs(rows[part]).max(axis=0), out=largest)
+    return largest
+
+
 def _moments(rows: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each column's mean and standard deviation, in units of its largest value, so that no square overflows."""
-    unit = np.abs(rows).max(axis=0).astype(np.float64)
+    unit = _largest(rows)
     unit[unit == 0.0] = 1.0
     total, squares = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for part in row_parts(rows):

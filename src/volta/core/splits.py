@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError
 
 Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
 FIFTH = 0.2
 
 
@@ -68,8 +69,8 @@ def stratified_take(
     # A generator of its own leaves the draw of rows as it is.
     counts = _allot(sizes, n_rows) if every_class else _allot_by_lot(sizes, n_rows, rng.spawn(1)[0])
     taken = np.zeros(len(labels), dtype=bool)
-    for index, count in enumerate(counts):
-        rows = np.flatnonzero(inverse == index)
+    by_class = np.split(np.argsort(inverse, kind="stable"), np.cumsum(sizes)[:-1])
+    for rows, count in zip(by_class, counts, strict=True):
         taken[rng.permutation(rows)[:count]] = True
     return np.flatnonzero(taken), np.flatnonzero(~taken)
 
@@ -79,12 +80,24 @@ def _allot(sizes: Rows, n_rows: int) -> Rows:
     counts = np.floor(shares).astype(np.int64)
     if n_rows >= len(sizes):
         counts = np.maximum(counts, 1)
-    while counts.sum() > n_rows:
-        counts[np.argmax(np.where(counts > 1, counts - shares, -np.inf))] -= 1
+    if counts.sum() > n_rows:
+        counts = _lowered(counts, shares, int(counts.sum()) - n_rows)
     missing = n_rows - int(counts.sum())
     order = np.argsort(counts - shares, kind="stable")
     counts[order[:missing]] += 1
     return np.asarray(counts, dtype=np.int64)
+
+
+def _lowered(counts: Rows, shares: Floats, n_rows: int) -> Rows:
+    """Take ``n_rows`` away, each from the class that is furthest above its share, leaving every class one.
+
+    The j-th row of a class lies j − share above it, so that these are the ``n_rows`` that lie furthest above.
+    """
+    spare = np.maximum(counts - 1, 0)
+    index = np.repeat(np.arange(len(counts)), spare)
+    step = np.arange(len(index)) - np.repeat(np.cumsum(spare) - spare, spare)
+    order = np.argsort(-(counts[index] - step - shares[index]), kind="stable")[:n_rows]
+    return np.asarray(counts - np.bincount(index[order], minlength=len(counts)))
 
 
 def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError
 from volta.core.limits import DEFAULT_LIMITS, Limits
+from volta.core.torch_threads import torch_threads
 from volta.core.types import Array
 from volta.data.formats.onnx_graph import probe_onnx
 from volta.data.options import cache_folder
@@ -70,7 +70,7 @@ class TorchEngine:
         """Return one feature row an image."""
         matrices = self.preprocessing.matrices(*check_pixels(pixels).shape[2:])
         inputs = [torch.tensor(array, device=self.device) for array in (pixels, *matrices)]
-        with _torch_threads(self.threads):
+        with torch_threads(self.threads):
             features: Features = self.pipeline.to(self.device)(*inputs).float().cpu().numpy()
         return features
 
@@ -277,13 +277,3 @@ def _runtime_title() -> str:
     import onnxruntime
 
     return f"ONNX Runtime {onnxruntime.__version__} on cpu"
-
-
-@contextmanager
-def _torch_threads(threads: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -13,6 +13,7 @@ from volta.methods import graphs
 from volta.methods.mixtures import Mixture, fit_mixture, spread_points
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import softmax
+from volta.methods.vectors import mean_variance
 from volta.networks.outputs import FitOutputs, Outputs
 
 TOLERANCE = 1e-3
@@ -62,7 +63,7 @@ class Gmm(PostHoc):
 
     def _fit_mixture(self, features: Array, n_components: int, random: np.random.Generator) -> Mixture:
         start = spread_points(features, n_components, random)
-        scale = float(features.var(axis=0).mean()) or 1.0
+        scale = mean_variance(features) or 1.0
         for attempt in range(6):
             ridge = self.ridge * 10**attempt * scale
             try:

@@ -28,6 +28,13 @@ def column_means(vectors: Array) -> Floats:
     return total / len(vectors)
 
 
+def mean_variance(vectors: Array) -> float:
+    """Return the columns' mean variance, in memory that does not grow with the rows."""
+    centre = column_means(vectors)
+    total = sum(float(np.square(vectors[rows] - centre).sum()) for rows in cached_slices(vectors))
+    return total / vectors.size
+
+
 def distances_from(vectors: Array, centre: Floats) -> Floats:
     """Return the Euclidean distance of each row from ``centre``, in the rows' own precision."""
     distances: Floats = np.empty(len(vectors))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 _LEVELS = 1 << 16
 _LARGEST_WORD = (1 << 64) - 1
+_DRAWING = Lock()
 
 
 class RandomLayer(nn.Module):
@@ -50,6 +55,18 @@ def seed_layers(module: nn.Module, random: np.random.Generator) -> None:
     for layer in module.modules():
         if isinstance(layer, RandomLayer):
             layer.random = random
+
+
+@contextmanager
+def seeded_draws(seed: int) -> Iterator[None]:
+    """Let torch draw from ``seed`` for as long as this lasts; its global generator is left as it was.
+
+    Layers draw their first weights from that generator, which all threads share: one at a time has it.
+    """
+    with _DRAWING, torch.random.fork_rng(devices=[]):
+        # torch.manual_seed keeps a stack trace for every kind of device, which takes as long as reading weights.
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def normalise(vectors: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from volta.core.errors import VoltaError
 from volta.core.seeding import derive_seed, rng
 from volta.core.types import FitData, Split
 from volta.networks.augment import flip_and_crop
-from volta.networks.layers import seed_layers
+from volta.networks.layers import seed_layers, seeded_draws
 from volta.networks.objectives import Objective
 from volta.networks.optimiser import Optimiser
 from volta.networks.recipe import Recipe
@@ -75,8 +75,7 @@ def train(
     started = time.perf_counter()
     random = rng(seed, "training")
     classifier.to(device)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed(seed, "loss"))
+    with seeded_draws(derive_seed(seed, "loss")):
         loss = objective.build(classifier).to(device)
     seed_layers(classifier, random)
     seed_layers(loss, random)

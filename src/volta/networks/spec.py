@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from volta.core.errors import InputError
 from volta.networks.bodies import Body, Cnn, Encoder, EvenEncoder, Identity, Mlp, Shape
 from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
+from volta.networks.layers import seeded_draws
 from volta.networks.wide import Wide
 
 _PARTS: dict[str, type[Any]] = {
@@ -60,9 +61,7 @@ class NetworkSpec:
 
     def build(self, seed: int) -> Classifier:
         """Return the module with weights drawn from ``seed``; torch's global generator is left as it was."""
-        with torch.random.fork_rng(devices=[]):
-            # torch.manual_seed keeps a stack trace for every kind of device, which takes as long as reading weights.
-            torch.default_generator.manual_seed(seed)
+        with seeded_draws(seed):
             return Classifier(self.body.build(self.input_shape), self.head.build(self.body.width, self.n_classes))
 
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

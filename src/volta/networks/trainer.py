@@ -39,6 +39,9 @@ class NetworkStore(Protocol):
     def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
         """Return the network stored under ``key``, or train, store and return it."""
 
+    def forget(self) -> None:
+        """Let go of what is held in memory: nobody will soon ask for it again."""
+
 
 class MemoryNetworkStore:
     """Trained networks of this process."""
@@ -51,6 +54,10 @@ class MemoryNetworkStore:
         if key not in self._networks:
             self._networks[key] = train_network()
         return self._networks[key]
+
+    def forget(self) -> None:
+        """Let go of all networks."""
+        self._networks.clear()
 
 
 class OutputCache:

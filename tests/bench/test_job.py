@@ -1,0 +1,27 @@
+"""What cells of one process share, and for how long."""
+
+from __future__ import annotations
+
+from volta.bench.config import RunConfig, TaskLoader, plan_cells
+from volta.bench.job import CellRunner
+from volta.bench.network_store import DiskNetworkStore
+from volta.networks.recipe import Budget
+
+
+def test_networks_of_one_block_are_let_go_at_the_next(tmp_path):
+    asked, held = [], []
+
+    class Watched(DiskNetworkStore):
+        def get_or_train(self, key, device, train_network):
+            network = super().get_or_train(key, device, train_network)
+            asked.append(key)
+            held.append(len(self._memory._networks))
+            return network
+
+    config = RunConfig(tasks=("digits",), methods=("softmax", "energy"), seeds=(1, 2, 3), budget=Budget(max_epochs=1))
+    tasks = TaskLoader(config)
+    runner = CellRunner(config, Watched(tmp_path), tasks)
+    for cell in plan_cells(config, tasks):
+        runner.run(cell)
+    assert len(set(asked)) == 3
+    assert set(held) == {1}
