@@ -115,6 +115,17 @@ def test_a_bound_over_the_whole_file(shell, classifier, tmp_path, monkeypatch):
     assert "false flags at 0.1 of this file's" in found["reason"][5]
 
 
+def test_a_bound_over_the_whole_file_leaves_absurd_rows_ood(shell, tmp_path):
+    rows = shell.new_rows.copy()
+    rows[3] = 1e12
+    path = write_csv(tmp_path / "in.csv", rows, None)
+    done = run("decide", shell.model, path, "--id", "tree", "--fdr", 0.01, "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    found = read(tmp_path / "out.csv")
+    assert np.flatnonzero(found["action"] == "ood").tolist() == [3]
+    assert found["reason"][3].endswith("or a column a million deviations out")
+
+
 def test_too_few_calibration_rows_are_a_warning_once(shell, tmp_path, monkeypatch):
     monkeypatch.setattr(tables.Table.chunks, "__defaults__", (7,))
     done = run("decide", shell.model, shell.new, "--id", "tree", "--fpr", 0.001, "--out", tmp_path / "out.csv")

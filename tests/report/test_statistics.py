@@ -2,13 +2,18 @@ import csv
 
 import pytest
 
+from tests.report.synthetic import Plan, write_run
 from tests.stats.builders import make_store
-from volta.report.statistics import compute_statistics, write_statistics
-from volta.stats import load_tables, paired_bootstrap, row_scores
+from volta import open_run
+from volta.core.seeding import first_seeds
+from volta.report.build import write_tables
+from volta.report.looks import run_statistics, write_looks
+from volta.report.statistics import compute_statistics
+from volta.stats import LookReport, alpha_at, load_tables, paired_bootstrap, row_scores
 
 FILES = {
     *("summary.csv", "tests.csv", "pairs.csv", "leaderboard.csv", "ablation.csv"),
-    *("corruptions.csv", "ranks.csv", "paper.csv", "claims.csv"),
+    *("corruptions.csv", "ranks.csv", "claims.csv"),
 }
 
 
@@ -18,10 +23,12 @@ def store(tmp_path):
 
 
 def test_a_run_folder_gets_its_tables_byte_for_byte_the_same(store):
-    paths = write_statistics(store, 100)
+    write_tables(store, run_statistics(store, load_tables(store), 100))
+    paths = sorted(store.root.glob("*.csv"))
     assert {path.name for path in paths} == FILES
-    first = {path.name: path.read_bytes() for path in paths}
-    assert {path.name: path.read_bytes() for path in write_statistics(store, 100)} == first
+    first = [path.read_bytes() for path in paths]
+    write_tables(store, run_statistics(store, load_tables(store), 100))
+    assert [path.read_bytes() for path in paths] == first
     fields = {field for path in paths for row in csv.reader(path.read_text().splitlines()) for field in row}
     assert not fields & {"nan", "inf", "-inf", "None"}
     with (store.root / "tests.csv").open() as file:
@@ -48,6 +55,22 @@ def test_the_interval_is_that_of_the_stored_predictions(store):
         observed = direct.observed[metric, eval_set]
         differences = [observed["volta"][index] - observed["energy"][index] for index in range(3)]
         assert row.difference == pytest.approx(sum(differences) / 3, abs=1e-12)
+
+
+def test_verdicts_of_a_run_that_was_looked_at_are_at_the_level_of_its_last_look(tmp_path):
+    methods = (("volta", "VOLTA", "volta"), ("energy", "Energy", "paper"), ("volta-full", "Full", "ablation"))
+    store = write_run(tmp_path / "run", Plan(methods=methods, seeds=first_seeds(5), n_rows=60))
+    plain = run_statistics(store, load_tables(store), 0)
+    write_looks(store, (5, 10), LookReport(5, alpha_at(5, (5, 10)), 10, (), (), {}))
+    looked = run_statistics(store, load_tables(store), 0)
+    assert plain.alpha == 0.05
+    assert looked.alpha == alpha_at(5, (5, 10)) < 0.05
+    assert [row.p for row in looked.ablation] == [row.p for row in plain.ablation] != []
+    for stats in (plain, looked):
+        for row in (*stats.tests, *stats.ablation):
+            assert row.significant == (None if row.p is None else row.p < stats.alpha)
+    opened = open_run(store.root).tests()
+    assert opened.column("significant") == tuple(p < looked.alpha for p in opened.column("p"))
 
 
 def test_without_resamples_the_note_says_so(store):

@@ -160,10 +160,10 @@ class Run:
         return {}
 
     def _statistics(self, reference: str | None) -> Statistics:
-        from volta.report.statistics import compute_statistics
+        from volta.report.looks import run_statistics
 
         if reference not in self._computed:
-            self._computed[reference] = compute_statistics(self._store, self._tables, reference=reference)
+            self._computed[reference] = run_statistics(self._store, self._tables, reference=reference)
         return self._computed[reference]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from volta.decisions import Decisions, benjamini_hochberg
 from volta.decisions.decide import ACTIONS
 from volta.decisions.multiple import discovery_note
 from volta.estimators.calibration import TooFewRowsWarning
+from volta.estimators.deciding import DEFAULT_FPR
 
 if TYPE_CHECKING:
     from volta.core.types import Array
@@ -45,32 +45,28 @@ def decided(
     fdr: float | None,
 ) -> Iterator[tuple[FeatureChunk, Decisions]]:
     """Walk the table; a bound over all of its flags needs all p-values first, and so a walk of its own."""
-    flags = None
-    if fdr is not None:
-        pvalues = []
+    if fdr is None:
         for part in table.chunks():
-            pvalues.append(classifier.ood_pvalues(part.rows))
-            advance(0, part.chunk.done / 2)
-        together = np.concatenate(pvalues)
-        if note := discovery_note(len(classifier.calibration_.ood), len(together), fdr):
-            warnings.warn(note, TooFewRowsWarning, stacklevel=2)
-        flags = benjamini_hochberg(together, fdr)
-    for part in table.chunks():
-        # The largest fpr asks least of the calibration rows; with an fdr it decides nothing.
-        found = classifier.decide(part.rows, fpr=fpr or (0.05 if fdr is None else 0.5), alpha=alpha)
-        if flags is not None and fdr is not None:
-            found = _with_flags(classifier, found, flags[part.chunk.start : part.chunk.start + len(found)], fdr)
-        yield part, found
-        advance(len(part.rows), part.chunk.done if fdr is None else 0.5 + part.chunk.done / 2)
-
-
-def _with_flags(classifier: VoltaClassifier, decisions: Decisions, flags: Array, fdr: float) -> Decisions:
-    answered = classifier.policy_.answers(decisions.uncertainty)
-    action = np.where(answered, ACTIONS.index("answer"), ACTIONS.index("abstain"))
-    action[flags] = ACTIONS.index("ood")
-    answer, abstain, _ = decisions.reasons
+            yield part, classifier.decide(part.rows, fpr=fpr or DEFAULT_FPR, alpha=alpha)
+            advance(len(part.rows), part.chunk.done)
+        return
+    level = _batch_level(classifier, table, advance, fdr)
     reason = f"p-value among those that keep false flags at {fdr:g} of this file's: unlike the calibration rows"
-    return replace(decisions, action=action, reasons=(answer, abstain, reason))
+    for part in table.chunks():
+        yield part, classifier.decide_at(part.rows, level, reason, alpha=alpha)
+        advance(len(part.rows), 0.5 + part.chunk.done / 2)
+
+
+def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
+    """Return the largest p-value that is flagged, or where none is a level below all."""
+    found = []
+    for part in table.chunks():
+        found.append(classifier.ood_pvalues(part.rows))
+        advance(0, part.chunk.done / 2)
+    pvalues, n_calibration = np.concatenate(found), len(classifier.calibration_.ood)
+    if note := discovery_note(n_calibration, len(pvalues), fdr):
+        warnings.warn(note, TooFewRowsWarning, stacklevel=3)
+    return float(max(pvalues[benjamini_hochberg(pvalues, fdr)], default=0.5 / (n_calibration + 1)))
 
 
 def _set_texts(sets: Array, names: Array) -> Array:

@@ -149,17 +149,18 @@ class DecidingMixin:
         """Flag OOD rows: at most the share ``fpr``, 0.05 unless set, of in-distribution rows is flagged, on average.
 
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
-        ``conditional="class"`` keeps ``fpr`` within every predicted class. With ``fpr``, a row with a column a million
-        standard deviations out of range is flagged whatever its p-value: no bound speaks of such rows.
+        ``conditional="class"`` keeps ``fpr`` within every predicted class. A row with a column a million standard
+        deviations out of range is flagged whatever its p-value: no bound speaks of such rows.
         """
         if fdr is not None:
             if conditional != "none":
                 raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
             if fpr is not None:
                 raise InputError(f"fpr is {fpr} and fdr {fdr}; pass one of them")
-            pvalues = self.ood_pvalues(X)
+            judged = self._judge(X)
+            pvalues = self._pvalues(judged, "none")
             warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
-            return benjamini_hochberg(pvalues, fdr)
+            return np.asarray(benjamini_hochberg(pvalues, fdr) | judged.novelty.absurd)
         level = DEFAULT_FPR if fpr is None else fpr
         judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
@@ -175,6 +176,22 @@ class DecidingMixin:
         """
         judged = self._judge(X)
         warn_if(self.calibration_.ood_test().note(fpr))
+        return self._decisions(judged, fpr, alpha)
+
+    def decide_at(self, X: Any, level: float, reason: str, *, alpha: float = 0.1) -> Decisions:  # noqa: N803
+        """Return :meth:`decide` with p-values at a level that a whole batch gave, of which ``X`` is a part.
+
+        ``reason`` says in words why a row at that level is OOD.
+        """
+        return self._decisions(self._judge(X), level, alpha, reason)
+
+    def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
+        """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
+        self._fitted()
+        seed = self.seed_ if random_state is None else random_state
+        return ClassifierMonitor(self, Monitor(self.calibration_.ood, alpha=alpha, rng=rng(seed, "monitor")))
+
+    def _decisions(self, judged: Judged, level: float, alpha: float, reason: str = "") -> Decisions:
         sets = self.calibration_.sets(alpha, self.set_score_, "none", True)
         probs, uncertainty = judged.prediction.probs, judged.prediction.uncertainty
         found = unchecked_decisions(
@@ -182,17 +199,13 @@ class DecidingMixin:
             uncertainty,
             self._policy(None),
             self._pvalues(judged, "none"),
-            fpr,
+            level,
             sets.unchecked_sets(probs),
             self.classes_,
         )
+        if reason:
+            found = replace(found, reasons=(*found.reasons[:2], reason))
         return _with_absurd(found, judged.novelty.absurd)
-
-    def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
-        """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
-        self._fitted()
-        seed = self.seed_ if random_state is None else random_state
-        return ClassifierMonitor(self, Monitor(self.calibration_.ood, alpha=alpha, rng=rng(seed, "monitor")))
 
     def _set_policy(
         self, max_error: float | None = None, coverage: float | None = None, confidence: float = 0.95

@@ -18,16 +18,15 @@ from volta.figures.drawing import Drawing
 from volta.report.across import across_view
 from volta.report.curves import NO_CURVES
 from volta.report.figure_files import Room, figure_files
-from volta.report.looks import StoredLooks, read_looks, with_looks
+from volta.report.looks import StoredLooks, read_looks, run_statistics
 from volta.report.numbers import group_numbers
 from volta.report.page import render_page
 from volta.report.payload import group_json
 from volta.report.reading import Predictions, read_group
 from volta.report.run import Group, Run, load_run
 from volta.report.sheet import draw_sheet
-from volta.report.statistics import Statistics, compute_statistics
+from volta.report.statistics import Statistics
 from volta.report.views import ChartView, group_view
-from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
@@ -77,21 +76,18 @@ def make_report(
     with Drawing(n_cores()) as drawing:
         sweep(store.figures_folder)
         run = load_run(store, say)
-        looks = read_looks(store)
         # Helpers draw what is known already while predictions are read, and then while tests are computed.
         _draw(run, drawing, "records")
         read = read_groups(run, with_rows=n_resamples > 0)
         _draw(run, drawing, "predictions", read)
         write_results(store, run.records)
         rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
-        stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA, rows)
-        if looks:
-            stats = with_looks(stats, looks)
+        stats = run_statistics(store, run.tables, n_resamples, reference, rows)
         write_tables(store, stats)
         _draw(run, drawing, "tests", read, stats)
         drawing.finish()
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True, looks=looks, read=read))
+    write_text(path, make_page(run, stats, draw=True, looks=read_looks(store), read=read))
     return BuiltReport(path, run, stats)
 
 

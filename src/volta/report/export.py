@@ -11,14 +11,13 @@ from volta.core.errors import InputError
 from volta.report.comparisons import baseline_table, paper_table
 from volta.report.latex import latex_table
 from volta.report.leaderboard import by_place, leaderboard_table
-from volta.report.looks import read_looks, with_looks
+from volta.report.looks import read_looks, run_statistics
 from volta.report.markdown import markdown_table
 from volta.report.pair_matrix import pair_matrix
 from volta.report.result_tables import ablation_table, ood_table, results_table
 from volta.report.run import Group, Run, load_run
-from volta.report.statistics import ALL_PAIRS, Statistics, compute_statistics
+from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import Table
-from volta.stats import ALPHA
 from volta.stats.bootstrap import N_RESAMPLES
 
 
@@ -37,11 +36,9 @@ def export(
     if format not in FORMATS:
         raise InputError(f"format is {format!r}; pass one of: {', '.join(FORMATS)}")
     run = load_run(store, say)
-    looks = read_looks(store)
     # The CSV holds values alone, so nothing has to be resampled for it.
     n_resamples = 0 if format == "csv" else N_RESAMPLES
-    stats = compute_statistics(store, run.tables, n_resamples, reference, looks.alpha if looks else ALPHA)
-    return FORMATS[format](run, with_looks(stats, looks) if looks else stats)
+    return FORMATS[format](run, run_statistics(store, run.tables, n_resamples, reference))
 
 
 def group_tables(group: Group, stats: Statistics) -> list[Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import get_args
 
@@ -10,8 +10,9 @@ from volta.bench.store import RunStore
 from volta.core.sealed import FileKind, inside, read_object, write_object
 from volta.paper import ClaimRow, Verdict
 from volta.report.questions import SAME, comparison_key
-from volta.report.statistics import Statistics
-from volta.stats import LookReport, Question, TestRow, alpha_at
+from volta.report.statistics import Statistics, compute_statistics
+from volta.stats import LookReport, Question, Results, RowsOfCells, TestRow, alpha_at
+from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.pairs import PairVerdict
 
 LOOKS = "looks.json"
@@ -63,6 +64,20 @@ def read_looks(store: RunStore) -> StoredLooks | None:
         for one in stored.list_of_fields("decided")
     )  # fmt: skip
     return StoredLooks(stored.integers("looks"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+
+
+def run_statistics(
+    store: RunStore,
+    tables: Sequence[Results],
+    n_resamples: int = N_RESAMPLES,
+    reference: str | None = None,
+    rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
+) -> Statistics:
+    """Return :func:`compute_statistics` of a run folder at the level that its looks leave, if it was looked at so."""
+    looks = read_looks(store)
+    if looks is None:
+        return compute_statistics(store, tables, n_resamples, reference, rows=rows)
+    return with_looks(compute_statistics(store, tables, n_resamples, reference, looks.alpha, rows), looks)
 
 
 def with_looks(stats: Statistics, looks: StoredLooks) -> Statistics:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from volta.bench.store import RunStore
-from volta.core.files import write_text
 from volta.paper import ClaimRow, PaperComparison, compare_with_paper, judge_claims
 from volta.stats import (
     ALPHA,
@@ -25,7 +23,6 @@ from volta.stats import (
     compare_ablation,
     compare_all_pairs,
     compare_with_reference,
-    load_tables,
     make_leaderboard,
     rank_tables,
     rows_to_csv,
@@ -113,7 +110,7 @@ def compute_statistics(
         tests=compare_with_reference(tables, bootstraps, compared, alpha),
         pairs=compare_all_pairs(tables, bootstraps, alpha),
         leaderboard=make_leaderboard(tables, bootstraps, alpha),
-        ablation=compare_ablation(tables, bootstraps),
+        ablation=compare_ablation(tables, bootstraps, alpha),
         corruptions=summarise_corruptions(tables),
         ranks=rank_tables(tables),
         paper=compare_with_paper(tables),
@@ -121,12 +118,3 @@ def compute_statistics(
         reference=reference,
         alpha=alpha,
     )
-
-
-def write_statistics(store: RunStore, n_resamples: int = N_RESAMPLES) -> list[Path]:
-    """Write the tables of statistics into the run folder and return their paths."""
-    paths = []
-    for name, text in compute_statistics(store, load_tables(store), n_resamples).to_csv().items():
-        write_text(store.root / name, text)
-        paths.append(store.root / name)
-    return paths

@@ -10,6 +10,7 @@ from volta.stats.comparisons import Bootstraps, below_alpha, bootstrap_of, compa
 from volta.stats.holm import holm
 from volta.stats.pairs import PairTest, PairVerdict, compare_pair, verdict_on
 from volta.stats.results import Results
+from volta.stats.welch import ALPHA
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,13 @@ class AblationRow:
     note: str
 
 
-def compare_ablation(tables: Iterable[Results], bootstraps: Bootstraps | None = None) -> list[AblationRow]:
+def compare_ablation(
+    tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
+) -> list[AblationRow]:
     """Return every ablation row compared with the full model and with our method on the five compared metrics.
 
     Holm's family is all the tests of one task and protocol against one reference. Our method itself stands among the
-    rows compared with the full model.
+    rows compared with the full model. ``alpha``: the level of verdicts.
     """
     rows: list[AblationRow] = []
     for table in tables:
@@ -67,11 +70,15 @@ def compare_ablation(tables: Iterable[Results], bootstraps: Bootstraps | None = 
             ]
             corrected = holm([test.p for test in family])
             equivalent = holm([test.p_equivalent for test in family])
-            rows += [_row(table, test, p, same) for test, p, same in zip(family, corrected, equivalent, strict=True)]
+            rows += [
+                _row(table, test, p, same, alpha) for test, p, same in zip(family, corrected, equivalent, strict=True)
+            ]
     return rows
 
 
-def _row(table: Results, test: PairTest, p_holm: float | None, p_equivalence: float | None) -> AblationRow:
+def _row(
+    table: Results, test: PairTest, p_holm: float | None, p_equivalence: float | None, alpha: float
+) -> AblationRow:
     own, other = test.first_sample, test.second_sample
     return AblationRow(
         table.task, table.protocol, test.first, test.second, test.metric, test.set,
@@ -83,10 +90,10 @@ def _row(table: Results, test: PairTest, p_holm: float | None, p_equivalence: fl
         p_holm=p_holm,
         p_welch=test.p_welch,
         hedges_g=test.hedges_g,
-        significant=below_alpha(test.p),
-        significant_holm=below_alpha(p_holm),
+        significant=below_alpha(test.p, alpha),
+        significant_holm=below_alpha(p_holm, alpha),
         detectable_difference=test.detectable,
         p_equivalence=p_equivalence,
-        verdict=verdict_on(test, p_holm, p_equivalence),
+        verdict=verdict_on(test, p_holm, p_equivalence, alpha),
         note=test.note,
     )  # fmt: skip

@@ -77,7 +77,8 @@ class ProcessExecutor:
         except BrokenProcessPool:
             return list(running.values())
         except BaseException:
-            for process in multiprocessing.active_children():
+            # Of this pool alone: whoever called may have processes of its own.
+            for process in list((pool._processes or {}).values()):
                 process.kill()
             raise
         finally:

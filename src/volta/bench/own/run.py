@@ -77,7 +77,7 @@ def add_predictions(
     for model in models:
         check_name(model)
     store.check_usable()
-    manifest = store.read_manifest() if store.has_manifest else None
+    manifest = _manifest(store)
     _check_names(store, manifest, models, place)
     known = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
     if not known and place.named and place.task in all_tasks(data):
@@ -89,8 +89,14 @@ def add_predictions(
     store.create()
     cells = [_store_model(store, model, place, near_sets, settings) for model in matched]
     with store.manifest_lock():
-        store.write_manifest(_merged(manifest, settings, cells, command))
+        # Another process may have added to it meanwhile.
+        manifest = _manifest(store)
+        store.write_manifest(_merged(manifest, _settings(manifest, place, matched), cells, command))
     return cells
+
+
+def _manifest(store: RunStore) -> Manifest | None:
+    return store.read_manifest() if store.has_manifest else None
 
 
 def _store_model(
