@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 import traceback
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from volta.bench.cells import Cell
 from volta.bench.job import CellRunner, OnEpoch
 from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
-from volta.core.errors import StoreError
+from volta.core.errors import NoRoomError
+from volta.core.foreign import NO_ROOM
 from volta.core.types import Array
 from volta.networks.loop import EpochReport
 
 NOTE_SECONDS = 0.3
-DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,10 @@ def attempt(runner: CellRunner, store: RunStore, cell: Cell, on_epoch: OnEpoch |
         if store.is_done(cell):
             return Outcome(cell, "done", store.read_record(cell))
         record, arrays = runner.run(cell, _Note(store, cell, on_epoch))
+    except NoRoomError:
+        raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise _cannot_write(store, error) from error
         return failed(store, cell, f"{type(error).__name__}: {error}", traceback.format_exc())
     else:
@@ -85,8 +86,8 @@ def failed(store: RunStore, cell: Cell, reason: str, text: str) -> Outcome:
         raise _cannot_write(store, error) from error
 
 
-def _cannot_write(store: RunStore, error: OSError) -> StoreError:
-    return StoreError(
+def _cannot_write(store: RunStore, error: OSError) -> NoRoomError:
+    return NoRoomError(
         f"{store.root} takes no more data ({error.strerror or error}); finished cells are kept: "
         "make room and run the same command again"
     )

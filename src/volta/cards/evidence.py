@@ -55,6 +55,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
     pieces: list[RowStatistics] = []
     uncertainty: list[Floats] = []
     pvalues: list[Floats] = []
+    absurd: list[NDArray[np.bool_]] = []
     sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
     predictors = [_sets(classifier, alpha) for alpha in SET_ALPHAS]
     test = classifier.calibration_.ood_test()
@@ -66,6 +67,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
         uncertainty.append(judged.prediction.uncertainty)
         pvalues.append(test.pvalues(judged.ood))
+        absurd.append(judged.novelty.absurd)
         for place, predictor in enumerate(predictors):
             sets = predictor.predict(probs)
             sizes[place] += sets.sum()
@@ -76,14 +78,14 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         np.concatenate([piece.correct for piece in pieces]),
         np.concatenate([piece.true_prob for piece in pieces]),
     )
-    n_rows, unusual = len(rows.correct), np.concatenate(pvalues)
+    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(absurd)
     return Evidence(
         source=f"the {n_rows} labelled rows of {table.table.path.name}",
         rows=rows,
         uncertainty=np.concatenate(uncertainty),
         set_sizes=tuple((sizes / n_rows).tolist()),
         set_coverage=tuple((hits / n_rows).tolist()),
-        flagged=tuple(float(np.mean(unusual <= fpr)) for fpr in FPRS),
+        flagged=tuple(float(np.mean((unusual <= fpr) | far)) for fpr in FPRS),
     )
 
 

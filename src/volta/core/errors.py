@@ -23,3 +23,7 @@ class MissingDataError(VoltaError, FileNotFoundError):
 
 class StoreError(VoltaError, OSError):
     """A run folder cannot be read or written as asked."""
+
+
+class NoRoomError(StoreError):
+    """A disk takes no more data."""

@@ -89,8 +89,7 @@ def reserve_again(path: Path) -> None:
     """Take the space of a file that has its full size but may have holes, as one that was copied has."""
     try:
         with path.open("rb+") as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
+            _reserved(file, 0, max(1, path.stat().st_size))
     except OSError as error:
         raise no_room(path, error) from error
 
@@ -176,18 +175,25 @@ def _write_npy_header(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, .
 
 def _take_space(file: IO[bytes], start: int, n_bytes: int) -> None:
     file.flush()
-    if n_bytes and hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(file.fileno(), start, n_bytes)
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise
-        else:
-            return
+    if n_bytes and _reserved(file, start, n_bytes):
+        return
     # Where space cannot be reserved it is written.
     zeros = bytes(min(n_bytes, _CHUNK_BYTES))
     for position in range(0, n_bytes, _CHUNK_BYTES):
         file.write(zeros[: n_bytes - position])
+
+
+def _reserved(file: IO[bytes], start: int, n_bytes: int) -> bool:
+    """Reserve space in a file; False where its system cannot."""
+    if not hasattr(os, "posix_fallocate"):
+        return False
+    try:
+        os.posix_fallocate(file.fileno(), start, n_bytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        return False
+    return True
 
 
 def _sync(path: Path) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError
+from volta.core.errors import InputError, MissingDataError, NoRoomError, VoltaError
 
 _SHOWN = 300
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""What the system says of a disk that takes no more data."""
 
 
 @contextmanager
@@ -29,16 +30,16 @@ def reading(path: Path | str, problem: str, remedy: str = "it is damaged; get it
     except MemoryError as error:
         raise InputError(f"{path} {problem} (it needs more memory than there is); {remedy}") from error
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise no_room(Path(error.filename or path), error) from error
         raise InputError(f"{path} {problem} ({reason(error)}); {remedy}") from error
     except BaseException as error:
         raise InputError(f"{path} {problem} ({reason(error)}); {remedy}") from error
 
 
-def no_room(path: Path, error: OSError) -> StoreError:
+def no_room(path: Path, error: OSError) -> NoRoomError:
     """Return the error for a file that could not be written."""
-    return StoreError(
+    return NoRoomError(
         f"{path} cannot be written: {error.strerror or error}; make room or name another folder, then try again"
     )
 

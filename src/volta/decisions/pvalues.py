@@ -38,8 +38,9 @@ class OodTest:
         members = check_labels(groups, len(self.scores), "groups")
         check_same_length(scores=values, groups=members)
         result = np.empty(len(values))
-        for group in np.unique(members):
-            rows = members == group
+        present, counts = np.unique(members, return_counts=True)
+        by_group = np.split(np.argsort(members, kind="stable"), np.cumsum(counts)[:-1])
+        for group, rows in zip(present, by_group, strict=True):
             result[rows] = _pvalues(self.scores[group], values[rows], rng)
         return result
 

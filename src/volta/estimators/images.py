@@ -200,23 +200,22 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
         for name, given in (("backbone", backbone), ("weights", weights)):
             parameters[name] = parameters.get(name) if given is None else given
+        with MODEL_FILE.making(path):
+            fitted_with, digest = str(state["backbone_name"]), str(state["backbone_weights"])
+            made = state["preprocessing"]
+            seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
         if parameters["backbone"] is None:
-            raise InputError(
-                f"{path} was fitted with the module {state['backbone_name']}; pass it: load(path, backbone=module)"
-            )
+            raise InputError(f"{path} was fitted with the module {fitted_with}; pass it: load(path, backbone=module)")
         if backbone is None and is_from_hub(str(parameters["backbone"])):
             raise InputError(
                 f"{path} names the backbone {parameters['backbone']}, which may be fetched from a hub; if you trust "
                 f"the file, pass it yourself: load(path, backbone={str(parameters['backbone'])!r})"
             )
-        with MODEL_FILE.making(path):
-            made = state["preprocessing"]
-            seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
         found = load_backbone(parameters["backbone"], weights=_path(parameters["weights"]), preprocessing=seen)
-        if found.weights != state["backbone_weights"]:
+        if found.weights != digest:
             raise StoreError(
-                f"{path} was fitted with {state['backbone_name']} weights {state['backbone_weights'][:12]}…, but "
-                f"those of {found.name} here are {found.weights[:12]}…; pass the same: load(path, weights=FILE)"
+                f"{path} was fitted with {fitted_with} weights {digest[:12]}…, but those of {found.name} here are "
+                f"{found.weights[:12]}…; pass the same: load(path, weights=FILE)"
             )
         shared = {name: value for name, value in parameters.items() if name not in ("backbone", "weights", "cache")}
         with MODEL_FILE.making(path):

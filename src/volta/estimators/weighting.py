@@ -69,8 +69,9 @@ def weigh_classes(
     from sklearn.utils.class_weight import compute_class_weight
 
     if isinstance(class_weight, Mapping):
-        of_class = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-        unknown = [label for label in class_weight if label not in classes.tolist()]
+        known = classes.tolist()
+        of_class = np.array([float(class_weight.get(label, 1.0)) for label in known])
+        unknown = [label for label in class_weight if label not in known]
         if unknown:
             raise InputError(f"class_weight names {unknown[0]!r}, which y lacks; pass weights of y's classes")
         if not (np.isfinite(of_class) & (of_class > 0.0)).all():

@@ -192,10 +192,14 @@ def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run
     cells = manifest.cells
     done = current_records(store, cells, say)
     tables = {(table.task, table.protocol): table for table in group_records(done)}
+    planned_by: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        planned_by.setdefault((cell.task, cell.protocol), []).append(cell)
+    record_of = {record.cell: record for record in done}
     groups = []
-    for task, protocol in dict.fromkeys((cell.task, cell.protocol) for cell in cells):
-        planned = tuple(cell for cell in cells if (cell.task, cell.protocol) == (task, protocol))
-        records = {(record.cell.method, record.cell.seed): record for record in done if record.cell in planned}
+    for (task, protocol), own in planned_by.items():
+        planned = tuple(own)
+        records = {(cell.method, cell.seed): record_of[cell] for cell in planned if cell in record_of}
         missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in records)
         failures = {cell: text for cell in missing if (text := _failure(store, cell))}
         groups.append(Group(task, protocol, tables.get((task, protocol)), records, planned, missing, failures))

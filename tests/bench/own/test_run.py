@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 import volta
 from tests.bench.own.made import cells, labels_of, probs_of, write_csv
 from volta.bench.cells import Cell
+from volta.bench.own import run
 from volta.bench.own.calibrating import calibrate_file
 from volta.bench.own.files import read_models
 from volta.bench.own.predictions import OwnModel, RowSet
 from volta.bench.own.rows import Reference, match_rows
-from volta.bench.own.run import find_place
+from volta.bench.own.run import Place, add_predictions, find_place
 from volta.bench.store import RunStore
 from volta.cli.main import app
 from volta.core.errors import InputError
@@ -127,3 +128,45 @@ def test_a_table_to_calibrate_needs_no_label_column(tmp_path: Path) -> None:
     calibrate_file(new, tmp_path / "fit.npz", tmp_path / "out.csv", "temperature")
     (model,) = read_models([tmp_path / "out.csv"], check=lambda given: given)
     assert (model.sets["test"].labels == -1).all()
+
+
+def test_names_of_classes_stay_and_other_columns_are_named(tmp_path: Path) -> None:
+    names = np.array(["ash", "elm", "oak"])
+    np.savez(tmp_path / "fit.npz", probs=PROBS, labels=LABELS)
+    rows = [f"good,{cells(row)},{name}" for row, name in zip(PROBS, names[LABELS], strict=True)]
+    path = write_csv(tmp_path / "net.csv", "remark,p_ash,p_elm,p_oak,label", rows)
+    words = calibrate_file(path, tmp_path / "fit.npz", tmp_path / "out.csv", "temperature")
+    assert "not used: remark (left out)" in words
+    header, first = (tmp_path / "out.csv").read_text().splitlines()[:2]
+    assert header == "method,seed,set,label,p_ash,p_elm,p_oak"
+    assert first.startswith(f"net,0,test,{names[LABELS[0]]},")
+    (model,) = read_models([tmp_path / "out.csv"])
+    assert (model.sets["test"].labels == LABELS).all()
+    words, found = calibrated(tmp_path, probs=PROBS, labels=names[LABELS], classes=names)
+    assert found["classes"].tolist() == names.tolist()
+    assert (found["test/labels"] == names[LABELS]).all()
+    (model,) = read_models([tmp_path / "out.npz"])
+    assert (model.sets["test"].labels == LABELS).all()
+    (tmp_path / "out.npz").unlink()
+    with pytest.raises(InputError, match="has 3 classes but classes names 2; name each"):
+        calibrated(tmp_path, probs=PROBS, classes=names[:2])
+
+
+def test_two_evaluations_at_once_are_both_in_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = RunStore(tmp_path / "run")
+    store_model = run._store_model
+
+    def add(name: str) -> None:
+        model = OwnModel(name, 0, "here", {"test": RowSet("here", probs=PROBS, labels=LABELS)})
+        add_predictions(store, [model], Place("mine", "own"))
+
+    def slow(store: RunStore, model: OwnModel, *rest: object) -> object:
+        if model.method == "slow":
+            add("quick")
+        return store_model(store, model, *rest)
+
+    add("first")
+    monkeypatch.setattr(run, "_store_model", slow)
+    add("slow")
+    assert [cell.method for cell in store.read_manifest().cells] == ["first", "quick", "slow"]
+    assert store.read_manifest().config.methods == ("first", "quick", "slow")

@@ -520,3 +520,18 @@ def test_columns_of_further_tables_are_matched_by_name(root: Path, tmp_path: Pat
     long = text_table(tmp_path / "long.csv", "c,a,b,d", [c, a, b, a])
     with pytest.raises(InputError, match="has a column 'd', which the training rows lack"):
         import_task(source, "other", root=root, label="species", ood={"far": long})
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "npz of whole numbers"])
+def test_columns_far_from_zero_keep_their_digits(root: Path, tmp_path: Path, kind: str) -> None:
+    seconds, y = 1_700_000_000 + np.arange(300), np.arange(300) % 3
+    other = rng.normal(size=300)
+    if kind == "csv":
+        source = text_table(tmp_path / "mine.csv", "time,other,label", [seconds, other, y])
+    else:
+        columns = [seconds, np.arange(300)] if kind.endswith("numbers") else [seconds, other]
+        source = table(tmp_path / "mine.npz", x=np.stack(columns, axis=1), y=y)
+    import_task(source, "mine", root=root)
+    task = find_task("mine", root).load("features", LoadOptions(root))
+    parts = (task.fit.train, task.fit.val, task.fit.cal, task.test)
+    assert sorted(np.concatenate([part.inputs[:, 0] for part in parts])) == seconds.tolist()

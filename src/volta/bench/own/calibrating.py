@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,14 +35,16 @@ def calibrate_file(
     What is fitted to are the rows of set ``val`` of ``fit`` or, in a file of its own without such a set, all its
     labelled rows. Logits stay logits and probabilities stay probabilities; a probability counts as its logarithm.
     Rows of ``file`` need no labels. Uncertainties and OOD scores there are those of the model before: they are left
-    out, save where a set has scores alone. Whatever else is in ``file`` is kept as it is.
+    out, save where a set has scores alone. Ids, sets, labels and the names of classes are kept; other columns are not
+    part of predictions, and what is left out is said.
     """
     calibrator = find_calibrator(method)
     check_new_table(out, overwrite=overwrite)
-    models = _read(file, logits)
+    lines: list[str] = []
+    models = _read(file, logits, lambda text: lines.append(f"{text} (left out)"))
     same = fit.resolve() == file.resolve()
     held_out = models if same else _read(fit, logits)
-    lines, calibrated = [], []
+    calibrated = []
     for model in models:
         rows = _fit_rows(_partner(model, held_out, fit, len(models) == 1), fit, same)
         if rows.labels is None:
@@ -55,8 +57,8 @@ def calibrate_file(
     return "\n".join(lines)
 
 
-def _read(path: Path, logits: bool) -> list[OwnModel]:
-    return read_models([path], logits=logits, check=lambda model: check_sets(_unlabelled(model), labelled=False))
+def _read(path: Path, logits: bool, say: Callable[[str], object] | None = None) -> list[OwnModel]:
+    return read_models([path], logits=logits, say=say, check=lambda one: check_sets(_unlabelled(one), labelled=False))
 
 
 def _unlabelled(model: OwnModel) -> OwnModel:
@@ -155,6 +157,13 @@ def _write(out: Path, models: Sequence[OwnModel], overwrite: bool) -> None:
             for name, rows in models[0].sets.items()
             for kind, values in rows.arrays.items()
         }
+        if models[0].classes:
+            arrays["classes"] = np.array(models[0].classes)
+            arrays |= {
+                f"{name}/labels": _named(rows.labels, models[0].classes)
+                for name, rows in models[0].sets.items()
+                if rows.labels is not None
+            }
         write_atomic(out, lambda file: file.write(pack_arrays(arrays)))
         return
     parts = [(model, name, rows) for model in models for name, rows in model.sets.items()]
@@ -176,14 +185,24 @@ def _columns(model: OwnModel, name: str, rows: RowSet, wide: bool, width: int) -
     }
     if rows.ids is not None:
         columns["id"] = rows.ids
-    columns["label"] = np.full(n, NO_LABEL, dtype=np.int64) if rows.labels is None else rows.labels
+    # Columns of logits and of whole arrays have numbers for names.
+    classes = () if wide or rows.logits is not None else model.classes
+    labels = np.full(n, NO_LABEL, dtype=np.int64) if rows.labels is None else rows.labels
+    columns["label"] = _named(labels, classes) if classes else labels
     for kind, short, values in (("probs", "p", rows.probs), ("logits", "logit", rows.logits)):
         if values is not None:
-            columns |= {kind: values} if wide else {f"{short}_{k}": column for k, column in enumerate(values.T)}
+            names = classes or range(values.shape[1])
+            columns |= {kind: values} if wide else {f"{short}_{k}": values[:, at] for at, k in enumerate(names)}
     for kind in _SCORES:
         if kind in rows.arrays:
             columns[kind] = rows.arrays[kind]
     if rows.sets is not None:
         sets = rows.sets.astype(np.int64)
-        columns |= {"sets": sets} if wide else {f"in_set_{k}": column for k, column in enumerate(sets.T)}
+        names = classes or range(sets.shape[1])
+        columns |= {"sets": sets} if wide else {f"in_set_{k}": sets[:, at] for at, k in enumerate(names)}
     return columns
+
+
+def _named(labels: Array, classes: Sequence[str]) -> Array:
+    """Return the names of numbered labels; empty where a row has none."""
+    return np.array([*classes, ""])[np.where(labels == NO_LABEL, len(classes), labels)]

@@ -45,6 +45,7 @@ def array_place(name: str) -> tuple[str, str] | None:
 def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnModel, tuple[str, ...]]:
     """Return the model that an npz holds, and the arrays that were left alone; ``logits``: probs are logits."""
     places = {name: place for name in table.names if (place := array_place(name)) is not None}
+    classes = _classes(table)
     by_set: dict[str, dict[str, Array]] = {}
     for name, (set_name, called) in places.items():
         kind = "logits" if called == "probs" and logits else called
@@ -53,8 +54,8 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnM
         values = read_columns(table, {name: _READ_AS.get(kind, "any" if kind in ("sets", "labels") else "number")})[
             name
         ]
-        if kind == "labels" and CLASSES in table.names:
-            values = _by_name(table, name, values)
+        if kind == "labels" and classes:
+            values = _by_name(table, name, values, classes)
         by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
     if not by_set:
         raise InputError(
@@ -62,13 +63,21 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnM
             "arrays probs, labels, uncertainty, ood_score, sets, id, and val/probs, ood:NAME for other sets"
         )
     sets = {name: _row_set(table.path, name, arrays) for name, arrays in by_set.items()}
+    for rows in sets.values():
+        if classes and rows.n_classes not in (None, len(classes)):
+            raise InputError(f"{rows.where} has {rows.n_classes} classes but {CLASSES} names {len(classes)}; name each")
     unused = tuple(name for name in table.names if name not in places and name != CLASSES)
-    return OwnModel(method, seed, str(table.path), sets), unused
+    return OwnModel(method, seed, str(table.path), sets, classes), unused
 
 
-def _by_name(table: Table, name: str, labels: Array) -> Array:
+def _classes(table: Table) -> tuple[str, ...]:
+    if CLASSES not in table.names:
+        return ()
+    return tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
+
+
+def _by_name(table: Table, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
     """Return labels that are names of classes as numbers; numbers of which one is no name count from 0 already."""
-    classes = tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
     places = numbered(labels, classes)
     unknown = places == UNKNOWN
     if not unknown.any():

@@ -84,7 +84,7 @@ def read_long(table: Table, method: str, seed: int, logits: bool) -> tuple[list[
         part |= {name: values[rows] for name, values in single.items()}
         where = f"{table.path}, {one}, seed {which}" + ("" if set_name == str(TEST) else f", {set_name}")
         models.setdefault((one, which), {})[set_name] = _row_set(where, set_name, part, rows)
-    return [OwnModel(*key, str(table.path), sets) for key, sets in models.items()], layout.unused
+    return [OwnModel(*key, str(table.path), sets, layout.classes) for key, sets in models.items()], layout.unused
 
 
 class _Codes:

@@ -64,12 +64,16 @@ class RowSet:
 
 @dataclass(frozen=True, eq=False)
 class OwnModel:
-    """One method with one seed: its rows by set, under the sets' stored names."""
+    """One method with one seed: its rows by set, under the sets' stored names.
+
+    ``classes``: the names of the classes in the order of their columns, where the file has some; labels are numbers.
+    """
 
     method: str
     seed: int
     where: str
     sets: Mapping[str, RowSet] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

@@ -120,9 +120,11 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
     if "shifts" in files:
         files["shifts"] |= _origins(files["shifts"], pixels.corruptions)
     written = {features_path(root, name, what): arrays for what, arrays in files.items()}
-    if not _same_rows(features_path(root, name), features["test"]):
+    main = features_path(root, name)
+    if not _same_rows(main, features["test"]):
+        # Those that are written anew too: whoever is stopped in between must not leave sets of two backbones.
         for path in stored_features(root, name):
-            if path not in written:
+            if path != main:
                 path.unlink(missing_ok=True)
     for path, arrays in written.items():
         _write(path, arrays)

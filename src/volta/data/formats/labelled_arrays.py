@@ -15,6 +15,7 @@ from volta.core.types import Array
 from volta.data.formats.array_files import read_npy, read_npz
 from volta.data.formats.hugging_face_folder import is_saved_dataset, read_saved_dataset
 from volta.data.formats.parquet_columns import read_parquet
+from volta.data.formats.precision import feature_dtype
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
 from volta.data.formats.table import as_labels, read_columns
 from volta.data.formats.tabular_files import open_table
@@ -197,7 +198,8 @@ def _from_columns(
     if any(column.size == 0 for column in rest.values()):
         raise InputError(f"{source} has no rows; give at least one")
     wide = [column.reshape(len(column), -1) for column in rest.values()]
-    inputs = wide[0] if len(wide) == 1 else np.concatenate([part.astype(np.float32) for part in wide], axis=1)
+    dtype = np.result_type(*(feature_dtype(part) for part in wide))
+    inputs = wide[0] if len(wide) == 1 else np.concatenate([part.astype(dtype) for part in wide], axis=1)
     whole = _source_rows(inputs, columns[label_name] if label_name else None, str(source), labelled)
     whole = replace(whole, columns=_names(rest))
     return _by_split(whole, columns[split_name], source) if split_name else {"all": whole}

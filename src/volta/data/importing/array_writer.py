@@ -12,6 +12,7 @@ from volta.core.errors import InputError
 from volta.core.files import hash_file, write_rows
 from volta.core.sealed import seal_of_file
 from volta.core.types import Array, InputKind
+from volta.data.formats.precision import feature_dtype
 from volta.data.formats.source_rows import SourceRows
 from volta.data.importing.task_record import ArrayReference, StoredSplit
 
@@ -20,12 +21,15 @@ _CHANNELS = (1, 3)
 
 
 class ArrayWriter:
-    """Writes the arrays of one task: features as float32, images as (n, 3, h, w) uint8, all of one row shape."""
+    """Writes the arrays of one task, all of one row shape: features in the `feature_dtype` of the first set, images as
+    (n, 3, h, w) uint8.
+    """
 
     def __init__(self, folder: Path, skip_bad: bool) -> None:
         self._folder = folder
         self._skip_bad = skip_bad
         self._shape: tuple[int, ...] | None = None
+        self._dtype: np.dtype[Any] = np.dtype(np.uint8)
         self.notes: list[str] = []
         self.ranges: dict[str, tuple[float, float]] = {}
         folder.mkdir(parents=True)
@@ -33,7 +37,10 @@ class ArrayWriter:
     def set_kind(self, inputs: Array, where: str) -> InputKind:
         """Return whether a task with these inputs has features or pixels, and hold every later set to their shape."""
         self._shape = _target_shape(inputs, where)
-        return "features" if len(self._shape) == 1 else "pixels"
+        if len(self._shape) > 1:
+            return "pixels"
+        self._dtype = feature_dtype(inputs)
+        return "features"
 
     def clean(self, rows: SourceRows, where: str) -> SourceRows:
         """Return the rows without NaN and infinities, or refuse them unless bad rows are to be left out."""
@@ -71,7 +78,7 @@ class ArrayWriter:
             raise InputError(
                 f"{where} has rows of shape {shape}, but the task's are {self._shape}; sets of a task must match"
             )
-        return self._write(rows, shape, np.dtype(np.float32 if len(shape) == 1 else np.uint8), name)
+        return self._write(rows, shape, self._dtype, name)
 
     def _write(self, rows: SourceRows, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "") -> ArrayReference:
         part = self._folder / ".part.npy"
