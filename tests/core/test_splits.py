@@ -37,11 +37,17 @@ def test_a_draw_by_lot_is_exact_and_disjoint(labels, share, seed):
     assert sorted([*taken, *rest]) == list(range(len(labels)))
 
 
-def test_without_small_classes_a_draw_by_lot_is_the_other_one():
-    labels = np.repeat(np.arange(5), [40, 31, 17, 9, 5])
-    first, _ = stratified_take(labels, 21, np.random.default_rng(3))
-    by_lot, _ = stratified_take(labels, 21, np.random.default_rng(3), every_class=False)
-    assert (first == by_lot).all()
+def test_by_lot_whole_shares_are_exact_and_every_row_is_as_likely_as_any_other():
+    even = np.repeat(np.arange(5), [40, 30, 20, 10, 100])
+    taken, _ = stratified_take(even, 20, np.random.default_rng(3), every_class=False)
+    assert np.bincount(even[taken]).tolist() == [4, 3, 2, 1, 10]
+    labels = np.repeat(np.arange(100), 7)
+    seen = np.zeros(len(labels))
+    for seed in range(400):
+        seen[stratified_take(labels, 140, np.random.default_rng(seed), every_class=False)[0]] += 1
+    # Seven rows a class, a fifth of them 1.4; the deviation of a class's mean over 400 draws is below 0.03.
+    assert seen.reshape(100, 7).mean(axis=1) / 400 == pytest.approx(np.full(100, 0.2), abs=0.02)
+    assert seen.reshape(100, 7)[:40].mean() / 400 == pytest.approx(0.2, abs=0.004)
 
 
 def test_test_rows_have_rare_classes_as_often_as_all_rows_have():

@@ -153,3 +153,13 @@ def test_rejects_bad_arguments():
         fit_policy([0.1], [True], reference=[0.1, np.nan])
     with pytest.raises(InputError, match="coverage is 1"):
         fit_coverage([0.1], coverage=1)
+
+
+def test_rows_that_tie_with_the_threshold_are_counted_as_answered():
+    policy = fit_coverage(np.repeat([0.0, 1.0], [80, 19]), coverage=0.9)
+    assert policy.n_answered == 99
+    assert policy.coverage == 99 / 100
+    assert policy.coverage_high == 1.0
+    some = fit_coverage(np.repeat([0.0, 1.0, 2.0], [50, 40, 9]), coverage=0.6)
+    assert (some.n_answered, some.coverage) == (90, 0.9)
+    assert some.coverage_low < 0.9 < some.coverage_high < 1.0

@@ -153,3 +153,20 @@ def test_a_far_row_is_ood_though_calibration_rows_are_far_too():
     far[0, 0] = 1e300
     assert classifier.decide(far)[0].action == "ood"
     assert classifier.ood_pvalues(far)[0] == pytest.approx(1 / 101)
+
+
+def test_a_value_that_stands_for_what_is_missing_is_no_reason_to_flag_a_row():
+    random = np.random.default_rng(0)
+
+    def rows(n):
+        found = random.normal(size=(n, 20))
+        found[random.random((n, 20)) < 0.004] = 1e9
+        return found, (np.nan_to_num(found[:, 0], nan=0.0) > 0).astype(int)
+
+    classifier = quick(method="linear").fit(*rows(2000))
+    new, _ = rows(2000)
+    assert (new > 1e8).any(axis=1).mean() > 0.05
+    assert classifier.is_ood(new, 0.01).mean() < 0.025
+    assert classifier.decide(new, fpr=0.01).to_array()["action"].tolist().count("ood") < 50
+    new[0, 0] = 1e13
+    assert classifier.decide(new[:1], fpr=0.01)[0].action == "ood"

@@ -46,6 +46,14 @@ def test_validation_rows_add_the_test_rows_after_one_temperature():
     assert found["test+T"]["nll"] < found["test"]["nll"]
 
 
+def test_the_interval_of_accuracy_is_the_exact_binomial_one():
+    labels = np.arange(50) % 2
+    probs = np.stack([1.0 - 0.8 * labels - 0.1, 0.8 * labels + 0.1], axis=1)
+    interval = volta.evaluate(probs, labels, n_resamples=50).intervals["test"]["accuracy"]
+    assert (interval.estimate, interval.high) == (1.0, 1.0)
+    assert interval.low == pytest.approx(0.025 ** (1 / 50))
+
+
 def test_intervals_hold_the_estimate_and_shrink_with_the_rows(evaluation):
     interval = evaluation.intervals["test"]["accuracy"]
     accuracy = evaluation.metrics["test"]["accuracy"]

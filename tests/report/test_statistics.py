@@ -79,11 +79,13 @@ def test_without_resamples_the_note_says_so(store):
     assert {row.boot_low for row in rows} == {None}
 
 
-def test_a_cell_without_predictions_loses_its_interval_alone(store):
+def test_a_cell_without_predictions_loses_interval_and_test(store):
     cell = load_tables(store)[0].cells["swag", 42]
     (store.cells_folder / cell.folder / "predictions.npz").unlink()
     rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 20).tests}
     assert rows["ece", "swag"].boot_low is None
     assert rows["ece", "swag"].note == "rows not resampled: no stored predictions for this pair and set"
-    assert rows["ece", "swag"].p is not None
+    assert rows["ece", "swag"].p is None
+    assert rows["ece", "swag"].p_welch is not None
+    assert rows["ece", "swag"].verdict == "cannot tell"
     assert rows["ece", "energy"].boot_low is not None

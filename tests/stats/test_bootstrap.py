@@ -8,7 +8,7 @@ from volta import metrics
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.stats import paired_bootstrap, row_scores
-from volta.stats.bootstrap import draw_counts, hierarchical_interval, shared_row_variance
+from volta.stats.bootstrap import draw_counts, hierarchical_interval, shared_row_variance, unpaired_row_variance
 from volta.stats.weighted import WeightedScorer
 from volta.stats.weighted_aurc import RiskCounter
 from volta.stats.weighted_auroc import PairCounter, Scratch, accumulate_rows
@@ -282,3 +282,23 @@ def test_hierarchical_interval_covers_seeds_and_rows():
     rows = np.random.default_rng(0).normal(0, 0.05, 4000)
     low, high = hierarchical_interval(np.full(3, 0.2), 0.2 + np.repeat(rows[None], 3, axis=0))
     assert (low, high) == pytest.approx((0.2 - 1.96 * 0.05, 0.2 + 1.96 * 0.05), abs=0.006)
+
+
+def test_means_over_seeds_of_their_own_share_the_rows_luck():
+    generator = np.random.default_rng(0)
+    rows, own = generator.normal(size=4000), generator.normal(size=(2, 5, 4000))
+    # Both react to rows alike: their difference varies by nothing that all seeds share.
+    assert unpaired_row_variance(rows + own[0], rows + own[1]) == pytest.approx(0.0, abs=0.05)
+    # Each reacts in its own way, all of its seeds alike: the variances add up.
+    other = generator.normal(size=4000)
+    assert unpaired_row_variance(rows + own[0], 2.0 * other + own[1]) == pytest.approx(5.0, rel=0.1)
+
+
+def test_methods_without_a_seed_in_common_have_a_row_variance(arrays):
+    first, second = _model(arrays["volta", 0]), _model(arrays["volta", 1])
+    found = paired_bootstrap({"a": {0: first}, "b": {1: second}}, 400)
+    together = paired_bootstrap({"a": {0: first}, "b": {0: second}}, 400)
+    spread = found.row_spread("accuracy", "test", "a", "b")
+    assert spread.interval is None
+    assert spread.n_rows == 120
+    assert spread.shared_variance == pytest.approx(together.row_spread("accuracy", "test", "a", "b").shared_variance)

@@ -1,5 +1,7 @@
 import csv
 import io
+import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -16,11 +18,15 @@ from volta.stats import (
     compare_all_pairs,
     compare_with_reference,
     group_records,
+    make_leaderboard,
     rows_to_csv,
     summarise,
     summarise_corruptions,
+    without_rows,
 )
 from volta.stats.csv_rows import columns_of
+from volta.stats.estimate import Estimate
+from volta.stats.pairs import PairTest
 
 from .builders import five, record, table
 
@@ -139,7 +145,7 @@ def test_one_seed_leaves_p_empty_and_says_why():
     assert (row.p, row.p_holm, row.significant, row.hedges_g, row.detectable_difference) == (None,) * 5
     assert row.difference == pytest.approx(-0.01)
     assert row.verdict == "cannot tell"
-    assert row.note == "one seed: no standard deviation, no test; rows not resampled: no bootstrap was asked for"
+    assert row.note == "one seed: no standard deviation, no test"
     line = rows_to_csv(TestRow, [row]).splitlines()[1]
     assert line.startswith(
         "digits,fair,ece,test,volta,energy,1,1,1,0.01,0.02,-0.01,,true,,volta · ece · test · paper,,"
@@ -313,3 +319,33 @@ def test_bad_records_are_refused():
         group_records([good, good])
     with pytest.raises(InputError, match="ece on test is inf"):
         group_records([record("volta", 0, {"test": {"ece": float("inf")}})])
+
+
+@pytest.mark.parametrize("n_rows", [100, 200, 300, 500, 1000])
+def test_few_rows_that_differ_little_are_no_proof_of_equality(n_rows):
+    """Of two models as they are, one wrong on 1 % of all rows where the other is right: exactly the margin."""
+    share = 0.0
+    for n_differing in range(n_rows + 1):
+        value = n_differing / n_rows
+        estimate = Estimate(value, 1, 0.0, 0.0, math.sqrt((value - value**2) / n_rows), n_rows)
+        test = PairTest("a", "b", "accuracy", "test", 1, None, None, gain=estimate)
+        if test.p_equivalent < 0.05:
+            share += float(stats.binom.pmf(n_differing, n_rows, 0.01))
+    assert share <= 0.055
+
+
+def test_rows_none_of_which_differs_prove_as_much_as_there_are_of_them():
+    same = Estimate(0.0, 5, 0.0, 4.0, 0.0)
+    assert same.p_equivalent(0.01) == 0.0
+    assert replace(same, n_rows=2).p_equivalent(0.01) == pytest.approx(0.99**2)
+    assert replace(same, n_rows=10_000).p_equivalent(0.01) < 1e-40
+
+
+def test_without_knowing_what_new_rows_would_do_nothing_is_tested():
+    found = table({"volta": five([0.9, 0.91, 0.9], [0.01] * 3), "swag": five([0.8, 0.81, 0.8], [0.02] * 3)})
+    bootstraps = without_rows([found])
+    (row,) = [row for row in compare_with_reference([found], bootstraps) if row.metric == "accuracy"]
+    assert (row.p, row.p_equivalence, row.verdict) == (None, None, "cannot tell")
+    assert row.p_welch < 0.01
+    assert "rows not resampled" in row.note
+    assert {(row.in_best_group, row.low) for row in make_leaderboard([found], bootstraps)} == {(None, None)}

@@ -17,7 +17,16 @@ from volta.benchmarking.table import Table, table_of
 from volta.core.errors import InputError
 from volta.core.suggest import unknown_name
 from volta.core.types import Array
-from volta.stats import LeaderboardRow, Results, SummaryRow, TestRow, group_records, make_leaderboard, summarise
+from volta.stats import (
+    LeaderboardRow,
+    Results,
+    SummaryRow,
+    TestRow,
+    group_records,
+    make_leaderboard,
+    summarise,
+    without_rows,
+)
 
 if TYPE_CHECKING:
     from volta.methods import Method
@@ -113,7 +122,7 @@ class Run:
 
         parts = [f"<p>{escape(repr(self))}</p>"]
         for table in self._tables:
-            found = standings(table, make_leaderboard([table]), self._manifest.config.budget)
+            found = standings(table, make_leaderboard([table], without_rows([table])), self._manifest.config.budget)
             parts.append(f"<h4>{escape(found.title)}</h4>{Table(found.columns, found.rows)._repr_html_()}")
             parts.append(f"<p>{escape(found.legend)}</p>")
         return "\n".join(parts)

@@ -11,7 +11,7 @@ from volta.cards.evidence import FPRS, Evidence
 from volta.cards.plots import losses_svg, reliability_svg, risk_coverage_svg
 from volta.cards.words import LIMITS, loss_words, parameter_words, percent, policy_sentence
 from volta.core.files import hash_file
-from volta.decisions.binomial import beta_quantile
+from volta.decisions.binomial import binomial_interval
 from volta.decisions.ranks import conformal_rank
 from volta.estimators.calibration import SET_ALPHAS
 from volta.estimators.classifier import VoltaClassifier
@@ -115,8 +115,7 @@ def _calibration(evidence: Evidence) -> Section:
     ece, floor = ece_interval_of(rows), floor_of(rows.confidence)
     bins = bins_of(rows, N_BINS)
     n_right = int(rows.correct.sum())
-    low = beta_quantile(0.025, n_right, n - n_right + 1) if n_right else 0.0
-    high = beta_quantile(0.975, n_right + 1, n - n_right) if n_right < n else 1.0
+    low, high = binomial_interval(n_right, n)
     nll = float(-np.log(np.maximum(rows.true_prob, np.finfo(np.float64).tiny)).mean())
     measured = CardTable(
         ("measure", "value", "95 % interval"),

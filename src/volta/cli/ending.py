@@ -34,10 +34,11 @@ def conclude(
 ) -> None:
     """Say how the run ended: its result, and where it is; build its report unless told otherwise."""
     if no_report:
-        from volta.stats import load_tables, make_leaderboard
+        from volta.stats import load_tables, make_leaderboard, without_rows
 
         tables = load_tables(store)
-        found, place = (tables, [] if quiet else make_leaderboard(tables)), f"run: {store.root}"
+        rows = [] if quiet else make_leaderboard(tables, without_rows(tables))
+        found, place = (tables, rows), f"run: {store.root}"
     else:
         from volta.report import make_report
 

@@ -59,8 +59,8 @@ def stratified_take(
     """Draw ``n_rows`` rows with the class shares of ``labels``; return (taken, rest), both in ascending order.
 
     Counts follow the largest remainder, so they add up to ``n_rows`` exactly and no class is off by more than one row,
-    save that with ``every_class`` each has at least one taken row when ``n_rows`` allows it. Without, classes too small
-    for a row of their own get one by lot, so that every row is as likely to be taken as any other.
+    save that with ``every_class`` each has at least one taken row when ``n_rows`` allows it. Without, what a class's
+    share has beyond a whole number is decided by lot, so that every row is as likely to be taken as any other.
     """
     if not 0 <= n_rows <= len(labels):
         raise InputError(f"n_rows is {n_rows}; pass a number from 0 to the {len(labels)} rows there are")
@@ -101,18 +101,17 @@ def _lowered(counts: Rows, shares: Floats, n_rows: int) -> Rows:
 
 
 def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:
-    """Return counts as `_allot` does, but 0 or 1 for classes whose share is below 1, with that share as probability."""
+    """Return each class's share rounded down or up, up with its fraction as probability, and ``n_rows`` in all."""
     shares = sizes * (n_rows / max(1, sizes.sum()))
-    small = np.flatnonzero(shares < 1)
-    n_small = n_rows if len(small) == len(sizes) else int(shares[small].sum() + 1e-9)
-    counts = np.zeros(len(sizes), dtype=np.int64)
-    counts[shares >= 1] = _allot(sizes[shares >= 1], n_rows - n_small)
-    # Systematic sampling: points one apart from a random start, of which each class holds at most one.
-    order = rng.permutation(small)
-    ends = np.cumsum(shares[order]) * (n_small / max(shares[small].sum(), 1.0))
-    ends[-1:] = n_small
-    counts[order] = np.diff(np.floor(np.minimum(ends, n_small) + rng.random()), prepend=0.0)
-    return counts
+    counts = np.floor(shares + 1e-9).astype(np.int64)
+    # Systematic sampling: points one apart from a random start, of which each class's fraction holds at most one.
+    order = rng.permutation(len(sizes))
+    ends = np.cumsum(np.maximum(shares - counts, 0.0)[order])
+    missing = n_rows - int(counts.sum())
+    ends *= missing / max(ends[-1], 1e-9)
+    ends[-1] = missing
+    counts[order] += np.diff(np.floor(ends + rng.random()), prepend=0.0).astype(np.int64)
+    return np.asarray(counts)
 
 
 def complete_parts(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:

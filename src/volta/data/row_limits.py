@@ -15,17 +15,23 @@ from volta.core.types import OodSet, Split
 from volta.data.raw_sets import LazyMapping, RawSets
 
 Rows = NDArray[np.int64]
+LIMIT_TRAIN, LIMIT_TEST = "limit_train", "limit_test"
 
 
-def limited_rows(labels: Rows, n_rows: int | None, task: str, purpose: str = "limit_test") -> Rows | None:
-    """Return which rows of a labelled set are kept; None where all are. Sets with equal labels keep the same ones."""
+def limited_rows(labels: Rows, n_rows: int | None, task: str, purpose: str = LIMIT_TEST) -> Rows | None:
+    """Return which rows of a labelled set are kept; None where all are. Sets with equal labels keep the same ones.
+
+    Training rows keep every class that they can; of test rows each is as likely to be kept as any other, so that they
+    stay as calibration rows are.
+    """
     if n_rows is None or n_rows >= len(labels):
         return None
-    rows, _ = stratified_take(labels, n_rows, rng(SPLIT_SEED, task, purpose))
+    every_class = purpose == LIMIT_TRAIN
+    rows, _ = stratified_take(labels, n_rows, rng(SPLIT_SEED, task, purpose), every_class=every_class)
     return rows
 
 
-def limit_split(split: Split, n_rows: int | None, task: str, purpose: str = "limit_test") -> Split:
+def limit_split(split: Split, n_rows: int | None, task: str, purpose: str = LIMIT_TEST) -> Split:
     """Return at most ``n_rows`` rows of a labelled set; of sets with equal labels, as shifted tests have, the same."""
     rows = limited_rows(split.labels, n_rows, task, purpose)
     return split if rows is None else split.take(rows)
@@ -35,7 +41,7 @@ def limit_ood(ood_set: OodSet, n_rows: int | None, task: str, name: str) -> OodS
     """Return at most ``n_rows`` rows of an OOD set."""
     if n_rows is None or n_rows >= len(ood_set.inputs):
         return ood_set
-    rows = np.sort(rng(SPLIT_SEED, "limit_test", task, name).permutation(len(ood_set.inputs))[:n_rows])
+    rows = np.sort(rng(SPLIT_SEED, LIMIT_TEST, task, name).permutation(len(ood_set.inputs))[:n_rows])
     return replace(ood_set, inputs=ood_set.inputs[rows])
 
 

@@ -70,3 +70,17 @@ def beta_quantile(level: float, a: int, b: int) -> float:
         else:
             high = middle
     return (low + high) / 2
+
+
+def binomial_interval(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact two-sided interval of a share of which ``successes`` of ``trials`` were seen.
+
+    Reference: Clopper and Pearson, Biometrika 26 (1934).
+
+    >>> [round(end, 3) for end in binomial_interval(50, 50)]
+    [0.929, 1.0]
+    """
+    tail = (1 - level) / 2
+    low = beta_quantile(tail, successes, trials - successes + 1) if successes else 0.0
+    high = beta_quantile(1 - tail, successes + 1, trials - successes) if successes < trials else 1.0
+    return low, high

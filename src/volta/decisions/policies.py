@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_correct, check_fraction, check_same_length, check_scores
-from volta.decisions.binomial import binomial_cdf
+from volta.decisions.binomial import beta_quantile, binomial_cdf
 from volta.decisions.ranks import conformal_threshold, exact_level
 from volta.decisions.set_scores import Floats
 
@@ -152,7 +152,9 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
 
     Guarantee: P(answered) ≥ coverage over calibration and new rows together, and less than coverage + 1/(n + 1) for
     uncertainties without ties; rows exchangeable. Given the calibration rows the share answered is Beta(r, n + 1 − r)
-    distributed, which gives the interval. Nothing is promised of the error.
+    distributed, which gives the interval. Rows that tie with the threshold are answered too: with m ≥ r calibration
+    rows answered the coverage is taken for m / (n + 1), and the interval ends where Beta(m + 1, n − m) does. Nothing is
+    promised of the error.
     Reference: Vovk (2012), Conditional Validity of Inductive Conformal Predictors.
     uncertainty: (n_samples,) of calibration rows, higher = less certain.
 
@@ -163,6 +165,12 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
     scores = check_scores(uncertainty, "uncertainty")
     found = conformal_threshold(scores, 1 - check_fraction(coverage, "coverage"))
     low, high = found.rank.interval(confidence)
+    n_answered = int(np.count_nonzero(scores <= found.value))
+    share = found.rank.expected
+    if found.rank.enough and n_answered > found.rank.rank:
+        share = n_answered / (len(scores) + 1)
+        n_left = len(scores) - n_answered
+        high = beta_quantile((1 + confidence) / 2, n_answered + 1, n_left) if n_left else 1.0
     few = (
         f"{len(scores)} calibration rows are too few for coverage = {coverage:g}, which needs at least "
         f"{found.rank.smallest_n}: every row is answered"
@@ -170,12 +178,12 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
     return Policy(
         threshold=found.value,
         exists=True,
-        coverage=found.rank.expected,
+        coverage=share,
         coverage_low=low,
         coverage_high=high,
         confidence=confidence,
         n=len(scores),
-        n_answered=int(np.count_nonzero(scores <= found.value)),
+        n_answered=n_answered,
         note="" if found.rank.enough else few,
     )
 

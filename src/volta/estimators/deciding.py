@@ -171,8 +171,10 @@ class DecidingMixin:
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
 
-        By ``policy_`` (see :meth:`fit_policy`), p-values at ``fpr`` and sets at ``alpha``. Index the result for one
-        row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
+        By ``policy_`` (see :meth:`fit_policy`), p-values at ``fpr`` and sets at ``alpha``. Of the rows that the policy
+        answers a share φ may be flagged as OOD, φ being at most ``fpr`` over the policy's coverage where all rows are
+        in-distribution: its bound ε on the error among answered rows then holds as ε / (1 − φ) for those that are left.
+        Index the result for one row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
         """
         judged = self._judge(X)
         warn_if(self.calibration_.ood_test().note(fpr))

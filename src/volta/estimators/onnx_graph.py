@@ -17,7 +17,7 @@ from volta.decisions.decide import ACTIONS
 from volta.decisions.guard import LARGEST
 from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats
-from volta.estimators.calibration import ABSURD
+from volta.estimators.calibration import absurd_beyond
 from volta.estimators.graph_rounding import ABSOLUTE_TIE, Rounding, tied_up_to
 from volta.methods.exporting import RowGraph
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, adaptive_set
@@ -122,6 +122,7 @@ class Combined(nn.Module):
         self.beyond = _constant((np.arange(len(combination.surprises)) == ordered.shape[1]).astype(np.float64)[:, None])
         self.highest_rank = float(combination.surprises[-1])
         self.rounding = rounding
+        self.absurd_beyond = absurd_beyond(combination) if len(ordered) > 1 else np.inf
         self.tie = rounding.scores * float(np.abs(ordered[0, -1]) / combination.units[0]) + ABSOLUTE_TIE
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -210,7 +211,9 @@ class FeatureGraph(nn.Module):
         furthest, distance = self.guard(rows)
         scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
         total = inputs.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(found, self.combination(scores), total, furthest > ABSURD)
+        outputs: GraphOutputs = self.decider(
+            found, self.combination(scores), total, furthest > self.combination.absurd_beyond
+        )
         return outputs
 
 
@@ -249,7 +252,7 @@ class OutputsGraph(nn.Module):
         ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1))
         absurd = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
         if guarded:
-            absurd = absurd | (guarded[0] > ABSURD)
+            absurd = absurd | (guarded[0] > self.combination.absurd_beyond)
         total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
         outputs: GraphOutputs = self.decider(found, ood, total, absurd)
         return outputs

@@ -21,8 +21,8 @@ def ece_floor(probs: ArrayLike, *, level: float = LEVEL) -> Interval:
 
     In a perfectly calibrated predictor each row is right with probability `confidence`, independently. Its ECE on n
     rows is Σ_b |S_b| / n, S_b = Σ_{i in bin b} (correct_i − confidence_i), which is above 0 by chance: `estimate` is
-    its mean, [`low`, `high`] holds it with probability `level`. Labels play no part. Two values of `ece` that
-    both lie in the range do not differ by anything but chance.
+    its mean, [`low`, `high`] holds it with probability `level`. Labels play no part. A value of `ece`
+    within the range is no evidence of miscalibration; that two values lie there does not show them to be equal.
 
     Nothing is drawn. The distribution of each S_b is found exactly from its characteristic function, with confidences
     grouped to 0.004, and the distributions of |S_b| are convolved on a grid of 4,096 points. Cost: one pass over

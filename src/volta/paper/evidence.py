@@ -15,6 +15,7 @@ from volta.stats import Bootstrap, PairTest, Results, Sample, compare_pair, samp
 from volta.stats.best import distinct_methods
 from volta.stats.bootstrap import shared_row_variance
 from volta.stats.comparisons import AFTER_TEMPERATURE, OOD_AVERAGES
+from volta.stats.csv_rows import joined_notes
 from volta.stats.paired import difference_sample, median_of, paired_estimate
 from volta.stats.pairs import compare_samples
 from volta.stats.ranks import higher_is_better
@@ -134,18 +135,20 @@ def _against_median(
     if differences is None:
         return None
     seeds = sorted(set(own) & set(middle))
-    variance = 0.0
+    variance, no_rows = 0.0, source if isinstance(source, str) else ""
     if isinstance(source, Bootstrap):
         draws = [source.row_draws(metric, eval_set, name, seeds) for name in (ours, *baselines)]
         known = [one for one in draws if one is not None]
         if len(known) == len(draws):
             variance = shared_row_variance(known[0] - np.median(known[1:], axis=0))
-    estimate = paired_estimate(differences, variance)
+        else:
+            no_rows = "rows not resampled: no stored predictions of one of them"
+    estimate = None if no_rows else paired_estimate(differences, variance)
     return PairTest(
         ours, f"the median of {len(baselines)} baselines", metric, eval_set, differences.n,
         sample_of(own[seed] for seed in seeds), sample_of(middle[seed] for seed in seeds),
         paired=True,
         difference=differences.mean,
         gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
-        note=differences.why_untestable,
+        note=joined_notes(differences.why_untestable, no_rows),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from volta.bench.records import OWN
 from volta.core.errors import StoreError
 from volta.report.run import Group, Run, budget_words
 from volta.stats import Bootstrap, Results, RowScores, paired_bootstrap
-from volta.stats.stored_bootstrap import cell_scores
+from volta.stats.stored_bootstrap import cell_scores, with_averages
 
 A, B = "a:", "b:"
 """What the names of a run's methods begin with in the joined table."""
@@ -53,9 +53,11 @@ def joined_bootstrap(run_a: Run, run_b: Run, table: Results, n_resamples: int) -
         labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
         if rows_of.setdefault(seed, labels) != labels:
             return "rows not resampled: the runs were scored on different test rows"
-        models.setdefault(name, {})[seed] = cell_scores(arrays, table.near_sets)
+        models.setdefault(name, {})[seed] = cell_scores(arrays, table.ood_sets)
     whole = {name: found for name, found in models.items() if len(found) == len(table.seeds(name))}
-    return paired_bootstrap(whole, n_resamples, rows_of=rows_of) if whole else "rows not resampled: no predictions"
+    if not whole:
+        return "rows not resampled: no predictions"
+    return with_averages(paired_bootstrap(whole, n_resamples, rows_of=rows_of), table)
 
 
 def n_identical(a: Group, b: Group, method: str) -> int:

@@ -14,7 +14,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.types import Array
 from volta.report.run import Group
-from volta.stats import ALPHA, LeaderboardRow, group_records, make_leaderboard
+from volta.stats import ALPHA, LeaderboardRow, group_records, make_leaderboard, without_rows
 from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.stored_bootstrap import bootstrap_table
 
@@ -132,8 +132,9 @@ def _joint_group(found: Sequence[_Found], n_resamples: int) -> JointGroup:
         store, cell = places[method, seed]
         return store.read_arrays(cell)
 
-    several = n_resamples and len(table.methods) > 1
-    bootstraps = {(table.task, table.protocol): bootstrap_table(table, read, n_resamples)} if several else None
+    bootstraps = without_rows([table])
+    if n_resamples:
+        bootstraps = {(table.task, table.protocol): bootstrap_table(table, read, n_resamples)}
     by_cell = {(record.cell.method, record.cell.seed): record for record in records}
     group = Group(table.task, table.protocol, table, by_cell, tuple(record.cell for record in records), (), {})
     return JointGroup(group, tuple(make_leaderboard([table], bootstraps, ALPHA)))

@@ -51,7 +51,7 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
         rows=tuple(body),
         legend=f"{MARK} may be the best on that metric; best group: on how many. Place is by mean rank."
         if any(MARK in cell for row in body for cell in row)
-        else "Place is by mean rank; one seed cannot tell which methods may be the best.",
+        else "Place is by mean rank; which methods may be the best takes several seeds, and a report.",
     )
 
 

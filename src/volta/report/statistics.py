@@ -28,6 +28,7 @@ from volta.stats import (
     rows_to_csv,
     summarise,
     summarise_corruptions,
+    without_rows,
 )
 from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.comparisons import BEST
@@ -94,8 +95,9 @@ def compute_statistics(
 ) -> Statistics:
     """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
 
-    ``n_resamples`` 0 leaves the bootstrap out. ``reference``: what the tests compare with, a method's name, "best", or
-    "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05 where several looks share it.
+    ``n_resamples`` 0 leaves the bootstrap out, and the tests with it. ``reference``: what the tests compare with, a
+    method's name, "best", or "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05
+    where several looks share it.
     ``rows``: the test rows by (task, protocol), where they have been read already.
     """
     if reference is None and tables and not any(table.ours for table in tables):
@@ -104,7 +106,7 @@ def compute_statistics(
     compared = None if reference == ALL_PAIRS else reference
     if compared is not None:
         check_reference(tables, compared)
-    bootstraps = bootstrap_tables(store, tables, n_resamples, rows) if n_resamples else None
+    bootstraps = bootstrap_tables(store, tables, n_resamples, rows) if n_resamples else without_rows(tables)
     return Statistics(
         summary=summarise(tables),
         tests=compare_with_reference(tables, bootstraps, compared, alpha),

@@ -10,6 +10,7 @@ from volta.stats.comparisons import (
     check_reference,
     compare_all_pairs,
     compare_with_reference,
+    without_rows,
 )
 from volta.stats.csv_rows import rows_to_csv
 from volta.stats.estimate import Estimate
@@ -91,4 +92,5 @@ __all__ = [
     "summarise_corruptions",
     "welch",
     "welch_estimate",
+    "without_rows",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
 
@@ -33,12 +33,18 @@ class Bootstrap:
     """Metrics of every model on the rows as they are and on every resample of the rows.
 
     Keys are (metric, set): ("ece", "test"), ("auroc", "ood:svhn"). ``observed``: key → method → seed → value;
-    ``resampled``: key → method → seed → (n_resamples,). ``seed`` is that of the draws.
+    ``resampled``: key → method → seed → (n_resamples,). ``seed`` is that of the draws. ``rows``: seed → which test rows
+    it has, by a number, and how many.
     """
 
     observed: Mapping[Key, Mapping[str, Mapping[int, float]]]
     resampled: Mapping[Key, Mapping[str, Mapping[int, Floats]]]
     seed: int = BOOTSTRAP_SEED
+    rows: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def n_rows(self, seeds: Iterable[int]) -> int:
+        """Return how many different test rows these seeds have."""
+        return sum(n for _, n in {self.rows[seed] for seed in seeds})
 
     def shared_seeds(self, metric: str, eval_set: str, first: str, second: str) -> tuple[int, ...]:
         """Return the seeds of which both methods have this metric."""
@@ -67,17 +73,30 @@ class Bootstrap:
     def row_spread(self, metric: str, eval_set: str, first: str, second: str) -> RowSpread | None:
         """Return what new rows do to (first − second), or None where one has no such metric.
 
-        Methods on one network have the same draws, so that many pairs are one: each is computed once.
+        Methods on one network have the same draws, so that many pairs are one: each is computed once. Methods without a
+        seed in common have the variance of their means' difference, and no interval.
         """
-        seeds = self.shared_seeds(metric, eval_set, first, second)
-        if not seeds:
+        by = self.observed.get((metric, eval_set), {})
+        if first not in by or second not in by:
             return None
+        seeds = self.shared_seeds(metric, eval_set, first, second)
         kinds = self._kinds(metric, eval_set)
         key = metric, eval_set, kinds[first], kinds[second], seeds
         if key not in self._spreads:
-            found = self.row_differences(metric, eval_set, first, second)
-            self._spreads[key] = None if found is None else RowSpread(found.shared_variance, found.interval())
+            self._spreads[key] = self._spread(metric, eval_set, first, second, seeds)
         return self._spreads[key]
+
+    def _spread(self, metric: str, eval_set: str, first: str, second: str, seeds: tuple[int, ...]) -> RowSpread | None:
+        if seeds:
+            found = self.row_differences(metric, eval_set, first, second)
+            if found is None:
+                return None
+            return RowSpread(found.shared_variance, found.interval(), self.n_rows(seeds))
+        own, other = (sorted(self.observed[metric, eval_set][name]) for name in (first, second))
+        draws = [self.row_draws(metric, eval_set, name, of) for name, of in ((first, own), (second, other))]
+        if draws[0] is None or draws[1] is None:
+            return None
+        return RowSpread(unpaired_row_variance(draws[0], draws[1]), None, self.n_rows([*own, *other]))
 
     @cached_property
     def _spreads(self) -> dict[tuple[str, str, bytes, bytes, tuple[int, ...]], RowSpread | None]:
@@ -130,10 +149,11 @@ class RowDifferences:
 
 @dataclass(frozen=True)
 class RowSpread:
-    """What :class:`RowDifferences` come to: their shared variance and their basic bootstrap interval."""
+    """What :class:`RowDifferences` of ``n_rows`` rows come to: their shared variance and basic bootstrap interval."""
 
     shared_variance: float
-    interval: tuple[float, float]
+    interval: tuple[float, float] | None
+    n_rows: int
 
 
 def _digest(observed: Mapping[int, float], draws: Sequence[Floats]) -> bytes:
@@ -156,6 +176,16 @@ def shared_row_variance(draws: Floats) -> float:
     if n == 1:
         return of_mean
     return max(0.0, (n * of_mean - float(np.var(draws, axis=1, ddof=1).mean())) / (n - 1))
+
+
+def unpaired_row_variance(first: Floats, second: Floats) -> float:
+    """Return the variance that rows all seeds share give to the difference of two means over seeds of their own.
+
+    first, second: (n_seeds, n_resamples) on the same resamples of the rows. It is what the seeds of each have in common
+    (:func:`shared_row_variance`) less twice the covariance of the two means.
+    """
+    together = float(np.cov(first.mean(axis=0), second.mean(axis=0))[0, 1])
+    return max(0.0, shared_row_variance(first) + shared_row_variance(second) - 2.0 * together)
 
 
 def hierarchical_interval(
@@ -218,7 +248,8 @@ def paired_bootstrap(
         raise InputError(f"n_resamples is {n_resamples}; pass at least 1")
     if n_threads < 1:
         raise InputError(f"n_threads is {n_threads}; pass at least 1")
-    scorers = [WeightedScorer(group) for group in _by_rows(models, rows_of)]
+    groups = _by_rows(models, rows_of)
+    scorers = [WeightedScorer(group) for group in groups]
     if not scorers:
         raise InputError("models is empty; pass at least one method with one model")
     observed: dict[Key, dict[str, dict[int, float]]] = {}
@@ -250,7 +281,12 @@ def paired_bootstrap(
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
         for _ in pool.map(score_chunk, range(0, n_resamples, step)):
             pass
-    return Bootstrap(observed, resampled, seed)
+    rows = {
+        run_seed: (index, scorer.n_rows)
+        for index, (scorer, group) in enumerate(zip(scorers, groups, strict=True))
+        for _, run_seed in group
+    }
+    return Bootstrap(observed, resampled, seed, rows)
 
 
 @lru_cache(maxsize=4)

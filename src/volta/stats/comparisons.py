@@ -23,6 +23,7 @@ __all__ = ["NO_OOD", "TestRow", "compare_all_pairs", "compare_with_reference", "
 COMPARED_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
 """What the paper compares."""
 BEST = "best"
+NOT_RESAMPLED = "rows not resampled: no bootstrap was asked for"
 AFTER_TEMPERATURE = str(TEST_AFTER_TEMPERATURE)
 BY_CONFIDENCE = str(TEST_BY_MSP)
 OOD_AVERAGES = (str(NEAR), str(FAR))
@@ -185,14 +186,19 @@ def tested_sets(table: Results) -> Iterator[tuple[str, str]]:
             yield metric, eval_set
 
 
+def without_rows(tables: Iterable[Results]) -> Bootstraps:
+    """Return what stands for the bootstraps of tables whose rows are not resampled: of them nothing is tested."""
+    return {(table.task, table.protocol): NOT_RESAMPLED for table in tables}
+
+
 def below_alpha(p: float | None, alpha: float = ALPHA) -> bool | None:
     """Return whether p < α, or None where there is no p."""
     return None if p is None else p < alpha
 
 
 def bootstrap_of(bootstraps: Bootstraps | None, table: Results) -> Bootstrap | str:
-    """Return the bootstrap of a table, or why there is none."""
-    return (bootstraps or {}).get((table.task, table.protocol), "rows not resampled: no bootstrap was asked for")
+    """Return the bootstrap of a table, or why there is none; empty without any, where rows are not in question."""
+    return "" if bootstraps is None else bootstraps.get((table.task, table.protocol), NOT_RESAMPLED)
 
 
 def _negated(value: float | None) -> float | None:

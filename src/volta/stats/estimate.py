@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from volta.core.errors import InputError
 
@@ -28,7 +28,8 @@ class Estimate:
     Student's t and of the normal at that level; a p-value is the p whose bound just reaches. Each source alone has its
     exact test; of both together the test errs in simulations at most as often as it says, at every mixture, down to two
     seeds and at levels after Holm's correction. With Satterthwaite's degrees of freedom it would not: where few seeds
-    happen to agree, they take that agreement for knowledge.
+    happen to agree, they take that agreement for knowledge. ``n_rows``: how many test rows stand behind it, where they
+    are in question.
     Reference: Howe, Journal of the American Statistical Association 69 (1974).
     """
 
@@ -37,6 +38,7 @@ class Estimate:
     seed_error: float
     seed_degrees: float
     row_error: float = 0.0
+    n_rows: int | None = None
 
     @property
     def standard_error(self) -> float:
@@ -66,13 +68,24 @@ class Estimate:
             return 1.0 if self.value == 0 else None
         return min(1.0, 2 * min(self.p_above(0.0), self.p_below(0.0)))
 
-    def p_equivalent(self, margin: float) -> float:
+    def p_equivalent(self, margin: float, least_share: float = 0.0) -> float:
         """Return the p of two one-sided tests against «the true difference is at least ``margin`` either way».
 
-        Reference: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987).
+        Few rows on which nothing differs show little. If the true difference were the margin, a share ε of all rows at
+        least would differ: ε = ``least_share`` of a metric that counts rows, as accuracy does, whose difference then
+        varies by ε (1 − ε) / n at least, however little the n rows at hand show; of any other metric, whose row
+        values lie within 1 of each other, ε is the margin, and rows none of which differs have p = (1 − ε)ⁿ.
+        References: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987); Tango, Statistics in
+        Medicine 17 (1998), for variances at the bound in place of those that are seen.
         """
         check_margin(margin)
-        return max(self.p_above(-margin), self.p_below(margin))
+        if self.n_rows is None:
+            return max(self.p_above(-margin), self.p_below(margin))
+        if self.constant and self.value == 0:
+            return (1.0 - min(margin, 1.0)) ** self.n_rows
+        least = math.sqrt(least_share * (1.0 - least_share) / self.n_rows)
+        assumed = replace(self, row_error=max(self.row_error, least))
+        return max(assumed.p_above(-margin), assumed.p_below(margin))
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the two-sided 1 − α interval."""
@@ -95,7 +108,7 @@ class Estimate:
 
     def negated(self) -> Estimate:
         """Return the same difference the other way round."""
-        return Estimate(-self.value, self.n, self.seed_error, self.seed_degrees, self.row_error)
+        return replace(self, value=-self.value)
 
     def _tail(self, distance: float) -> float:
         """Return the p at which the half-width is ``distance``."""
@@ -124,7 +137,7 @@ class Estimate:
     def with_seeds(self, n: int) -> Estimate:
         """Return what the estimate would be with ``n`` seeds of the same deviation: rows do not shrink."""
         degrees = self.seed_degrees * (n - 1) / max(self.n - 1, 1)
-        return Estimate(self.value, n, self.seed_error * math.sqrt(self.n / n), degrees, self.row_error)
+        return replace(self, n=n, seed_error=self.seed_error * math.sqrt(self.n / n), seed_degrees=degrees)
 
 
 def seeds_to_show(estimate: Estimate, bound: float, alpha: float, power: float = 0.8) -> int | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 from volta.bench.records import OWN
+from volta.metrics import METRICS
 from volta.stats.bootstrap import Bootstrap, RowSpread
 from volta.stats.csv_rows import joined_notes
 from volta.stats.estimate import Estimate
@@ -66,7 +67,9 @@ class PairTest:
     def p_equivalent(self) -> float | None:
         """The p of the two one-sided tests with the metric's margin."""
         margin = margin_of(self.metric)
-        return None if self.gain is None or margin is None else self.gain.p_equivalent(margin)
+        if self.gain is None or margin is None:
+            return None
+        return self.gain.p_equivalent(margin, least_share=margin if self.metric == "accuracy" else 0.0)
 
     @property
     def detectable(self) -> float | None:
@@ -88,8 +91,9 @@ def compare_pair(
     Methods of one task, protocol and seed have the same split and test rows, so seeds that both have are paired: the
     estimate is the mean of their differences. Where fewer than two are shared, the means over each one's own seeds are
     compared as Welch does. Own predictions of a single seed are models as they are: their difference is tested over new
-    test rows alone. ``source``: the bootstrap of the table, or why there is none; ``interval`` False leaves the
-    bootstrap's interval out.
+    test rows alone. Where it is not known what new test rows would do there is no test: seeds that share their rows
+    share the rows' luck, and would take it for a difference. ``source``: the bootstrap of the table, why there is none,
+    or empty where rows are not in question; ``interval`` False leaves the bootstrap's interval out.
     """
     own, other = table.of(first, eval_set, metric), table.of(second, eval_set, metric)
     left, right = table.sample(first, eval_set, metric), table.sample(second, eval_set, metric)
@@ -98,7 +102,7 @@ def compare_pair(
         note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
-    rows = _rows(source, metric, eval_set, first, second)
+    rows = "" if METRICS[metric].measured else _rows(source, metric, eval_set, first, second)
     row_variance, no_rows = _row_variance(rows)
     elsewhere = table.has_other_rows(first, second)
     paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
@@ -113,6 +117,10 @@ def compare_pair(
         n, difference = min(left.n, right.n), left.mean - right.mean
         apart = "scored on other test rows: not paired" if elsewhere else "no two shared seeds: not paired"
         why = joined_notes(apart, left.why_untestable, right.why_untestable)
+    if no_rows:
+        estimate = None
+    elif estimate is not None and isinstance(rows, RowSpread):
+        estimate = replace(estimate, n_rows=rows.n_rows)
     ends = None
     if interval and paired and isinstance(rows, RowSpread):
         ends = rows.interval
@@ -162,7 +170,7 @@ def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, secon
     if isinstance(source, str):
         return source
     if not source.resamples(metric, eval_set):
-        return "rows not resampled: of this set the seeds alone are compared"
+        return "rows not resampled: this set is not among those that are"
     found = source.row_spread(metric, eval_set, first, second)
     return "rows not resampled: no stored predictions for this pair and set" if found is None else found
 

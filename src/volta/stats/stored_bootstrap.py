@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def bootstrap_tables(
     n_resamples: int = N_RESAMPLES,
     rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
 ) -> Bootstraps:
-    """Return the bootstrap of all methods for each (task, protocol) with two of them, or why there is none.
+    """Return the bootstrap of all methods for each (task, protocol), or why there is none.
 
     ``rows`` by (task, protocol), where they have been read already; else they are read from ``store``.
     """
@@ -45,7 +45,7 @@ def bootstrap_tables(
             return bootstrap_rows(table, rows[table.task, table.protocol], n_resamples)
         return bootstrap_table(table, lambda method, seed: store.read_arrays(table.cells[method, seed]), n_resamples)
 
-    return {(table.task, table.protocol): of(table) for table in tables if len(table.methods) > 1}
+    return {(table.task, table.protocol): of(table) for table in tables}
 
 
 def bootstrap_table(
@@ -68,12 +68,11 @@ def rows_of_cell(table: Results, arrays: Mapping[str, Array]) -> StoredRows | No
     if "test/probs" not in arrays or "test/labels" not in arrays:
         return None
     labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
-    return StoredRows(labels, cell_scores(arrays, _resampled_sets(table)))
+    return StoredRows(labels, cell_scores(arrays, table.ood_sets))
 
 
 def bootstrap_rows(table: Results, rows: RowsOfCells, n_resamples: int) -> Bootstrap | str:
     """Return the bootstrap of a table's methods from the rows of its cells, or why there is none."""
-    ood_sets = _resampled_sets(table)
     rows_of: dict[int, bytes] = {}
     models: dict[str, dict[int, RowScores]] = {}
     for method in table.methods:
@@ -90,15 +89,14 @@ def bootstrap_rows(table: Results, rows: RowsOfCells, n_resamples: int) -> Boots
             models[method] = found
     if not models:
         return "rows not resampled: no stored predictions"
-    average = OOD_AVERAGES[1] if table.no_near_set else OOD_AVERAGES[0]
-    return _with_average(paired_bootstrap(models, n_resamples, rows_of=rows_of), ood_sets, average)
+    return with_averages(paired_bootstrap(models, n_resamples, rows_of=rows_of), table)
 
 
-def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowScores:
-    """Return the row scores of a cell's stored arrays, with its OOD scores on ``near_sets`` and the test variants."""
+def cell_scores(arrays: Mapping[str, Array], ood_sets: tuple[str, ...]) -> RowScores:
+    """Return the row scores of a cell's stored arrays, with its OOD scores on ``ood_sets`` and the test variants."""
     probs, labels = arrays["test/probs"], arrays["test/labels"]
     own = arrays.get("test/ood_score")
-    outside = {name: arrays[f"{name}/ood_score"] for name in near_sets if f"{name}/ood_score" in arrays}
+    outside = {name: arrays[f"{name}/ood_score"] for name in ood_sets if f"{name}/ood_score" in arrays}
     variants = {}
     tempered = tempered_probs(arrays)
     if tempered is not None:
@@ -108,9 +106,13 @@ def cell_scores(arrays: Mapping[str, Array], near_sets: tuple[str, ...]) -> RowS
     return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
 
 
-def _resampled_sets(table: Results) -> tuple[str, ...]:
-    # Where no set is near, the mean over all of them is what methods are ranked by.
-    return table.ood_sets if table.no_near_set else table.near_sets
+def with_averages(bootstrap: Bootstrap, table: Results) -> Bootstrap:
+    """Return the bootstrap of a table with AUROC averaged over near and over far OOD sets beside that of each set."""
+    near = () if table.no_near_set else table.near_sets
+    far = tuple(name for name in table.ood_sets if name not in near)
+    for name, sets in zip(OOD_AVERAGES, (near, far), strict=True):
+        bootstrap = _with_average(bootstrap, sets, name)
+    return bootstrap
 
 
 def _with_average(bootstrap: Bootstrap, ood_sets: tuple[str, ...], name: str) -> Bootstrap:
@@ -129,6 +131,8 @@ def _with_average(bootstrap: Bootstrap, ood_sets: tuple[str, ...], name: str) ->
         resampled[method] = {
             seed: np.mean([bootstrap.resampled[key][method][seed] for key in keys], axis=0) for seed in seeds
         }
-    return Bootstrap(
-        {**bootstrap.observed, average: observed}, {**bootstrap.resampled, average: resampled}, bootstrap.seed
+    return replace(
+        bootstrap,
+        observed={**bootstrap.observed, average: observed},
+        resampled={**bootstrap.resampled, average: resampled},
     )

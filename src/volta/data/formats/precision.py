@@ -33,4 +33,4 @@ def feature_dtype(rows: Array) -> np.dtype[np.float32] | np.dtype[np.float64]:
     deviation = np.sqrt(squares / max(1, len(rows)))
     # NaN and infinities are refused, or their rows left out, elsewhere.
     blurred = (largest * _ROUNDING > _LOST * deviation) & (deviation > 1e-12 * largest) & np.isfinite(largest)
-    return np.dtype(np.float64 if blurred.any() else np.float32)
+    return np.dtype(np.float64) if blurred.any() else np.dtype(np.float32)
