@@ -83,6 +83,21 @@ def test_what_cannot_be_watched_is_named(network):
         outputs_of(nn.ReLU(), [torch.zeros(2, 3)])
     with pytest.raises(InputError, match=r"input has shape \(2, 5, 4\)"):
         outputs_of(nn.Linear(4, 3), [torch.zeros(2, 5, 4)])
+    with pytest.raises(InputError, match="loader gives a dict; expected batches"):
+        outputs_of(network, [{"x": torch.zeros(2, 4)}])
+    with pytest.raises(InputError, match=r"labels of shape \(2,\) and float32; expected \(n,\) whole numbers"):
+        outputs_of(nn.Linear(4, 3), [(torch.zeros(2, 4), torch.tensor([0.5, 1.0]))])
+    with pytest.raises(InputError, match=r"model is a function; pass a torch\.nn\.Module"):
+        outputs_of(lambda rows: rows, [])
+
+
+def test_features_of_another_width_are_refused(network):
+    train, cal = (outputs_of(network, batches(n, seed)) for n, seed in ((400, 0), (400, 2)))
+    classifier = PostHocClassifier("mahalanobis").fit(train, cal=cal)
+    narrow = Outputs(cal.outputs.logits, cal.outputs.features[:, :1])
+    for call in (classifier.uncertainty, classifier.predict_proba):
+        with pytest.raises(InputError, match="X has features of 1 columns but the fit's had"):
+            call(narrow)
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if issubclass(method, PostHoc)])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from volta.core.errors import InputError
@@ -32,6 +33,8 @@ def outputs_of(
     >>> found.outputs.logits.shape, found.outputs.features.shape, found.outputs.last_layer.weight.shape
     ((5, 3), (5, 8), (3, 8))
     """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model is a {type(model).__name__}; pass a torch.nn.Module")
     weight = next(model.parameters(), None)
     device = torch.device("cpu") if weight is None else weight.device
     logits: list[Array] = []
@@ -43,6 +46,10 @@ def outputs_of(
         for batch in loader:
             pair = isinstance(batch, tuple | list) and len(batch) == 2
             inputs = batch[0] if pair else batch
+            if not isinstance(inputs, Tensor):
+                raise InputError(
+                    f"loader gives a {type(batch).__name__}; expected batches (inputs, labels) or inputs, tensors each"
+                )
             calls.clear()
             model(inputs.to(device))
             if not calls:
@@ -62,7 +69,16 @@ def outputs_of(
     outputs = Outputs(np.concatenate(logits), np.concatenate(features), _last_layer(last))
     if not labels:
         return outputs
-    return LabelledOutputs(outputs, np.concatenate(labels).astype(np.int64))
+    return LabelledOutputs(outputs, _whole_numbers(np.concatenate(labels)))
+
+
+def _whole_numbers(labels: Array) -> NDArray[np.int64]:
+    if labels.ndim != 1 or not np.array_equal(labels, labels.astype(np.int64)):
+        raise InputError(
+            f"loader gives labels of shape {labels.shape} and {labels.dtype}; expected (n,) whole numbers, the class "
+            "of each row: take the argmax of one-hot or mixed labels"
+        )
+    return labels.astype(np.int64)
 
 
 @contextmanager

@@ -162,6 +162,11 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         outputs = given if isinstance(given, Outputs) else Outputs(np.asarray(given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
+        guard = self.ood_score_.guard
+        if guard is not None and outputs.features is not None and outputs.features.shape[1] != len(guard.low):
+            raise InputError(
+                f"X has features of {outputs.features.shape[1]} columns but the fit's had {len(guard.low)}; pass those"
+            )
         _check_size(outputs, "X")
         prediction = self._predict(outputs)
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))

@@ -88,8 +88,9 @@ def _check_rows(labels: NDArray[np.int64]) -> None:
     if len(labels) < MIN_ROWS:
         count = "1 sample" if len(labels) == 1 else f"{len(labels)} rows"
         raise InputError(f"X has {count}; fit needs at least {MIN_ROWS} to hold some out")
-    if (rarest := int(np.bincount(labels).min())) < 2:
+    if (rarest := int((counts := np.bincount(labels)).min())) < 2:
+        row = int(np.argmax(labels == counts.argmin()))
         raise InputError(
-            f"y has a class with {rarest} row; fit needs 2 of each, to train on and to hold out, "
+            f"y has a class with {rarest} row, that of row {row}; fit needs 2 of each, to train on and to hold out, "
             "or rows of your own in eval_set and cal_set"
         )

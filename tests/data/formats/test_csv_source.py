@@ -88,3 +88,29 @@ def test_a_saved_data_set_becomes_splits(tmp_path):
     found = read_labelled_arrays(tmp_path / "saved")
     assert {name: len(rows) for name, rows in found.items()} == {"train": 20, "test": 4}
     assert set(found["train"].labels.tolist()) == {"no", "yes"}
+
+
+def test_rows_with_gaps_are_left_out_on_request(tmp_path):
+    path = tmp_path / "gaps.csv"
+    rows = [f"{i},{i % 7},{i % 3}" for i in range(60)]
+    rows[7], rows[9] = "7,,1", "nan,2,0"
+    path.write_text("\n".join(["a,b,y", *rows]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"row 7 .*column 'b' is empty; fill it or drop the row"):
+        import_task(path, "gaps", root=tmp_path)
+    report = import_task(path, "gaps", root=tmp_path, skip_bad=True)
+    assert sum(dict(report.rows).values()) == 58
+    assert any("left out 2 rows" in note for note in report.notes)
+
+
+def test_two_columns_that_may_be_labels_are_refused(tmp_path):
+    path = tmp_path / "two.csv"
+    path.write_text("a,Label,target\n1,2,2\n2,1,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="several columns that may be labels: Label, target; name one with --label"):
+        read_labelled_arrays(path)
+    assert read_labelled_arrays(path, "target")["all"].inputs.shape == (2, 2)
+
+
+def test_a_delimiter_is_not_looked_for_within_quotes(tmp_path):
+    path = tmp_path / "quoted.csv"
+    path.write_text('"min; max; mean",b,y\n1,2,0\n3,4,1\n', encoding="utf-8")
+    assert read_labelled_arrays(path)["all"].columns == ("min; max; mean", "b")

@@ -115,7 +115,7 @@ def _regular(descriptor: int, path: Path) -> int:
 
 
 def _no_file(path: Path) -> StoreError:
-    return StoreError(f"{path} is not a file but a folder, pipe or device; remove it")
+    return StoreError(f"{path} is not a file but a folder, pipe or device; name a file")
 
 
 def _link(path: Path) -> StoreError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -22,6 +23,7 @@ from volta.core.types import Array
 from volta.data.formats.table import Chunk, Column, ReadAs, Table, TextColumnError, text_array
 
 DELIMITERS = (",", ";", "\t")
+_QUOTED = re.compile(r'"[^"]*"')
 
 
 class CsvTable(Table):
@@ -32,7 +34,7 @@ class CsvTable(Table):
             first = _take(lines, 1, path, 1)
             if not first or not first[0].strip():
                 raise InputError(f"{path} has an empty first line; it has to name the columns")
-            self._delimiter = max(DELIMITERS, key=first[0].count)
+            self._delimiter = max(DELIMITERS, key=_QUOTED.sub("", first[0]).count)
             (names, *_), _ = _records(first, lines, self._delimiter, path, 1)
         _check_header(path, names)
         super().__init__(path, tuple(Column(name, None, False, None) for name in names), limits)
@@ -41,6 +43,7 @@ class CsvTable(Table):
         places = {name: place for place, name in enumerate(self.names)}
         numbers = {name: places[name] for name, read_as in columns.items() if read_as != "any"}
         texts = {name: places[name] for name, read_as in columns.items() if read_as == "any"}
+        gaps = {name for name, read_as in columns.items() if read_as == "number or missing"}
         width = len(self.names)
         with _lines(self.path, self.limits) as (lines, progress):
             header = csv.reader(lines, delimiter=self._delimiter, strict=True)
@@ -53,7 +56,7 @@ class CsvTable(Table):
                     records, n_lines = _records(taken, lines, self._delimiter, self.path, line)
                     bare = Chunk(self.path, start, {}, line if n_lines == len(records) else None, 0.0)
                     _check_widths(bare, records, width)
-                    found = _parse_one_by_one(bare, records, numbers) | self._texts(records, texts)
+                    found = _parse_one_by_one(bare, records, numbers, gaps) | self._texts(records, texts)
                 n_rows = len(next(iter(found.values())))
                 if n_rows:
                     # A record over several lines, or a blank line, parts rows and lines.
@@ -89,12 +92,19 @@ class CsvTable(Table):
         }
 
 
-def _parse_one_by_one(chunk: Chunk, records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
-    """Return the columns at ``places`` as float64, or name the first cell that is not a number."""
+def _parse_one_by_one(
+    chunk: Chunk, records: list[list[str]], places: Mapping[str, int], gaps: Collection[str]
+) -> dict[str, Array]:
+    """Return the columns at ``places`` as float64, or name the first cell that is not a number.
+
+    In the columns ``gaps`` an empty cell is NaN.
+    """
     found = {name: np.empty(len(records)) for name in places}
     for row, record in enumerate(records):
         for name, place in places.items():
             cell = record[place].strip()
+            if not cell and name in gaps:
+                cell = "nan"
             if not cell:
                 raise InputError(f"{chunk.where(row, name)} is empty; fill it or drop the row")
             if not _is_number(cell):

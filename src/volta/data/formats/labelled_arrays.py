@@ -17,7 +17,7 @@ from volta.data.formats.hugging_face_folder import is_saved_dataset, read_saved_
 from volta.data.formats.parquet_columns import read_parquet
 from volta.data.formats.precision import feature_dtype
 from volta.data.formats.source_rows import SPLIT_NAMES, SourceRows
-from volta.data.formats.table import as_labels, read_columns
+from volta.data.formats.table import ReadAs, as_labels, read_columns
 from volta.data.formats.tabular_files import open_table
 
 _Column = TypeVar("_Column")
@@ -43,6 +43,7 @@ def read_labelled_arrays(
     labelled: bool = True,
     ids: Collection[str] = (),
     set_name: str | None = None,
+    gaps: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> dict[str, SourceRows]:
     """Return the rows of each split of a source; one that names no splits is one split called ``all``.
@@ -54,6 +55,7 @@ def read_labelled_arrays(
     ``label``, ``y``, ``labels``, ``target``; columns named ``ids`` are no features and are left out. With ``set_name``
     an npz may hold many sets, as the data folder's ``NAME-ood.npz`` does: ``SET_x`` and maybe ``SET_y`` are taken where
     they are there.
+    ``gaps``: empty cells of a CSV's feature columns are NaN, not an error.
     """
     suffix = source.suffix.lower()
     if source.is_dir() and is_saved_dataset(source):
@@ -65,7 +67,7 @@ def read_labelled_arrays(
     if not source.is_file():
         raise MissingDataError(f"{source} does not exist; name a CSV, npz, npy or Parquet file")
     if _is_csv(source):
-        return _from_csv(source, label, labelled, ids, limits)
+        return _from_csv(source, label, labelled, ids, gaps, limits)
     if suffix == ".npz":
         arrays = read_npz(source, limits)
         if set_name is not None and f"{set_name}_x" in arrays:
@@ -144,12 +146,13 @@ def _from_npy(
 
 
 def _from_csv(
-    source: Path, label: str | None, labelled: bool, ids: Collection[str], limits: Limits
+    source: Path, label: str | None, labelled: bool, ids: Collection[str], gaps: bool, limits: Limits
 ) -> dict[str, SourceRows]:
     table = open_table(source, limits)
     names = _without(dict.fromkeys(table.names), ids, source, labelled)
     apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS))
-    columns = read_columns(table, {name: "any" if name in apart else "number" for name in names}, with_ids=True)
+    number: ReadAs = "number or missing" if gaps else "number"
+    columns = read_columns(table, {name: "any" if name in apart else number for name in names}, with_ids=True)
     return _from_columns(
         {name: as_labels(values) if name in apart else values for name, values in columns.items()},
         source,
@@ -215,6 +218,11 @@ def _names(columns: Mapping[str, Array]) -> tuple[str, ...] | None:
 
 def _label_column(columns: Mapping[str, object], source: Path, label: str | None, labelled: bool) -> str | None:
     found = _find_column(columns, (label,) if label else LABEL_NAMES)
+    several = [name for name in columns if name.lower() in LABEL_NAMES]
+    if label is None and labelled and len(several) > 1:
+        raise InputError(
+            f"{source} has several columns that may be labels: {', '.join(several)}; name one with --label"
+        )
     if found is None and labelled:
         wanted = repr(label) if label else ", ".join(LABEL_NAMES)
         raise InputError(

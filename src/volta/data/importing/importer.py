@@ -68,14 +68,24 @@ class _Reader:
 
     def labelled(self, source: Path, scratch: Path, name: str | None = None) -> tuple[dict[str, SourceRows], list[str]]:
         if holds_arrays(source):
-            return read_labelled_arrays(source, self.label, ids=self.ids, set_name=name, limits=self.limits), []
+            return self._arrays(source, name), []
         return read_image_folder(source, scratch=scratch, **self._settings)
 
     def ood_set(self, source: Path, scratch: Path, name: str) -> tuple[SourceRows, list[str]]:
         if not holds_arrays(source):
             return read_unlabelled_images(source, scratch=scratch, **self._settings)
-        sets = read_labelled_arrays(source, self.label, labelled=False, ids=self.ids, set_name=name, limits=self.limits)
-        return _one_part(sets, source), []
+        return _one_part(self._arrays(source, name, labelled=False), source), []
+
+    def _arrays(self, source: Path, name: str | None, labelled: bool = True) -> dict[str, SourceRows]:
+        return read_labelled_arrays(
+            source,
+            self.label,
+            labelled=labelled,
+            ids=self.ids,
+            set_name=name,
+            gaps=self.skip_bad,
+            limits=self.limits,
+        )
 
     @property
     def _settings(self) -> dict[str, Any]:
