@@ -60,11 +60,6 @@ class RunStore:
         return inside(self.root, "figures")
 
     @property
-    def failures_folder(self) -> Path:
-        """What went wrong in cells that did not finish."""
-        return inside(self.root, "failures")
-
-    @property
     def damaged_folder(self) -> Path:
         """Cells whose files do not match their checksums, set aside."""
         return inside(self.root, "damaged")

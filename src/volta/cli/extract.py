@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def extract(
     task: Annotated[str, typer.Argument(metavar="SRC", help="A task with images, built in or imported.")],
     backbone: Annotated[
-        str, typer.Option(help="resnet18, efficientnet-lite0, a file ending in .onnx, or hf:MODEL.")
+        str, typer.Option(help="resnet18, efficientnet-lite0, a file ending in .onnx, timm:NAME or hf:MODEL.")
     ] = "resnet18",
     weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
@@ -48,7 +48,7 @@ def extract(
     precision: Annotated[
         str, typer.Option(help="f32, or bf16: faster, through OpenVINO, on processors that have it; other features.")
     ] = "f32",
-    threads: Annotated[int | None, typer.Option(help="Threads to use; as many as cores unless given.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads to use; as many as torch has unless given.")] = None,
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
     ] = None,

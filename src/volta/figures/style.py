@@ -92,11 +92,10 @@ _N_OTHERS = len(PALETTE) - 1
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is drawn: colour on white, colour on black, Matplotlib marker, dash lengths in points."""
+    """How a method is drawn: its place in the palette, colour on white, Matplotlib marker, dash lengths in points."""
 
     hue: int
     color: str
-    dark_color: str
     marker: str
     dash: tuple[float, ...]
 
@@ -118,5 +117,4 @@ def style_of(method: str) -> MethodStyle:
 
 
 def _make(hue: int, turn: int, slot: int) -> MethodStyle:
-    color, dark = PALETTE[hue]
-    return MethodStyle(hue, color, dark, MARKERS[(slot + turn) % len(MARKERS)], DASHES[turn % len(DASHES)])
+    return MethodStyle(hue, PALETTE[hue][0], MARKERS[(slot + turn) % len(MARKERS)], DASHES[turn % len(DASHES)])

@@ -152,7 +152,7 @@ def contrastive_loss(
 ) -> Tensor:
     """Return −mean_i mean_{j ≠ i: y_j = y_i} log[exp(v_i·v_j/T) / Σ_{k ≠ i} exp(v_i·v_k/T)] over rows with a partner.
 
-    The mean of v_i·v_j over partners is v_i times the mean of their vectors, which takes no (n, n) array.
+    The mean of v_i·v_j over partners is v_i times the mean of their vectors, so that partners need no (n, n) mask.
     Reference: Khosla et al. (2020), Supervised Contrastive Learning.
     """
     logits = projected @ projected.T / temperature

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from volta.methods.ablation import Ablation
-from volta.paper.values import OURS, PAPER_SEEDS, PaperValue, half_unit, paper_values
+from volta.paper.values import N_PAPER_SEEDS, OURS, PaperValue, half_unit, paper_values
 from volta.stats import ALPHA, Sample, hedges_g, holm, welch
 
 # Metric → baseline → what the paper prints about the p of VOLTA against it.
@@ -138,7 +138,7 @@ def rounding_range(first: PaperValue, second: PaperValue) -> tuple[float, float]
 def _moved(value: PaperValue, mean_step: int, std_step: int) -> Sample:
     std = value.std or "0"
     mean = float(value.mean) + mean_step * half_unit(value.mean)
-    return Sample(PAPER_SEEDS, mean, max(0.0, float(std) + std_step * half_unit(std)))
+    return Sample(N_PAPER_SEEDS, mean, max(0.0, float(std) + std_step * half_unit(std)))
 
 
 def _agrees(statement: str, low: float, high: float) -> bool | None:

@@ -11,7 +11,7 @@ from volta.stats import Sample
 
 OURS = "volta"
 """The paper's own method, by the name the benchmark runs it under, as all methods here are."""
-PAPER_SEEDS = 3
+N_PAPER_SEEDS = 3
 CIFAR10_NEAR = "ood:cifar100"
 ONLY_OOD_SET = "ood:*"
 """Stands for the one OOD set of a task, whatever it is called."""
@@ -113,7 +113,7 @@ class PaperValue:
     @property
     def sample(self) -> Sample:
         """The value as a sample of the paper's three seeds."""
-        return Sample(PAPER_SEEDS, float(self.mean), None if self.std is None else float(self.std))
+        return Sample(N_PAPER_SEEDS, float(self.mean), None if self.std is None else float(self.std))
 
 
 def paper_values() -> tuple[PaperValue, ...]:

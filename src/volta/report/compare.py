@@ -33,11 +33,11 @@ from volta.stats import (
     margin_of,
     rows_to_csv,
 )
+from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.pairs import PairVerdict
 from volta.stats.summary import OverSeeds
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")
-N_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,6 @@ class Table:
         return any(sum(column.is_shown(key) for column in self.columns) > COMPACT_COLUMNS for key in choices)
 
     @property
-    def has_networks(self) -> bool:
-        """Whether some rows are of methods on one network."""
-        return any(block.is_network for block in self.blocks)
-
-    @property
     def has_seeds(self) -> bool:
         """Whether some cell shows the value of each seed on hover."""
         return any(cell.tip.startswith("seed ") for row in self.rows for cell in row.cells)

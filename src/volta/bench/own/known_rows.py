@@ -11,7 +11,7 @@ from volta.bench.cells import Cell
 from volta.bench.eval_set import TEST, VAL
 from volta.bench.manifest import Manifest
 from volta.bench.own.predictions import is_ood
-from volta.bench.own.rows import Place, Reference
+from volta.bench.own.rows import Reference, RowsKey
 from volta.bench.records import OWN
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
@@ -20,7 +20,7 @@ from volta.core.types import Array
 
 def known_rows(
     store: RunStore, manifest: Manifest | None, task: str, protocol: str, models: Iterable[tuple[str, int]]
-) -> dict[Place, Reference]:
+) -> dict[RowsKey, Reference]:
     """Return the rows of each set that finished cells of a task and protocol have, for the seeds of ``models``.
 
     Cells of ``models`` (method, seed) themselves do not count: they are about to be replaced.
@@ -35,7 +35,7 @@ def known_rows(
     ]
     if not cells:
         return {}
-    found: dict[Place, Reference] = {}
+    found: dict[RowsKey, Reference] = {}
     if all(store.read_record(cell).origin == OWN for cell in cells):
         # Seeds may be folds: rows of another seed serve where ids say that they are the same ones.
         for cell in {cell.seed: cell for cell in reversed(cells)}.values():
@@ -46,14 +46,14 @@ def known_rows(
     return found
 
 
-def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[Place, Reference]:
+def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[RowsKey, Reference]:
     """Return the rows of a task that is there, by seed where they rotate with it."""
     from volta.bench.config import RunConfig, TaskLoader
     from volta.data import LoadOptions
 
     config = RunConfig(tasks=(task,), methods=("softmax",), options=LoadOptions(data))
     loader = TaskLoader(config, map_shards=None)
-    found: dict[Place, Reference] = {}
+    found: dict[RowsKey, Reference] = {}
     for seed in dict.fromkeys(seeds):
         whole = loader.task_for(task, "fair", "softmax", seed)
         who = f"task {task}"
@@ -84,10 +84,10 @@ def _labels(store: RunStore, cell: Cell) -> Array:
     return np.asarray(store.read_arrays(cell, ["test/labels"])["test/labels"], dtype=np.int64)
 
 
-def _of_cell(store: RunStore, cell: Cell, seed: int) -> dict[Place, Reference]:
+def _of_cell(store: RunStore, cell: Cell, seed: int) -> dict[RowsKey, Reference]:
     arrays = store.read_arrays(cell)
     who = f"{cell.method} in {store.root}"
-    found: dict[Place, Reference] = {}
+    found: dict[RowsKey, Reference] = {}
     for name in dict.fromkeys(key.rpartition("/")[0] for key in arrays):
         if name == VAL:
             # Everyone may hold out rows of their own.

@@ -27,11 +27,11 @@ class Reference:
     numbered: bool = False
 
 
-Place = tuple[int, str]
+RowsKey = tuple[int, str]
 """(seed, set): even OOD rows may be others for every seed."""
 
 
-def match_rows(models: Iterable[OwnModel], known: Mapping[Place, Reference]) -> list[OwnModel]:
+def match_rows(models: Iterable[OwnModel], known: Mapping[RowsKey, Reference]) -> list[OwnModel]:
     """Return the models with their rows in the order of ``known`` or, where that says nothing, of the first model.
 
     Methods are paired row by row within a seed, so within a seed the rows of each set must be the same. Seeds may have
@@ -62,7 +62,7 @@ def _reference(model: OwnModel, rows: RowSet) -> Reference:
     return Reference(f"{model.label} in {model.where}", len(rows), rows.labels, rows.ids)
 
 
-def _same_rows(rows: RowSet, name: str, references: Mapping[Place, Reference]) -> Reference | None:
+def _same_rows(rows: RowSet, name: str, references: Mapping[RowsKey, Reference]) -> Reference | None:
     """Return an earlier seed's reference for the same set with exactly these ids."""
     if rows.ids is None:
         return None

@@ -116,10 +116,11 @@ def import_task(
 ) -> ImportReport:
     """Make a task called ``name`` from an image folder (or a zip or tar of one) or a feature table.
 
-    Splits the source names are kept. What is missing is drawn from the training rows, stratified, from the split
-    seed: a fifth of all rows as test, a fifth for val and cal, so that one split alone gives 60/20/20; a lone ``val``
-    is halved into val and cal. ``ood`` and ``shifts`` map names to further sources; a shift is called NAME-SEVERITY
-    and needs labels, of sources with several splits the test split counts. ``near`` names the near OOD sets.
+    Splits the source names are kept. What is missing is drawn from the training rows, from the split seed: a
+    fifth of all rows as test, a fifth for val and cal, cal plainly at random and the others with the classes' shares,
+    so that one split alone gives 60/20/20; a lone ``val`` is halved into val and cal. ``ood`` and ``shifts`` map names
+    to further sources; a shift is called NAME-SEVERITY and needs labels, of sources with several splits the test split
+    counts. ``near`` names the near OOD sets.
     ``label`` names a table's label column, ``ids`` columns that are no features. ``image_size`` (height, width) scales
     images. ``skip_bad`` leaves out undecodable images and rows that hold NaN or infinities; otherwise they are an
     error. ``progress`` is called as images are decoded. ``limits`` bound what the sources may hold or cost. An existing
