@@ -85,3 +85,11 @@ def test_small_classes_are_warned_of():
 def test_what_is_no_task_is_refused(arguments, said):
     with pytest.raises(InputError, match=said):
         Task.from_arrays(**arguments)
+
+
+def test_test_rows_that_are_training_rows_are_told():
+    rows, labels = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2
+    with pytest.warns(UserWarning, match=r"test has \d+ rows of 100 that are training rows too"):
+        Task.from_arrays(train=(rows, labels), test=(rows, labels), val=(rows + 1.0, labels))
+    few = np.zeros((100, 3))
+    Task.from_arrays(train=(few, labels), test=(few, labels))

@@ -72,10 +72,10 @@ def compare(
     named = [part.strip() for part in (metric or "").split(",") if part.strip()]
     result = compare_runs(RunStore(run_a), RunStore(run_b), named or DEFAULT_METRICS, say=partial(echo, err=True))
     if not result.rows:
+        first, second = (next(iter(only), "nothing") for only in (result.only_a, result.only_b))
         raise InputError(
-            f"{run_a} and {run_b} share no task, protocol, method and seed; there is nothing to compare (only the "
-            f"first has {next(iter(result.only_a), 'nothing')}, only the second {next(iter(result.only_b), 'nothing')}; own "
-            "predictions of the same rows need the same --task in volta evaluate)"
+            f"{run_a} and {run_b} share no task, protocol, method and seed; there is nothing to compare (only one has "
+            f"{first}, only the other {second}; own predictions of the same rows need the same volta evaluate --task)"
         )
     titles = str(run_a), str(run_b)
     texts = {"text": result.to_text, "markdown": result.to_markdown}

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from volta.core.checks import check_features, refuse_mask
+from volta.core.copies import copies_in_test
 from volta.core.errors import InputError
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
 from volta.core.seeding import SPLIT_SEED, rng
@@ -46,6 +47,8 @@ def task_from_arrays(
     }
     if (small := small_classes((split.labels for split in splits.values()), names)) is not None:
         warnings.warn(small, stacklevel=3)
+    if "test" in given and (copied := copies_in_test(splits["test"].inputs, splits["train"].inputs)):
+        warnings.warn(copied, stacklevel=3)
     moved = {key: _pair(value, f"shift {key}") for key, value in with_severities(shifts).items()}
     return Task(
         name=name,

@@ -236,7 +236,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
         """Write an ONNX graph that scales, predicts and decides as :meth:`decide` does; only ONNX Runtime runs it.
 
-        Its input is ``inputs``, (n, d) float64 rows in the units that ``fit`` saw, any number of them. Its outputs are
+        Its input is ``inputs``, (n, d) float64 rows in the units that ``fit`` saw, one or more of them. Its outputs are
         ``probs`` (n, K); ``label`` (n,) the likeliest class's number; ``uncertainty`` (n,); ``ood_score`` (n,),
         the method's and the input guard's joined, and its conformal p-value ``ood_pvalue`` (n,); ``set`` (n, K), the
         prediction set at ``alpha``; and ``decision`` (n,): 0 answer, 1 abstain by ``policy_``, 2 OOD at ``fpr``. The

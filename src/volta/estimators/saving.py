@@ -29,10 +29,11 @@ STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, FitRecord, TrainingLog)
 
 
 def file_path(path: Path | str) -> Path:
-    """Return the path of a file to be written; a folder is refused before anything is computed."""
-    if Path(path).is_dir():
+    """Return the path of a file to be written, ~ being home; a folder is refused before anything is computed."""
+    found = Path(path).expanduser()
+    if found.is_dir():
         raise InputError(f"path {path} is a folder; pass the name of a file in it")
-    return Path(path)
+    return found
 
 
 def save_classifier(
@@ -98,6 +99,8 @@ def plain_classes(classes: NDArray[Any]) -> list[Any]:
         return list(classes.tolist())
     if not all(isinstance(label, str) for label in classes):
         raise InputError("labels are neither all numbers nor all strings; make them so before fit to save them")
+    if ended := [label for label in classes if label.endswith("\0")]:
+        raise InputError(f"label {ended[0]!r} ends in a NUL character, which NumPy cuts off; rename it before fit")
     return [str(label) for label in classes]
 
 

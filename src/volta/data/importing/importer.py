@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.copies import copies_in_test
 from volta.core.errors import InputError, StoreError
 from volta.core.files import sync_folder
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
@@ -202,6 +203,9 @@ def _write(
     notes += writer.notes
     if (small := small_classes((labels for _, labels in parts.values()), class_names)) is not None:
         notes.append(small)
+    if kind == "features" and "test" in found:
+        test, train = (rows.inputs[rows.rows] for rows in (parts["test"][0], parts["train"][0]))
+        notes += filter(None, [copies_in_test(test, train)])
     record = TaskRecord(
         name=name,
         title=f"imported from {source.name}",
