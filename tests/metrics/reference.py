@@ -204,6 +204,9 @@ def smoothed_gap(confidence, correct, sigma, n_points=4000):
     for c, right in zip(confidence, correct, strict=True):
         for period in range(-8, 9):
             for image in (2 * period + c, 2 * period - c):
+                # Further away the exponential is 0 in float64.
+                if max(-image, image - 1) > 39 * sigma:
+                    continue
                 total += (right - c) * np.exp(-((t - image) ** 2) / (2 * sigma**2))
     return float(np.abs(total).mean()) / (len(confidence) * sigma * np.sqrt(2 * np.pi))
 
