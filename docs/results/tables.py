@@ -297,11 +297,11 @@ def wanted(row: dict[str, str], name: str) -> bool:
     return name not in ("results", "summary") or (row["metric"] in METRICS and not row["set"].startswith("shift:"))
 
 
-def copy_rows(source: Path, target: Path) -> None:
-    """Copy a table; of the long ones only the rows that are wanted."""
+def copy_rows(source: Path, target: Path, costs: bool) -> None:
+    """Copy a table; of the long ones only the rows that are wanted, and ``costs`` where a page shows them."""
     with source.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        rows = [row for row in reader if wanted(row, source.stem)]
+        rows = [row for row in reader if wanted(row, source.stem) and (costs or row.get("metric") not in COSTS)]
         with target.open("w", encoding="utf-8", newline="") as copy:
             writer = csv.DictWriter(copy, reader.fieldnames or [], lineterminator="\n")
             writer.writeheader()
@@ -317,10 +317,11 @@ def take(folder: Path) -> None:
     """Copy what the pages need of a run folder; of one that is there for its corruptions, those alone."""
     target = FOLDER / folder.name
     target.mkdir(exist_ok=True)
-    about_shifts = any(found[3] == folder.name and found[2] in SHIFT_KINDS for found in _blocks())
+    shown = {found[2] for found in _blocks() if found[3] == folder.name}
+    about_shifts = bool(shown & SHIFT_KINDS.keys())
     for name in ("corruptions",) if about_shifts else FILES:
         if (folder / f"{name}.csv").is_file():
-            copy_rows(folder / f"{name}.csv", target / f"{name}.csv")
+            copy_rows(folder / f"{name}.csv", target / f"{name}.csv", "costs" in shown)
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     text = json.dumps(manifest["environment"], indent=2, sort_keys=True)
     (target / "environment.json").write_text(text + "\n", encoding="utf-8")
