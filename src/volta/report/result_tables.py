@@ -37,7 +37,7 @@ FAMILY_NAMES = {
 }
 FLOOR_LEGEND = (
     " Beside ECE its floor: what a perfectly calibrated predictor with the same confidences would show, mean and 95 %; "
-    "within it, differences are chance."
+    "a value within it is no sign of miscalibration."
 )
 NETWORK_LEGEND = " Methods beside one bar share a network: one accuracy, ECE, NLL and Brier score between them."
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
