@@ -108,7 +108,8 @@ def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:
     order = rng.permutation(len(sizes))
     ends = np.cumsum(np.maximum(shares - counts, 0.0)[order])
     missing = n_rows - int(counts.sum())
-    ends *= missing / max(ends[-1], 1e-9)
+    # Rounding must not carry an end beyond the last point.
+    ends = np.minimum(ends * (missing / max(ends[-1], 1e-9)), missing)
     ends[-1] = missing
     counts[order] += np.diff(np.floor(ends + rng.random()), prepend=0.0).astype(np.int64)
     return np.asarray(counts)
