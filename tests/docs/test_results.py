@@ -12,7 +12,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 SPEC = importlib.util.spec_from_file_location("result_tables", DOCS / "results" / "tables.py")
 TABLES = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(TABLES)
-RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/summary.csv"))
+RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/tests.csv"))
+COSTS = "cifar10-costs"
+"""Of a run that had its machine to itself, costs alone."""
 FEW_SEEDS = {"cifar10-paper": (2, "\n## CIFAR-10, `paper`, on pixels: two seeds, eight methods\n")}
 """Runs with fewer seeds than the others, and where the page says so."""
 
@@ -37,6 +39,12 @@ def test_every_run_has_its_tables_its_verdicts_and_its_command(run: str) -> None
     for kind in ("results", judged, "made"):
         assert f"<!-- {kind} {run} -->" in pages()
     assert f"--out runs/{run}" in pages()
+
+
+def test_costs_are_those_of_a_run_that_is_named() -> None:
+    assert sorted({path.parent.name for path in (DOCS / "results").glob("*/summary.csv")} - {*RUNS}) == [COSTS]
+    assert {found[2] for found in TABLES.BLOCK.finditer(pages()) if found[3] == COSTS} == {"made", "costs"}
+    assert {row["metric"] for row in TABLES.read(COSTS, "summary")} == {*TABLES.COSTS}
 
 
 def test_runs_of_corruptions_have_their_tables_and_their_command() -> None:
