@@ -11,6 +11,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.data import find_task
 from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_arrays
 from volta.data.importing import import_task
+from volta.data.options import LoadOptions
 
 LINES = [
     "a,b,Label,split",
@@ -114,3 +115,14 @@ def test_a_delimiter_is_not_looked_for_within_quotes(tmp_path):
     path = tmp_path / "quoted.csv"
     path.write_text('"min; max; mean",b,y\n1,2,0\n3,4,1\n', encoding="utf-8")
     assert read_labelled_arrays(path)["all"].columns == ("min; max; mean", "b")
+
+
+def test_a_gap_does_not_blur_the_rest_of_its_column(tmp_path):
+    path = tmp_path / "times.csv"
+    rows = [f"{1_700_000_000 + i},{i % 3}" for i in range(60)]
+    rows[7] = ",1"
+    path.write_text("\n".join(["time,y", *rows]), encoding="utf-8")
+    import_task(path, "times", root=tmp_path, skip_bad=True)
+    task = find_task("times", tmp_path).load("features", LoadOptions(tmp_path))
+    parts = (task.fit.train, task.fit.val, task.fit.cal, task.test)
+    assert len(np.unique(np.concatenate([part.inputs[:, 0] for part in parts]))) == 59

@@ -22,15 +22,20 @@ def feature_dtype(rows: Array) -> np.dtype[np.float32] | np.dtype[np.float64]:
     """
     if np.can_cast(rows.dtype, np.float32, "safe"):
         return np.dtype(np.float32)
-    total, squares, largest = (np.zeros(rows.shape[1]) for _ in range(3))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for part in row_parts(rows):
-            np.maximum(largest, np.abs(rows[part].astype(np.float64)).max(axis=0), out=largest)
-            total += rows[part].sum(axis=0, dtype=np.float64)
-        centre = total / max(1, len(rows))
-        for part in row_parts(rows):
-            squares += np.square(rows[part] - centre).sum(axis=0)
-    deviation = np.sqrt(squares / max(1, len(rows)))
-    # NaN and infinities are refused, or their rows left out, elsewhere.
-    blurred = (largest * _ROUNDING > _LOST * deviation) & (deviation > 1e-12 * largest) & np.isfinite(largest)
+    counts, total, squares, largest = (np.zeros(rows.shape[1]) for _ in range(4))
+    # NaN and infinities are refused, or their rows left out, elsewhere; here they say nothing.
+    for part in row_parts(rows):
+        values = rows[part].astype(np.float64)
+        known = np.isfinite(values)
+        np.maximum(largest, np.abs(values).max(axis=0, where=known, initial=0.0), out=largest)
+        counts += known.sum(axis=0)
+        total += values.sum(axis=0, where=known)
+    counts = np.maximum(counts, 1.0)
+    centre = total / counts
+    for part in row_parts(rows):
+        values = rows[part].astype(np.float64)
+        with np.errstate(over="ignore"):
+            squares += np.square(values - centre).sum(axis=0, where=np.isfinite(values))
+    deviation = np.sqrt(squares / counts)
+    blurred = (largest * _ROUNDING > _LOST * deviation) & (deviation > 1e-12 * largest)
     return np.dtype(np.float64) if blurred.any() else np.dtype(np.float32)
