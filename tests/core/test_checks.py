@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from volta.core import checks
 from volta.core.errors import InputError
@@ -67,6 +68,7 @@ def test_names_the_first_bad_row_across_chunks():
 
 def test_labels():
     assert checks.check_labels(np.array([0, 2], dtype=np.uint8), 3).dtype == np.intp
+    assert checks.check_labels([True, False], 2).tolist() == [1, 0]
     for labels, message in (
         ([0, 3], "labels row 1 is 3; with 3 classes they run from 0 to 2"),
         ([-1, 0], "labels row 0 is -1"),
@@ -164,3 +166,11 @@ def test_a_mask_that_hides_nothing_is_no_mask():
     assert checks.check_labels(np.ma.array([0, 1]), 2).tolist() == [0, 1]
     with pytest.raises(InputError, match="labels is a masked array"):
         checks.check_labels(np.ma.array([0, 1], mask=[True, False]), 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_tensors_are_taken_off_their_graph(dtype):
+    tensor = torch.tensor([[0.25, 0.75]], dtype=dtype, requires_grad=True)
+    assert checks.check_probs(tensor).tolist() == [[0.25, 0.75]]
+    assert checks.check_features(tensor).tolist() == [[0.25, 0.75]]
+    assert tensor.requires_grad

@@ -31,14 +31,15 @@ def quick(method="volta", **parameters):
     return VoltaClassifier(method, **({"max_epochs": 4} | parameters))
 
 
-def test_a_method_comes_by_name_or_as_itself_with_its_parameters(tmp_path):
+def test_a_method_comes_by_name_or_as_itself_with_its_parameters(tmp_path, monkeypatch):
     method = Knn(k=3)
     classifier = quick(method).fit(*draw(120))
     assert classifier.method_.k == 3
     assert not hasattr(method, "bank_")
     assert clone(classifier).get_params() == classifier.get_params()
     classifier.save(tmp_path / "a.safetensors")
-    loaded = VoltaClassifier.load(tmp_path / "a.safetensors")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    loaded = VoltaClassifier.load("~/a.safetensors")
     assert loaded.method == method
     assert np.array_equal(loaded.ood_pvalues(draw(20)[0]), classifier.ood_pvalues(draw(20)[0]))
     with pytest.raises(InputError, match="method is 3; pass a name or a Method"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from torch import nn
 
 from tests.estimators.test_face import draw
@@ -19,6 +22,7 @@ from volta import (
     outputs_of,
 )
 from volta.estimators.calibration import TooFewRowsWarning
+from volta.estimators.post_hoc import ProbabilitiesAsLogitsWarning
 from volta.methods.knn import Knn
 from volta.methods.post_hoc import PostHoc
 
@@ -131,8 +135,28 @@ def test_logits_alone_are_enough_for_some():
         classifier.predict(logits[:, :2])
 
 
+def test_tensors_are_taken_as_they_come_from_a_network():
+    torch.manual_seed(0)
+    labels = torch.randint(3, (400,))
+    logits = (torch.randn(400, 3) + 3.0 * torch.eye(3)[labels]).bfloat16().requires_grad_()
+    classifier = PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(logits), labels))
+    plain = logits.detach().float().numpy()
+    assert np.array_equal(classifier.predict_proba(logits), classifier.predict_proba(plain))
+
+
+def test_probabilities_in_place_of_logits_are_told():
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=400)
+    probs = softmax(random.normal(size=(400, 3)) + 3.0 * np.eye(3)[labels], axis=1)
+    with pytest.warns(ProbabilitiesAsLogitsWarning, match=r"cal holds logits .* pass Outputs\(np\.log\(probs\)\)"):
+        PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(probs), labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ProbabilitiesAsLogitsWarning)
+        PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(np.log(probs)), labels))
+
+
 def test_mistakes_are_named(tmp_path):
-    rows = LabelledOutputs(Outputs(np.eye(2)), np.array([0, 1]))
+    rows = LabelledOutputs(Outputs(2 * np.eye(2)), np.array([0, 1]))
     with pytest.raises(InputError, match="cal is missing; pass cal="):
         PostHocClassifier().fit(rows)
     with pytest.raises(InputError, match="method is 'volta', which trains a network of its own; pass one of softmax"):

@@ -38,6 +38,10 @@ def test_arrays_are_kept_in_the_networks_precision():
         (lambda: Outputs(np.zeros(3)), r"logits has shape \(3,\)"),
         (lambda: Outputs(np.zeros((1, 3, 2, 2))), r"logits has shape \(1, 3, 2, 2\); expected one row"),
         (lambda: Outputs(np.array([[1.0, np.nan]])), "logits row 0 holds nan"),
+        (
+            lambda: Outputs(np.array([[1.0, -np.inf]])),
+            "logits row 0 holds -inf in column 1; .* ruled out .* such as -1e4",
+        ),
         (lambda: Outputs(LOGITS, np.array([[1.0], [np.inf]])), "features row 1 holds inf"),
         (lambda: Outputs(LOGITS, np.ones((3, 1))), "features has 3 rows but logits has 2"),
         (lambda: Outputs(LOGITS, None, LastLayer(np.ones((2, 3)), np.ones(2))), "outputs hold no features"),

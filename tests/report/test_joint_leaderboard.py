@@ -14,7 +14,8 @@ import volta
 from volta.bench.records import TEST
 from volta.bench.store import PREDICTIONS, RunStore
 from volta.cli.main import app
-from volta.core.errors import StoreError
+from volta.cli.runs import leaderboard
+from volta.core.errors import InputError, StoreError
 from volta.report.joint_leaderboard import joint_leaderboard
 from volta.report.joint_page import write_joint_leaderboard
 
@@ -99,5 +100,8 @@ def test_the_command(runs, tmp_path):
     assert "first: metrics of 4 cells computed again from their predictions, 0 do not agree" in done.output
     assert done.output.strip().endswith("leaderboard.csv")
     assert (tmp_path / "board" / "leaderboard.html").is_file()
+    with pytest.raises(InputError, match=r"board\.html, a file; name the folder that leaderboard\.html"):
+        leaderboard(runs[:1], tmp_path / "board.html")
+    assert not (tmp_path / "board.html").exists()
     with pytest.raises(StoreError, match="is named twice"):
         joint_leaderboard([runs[0], runs[0]])

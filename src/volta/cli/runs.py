@@ -95,6 +95,8 @@ def leaderboard(
     from volta.report.joint_leaderboard import joint_leaderboard
     from volta.report.joint_page import write_joint_leaderboard
 
+    if out.suffix in (".html", ".csv") or out.is_file():
+        raise InputError(f"--out is {out}, a file; name the folder that leaderboard.html and leaderboard.csv go into")
     found = joint_leaderboard(run_folders, say=echo)
     if not found.groups:
         raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")

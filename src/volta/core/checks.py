@@ -84,9 +84,11 @@ def _raise_for_probs(chunk: Floats, start: int, tolerance: float, name: str) -> 
 
 
 def check_labels(labels: ArrayLike, n_classes: int, name: str = "labels") -> NDArray[np.intp]:
-    """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1."""
+    """Return `labels` as (n_samples,) integers in 0 … `n_classes` − 1; of two classes, True is class 1."""
     array = _as_array(labels, name)
     _check_shape(array, name, 1, "(n_samples,) class indices")
+    if array.dtype.kind == "b" and n_classes == 2:
+        return array.astype(np.intp)
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} has dtype {array.dtype}; pass integer class indices ({name}.astype(int))")
     if array.min() < 0 or array.max() >= n_classes:
@@ -124,10 +126,13 @@ def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
     return _as_bool(array, name, "pass True where the class is in the set")
 
 
-def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
+def check_features(
+    features: ArrayLike, name: str = "features", *, remedy: str = "impute it or drop the row"
+) -> NDArray[Any]:
     """Return `features` as a finite (n, d) or (n, channels, height, width) numeric array, uncopied.
 
-    Values are read in row chunks, so a memory-mapped array is never loaded whole.
+    Values are read in row chunks, so a memory-mapped array is never loaded whole. `remedy` says what to do about a
+    value that is not finite.
     """
     array = _as_real(features, name)
     if array.ndim not in (2, 4):
@@ -142,17 +147,17 @@ def check_features(features: ArrayLike, name: str = "features") -> NDArray[Any]:
     for start, chunk in zip(range(0, len(array), step), row_chunks(array, step), strict=True):
         # NaN fails every comparison, so that two passes without a copy tell whether anything is wrong.
         if not (float(chunk.max()) <= FLOAT32_MAX and float(chunk.min()) >= -FLOAT32_MAX):
-            _raise_for_features(chunk, start, name)
+            _raise_for_features(chunk, start, name, remedy)
     return array
 
 
-def _raise_for_features(chunk: NDArray[Any], start: int, name: str) -> None:
+def _raise_for_features(chunk: NDArray[Any], start: int, name: str, remedy: str) -> None:
     finite = np.isfinite(chunk)
     if not finite.all():
         row = int(np.argmin(finite.reshape(len(finite), -1).all(axis=1)))
         value = chunk[row][~finite[row]].flat[0]
         where = f" in column {int(np.argmin(finite[row]))}" if chunk.ndim == 2 else ""
-        raise InputError(f"{name} row {start + row} holds {value}{where}; impute it or drop the row")
+        raise InputError(f"{name} row {start + row} holds {value}{where}; {remedy}")
     large = np.abs(chunk) > FLOAT32_MAX
     row = int(np.argmax(large.reshape(len(large), -1).any(axis=1)))
     raise InputError(f"{name} row {start + row} is beyond float32's range, which networks use; scale it")
@@ -208,11 +213,23 @@ def refuse_mask(values: object, name: str) -> None:
         raise InputError(f"{name} is a masked array with {n_masked} masked entries; drop or fill them ({name}.filled)")
 
 
+def without_graph(values: Any) -> Any:
+    """Return a PyTorch tensor as NumPy takes it: off its graph and device, bfloat16 as float32; all else as it is.
+
+    >>> without_graph([1.0, 2.0])
+    [1.0, 2.0]
+    """
+    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
+        return values
+    plain = values.detach().cpu()
+    return plain.float() if str(plain.dtype) == "torch.bfloat16" else plain
+
+
 def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
     refuse_mask(values, name)
     try:
         # asarray would strip a memory map of its type, and with it of the care it is read with.
-        return values if isinstance(values, np.memmap) else np.asarray(values)
+        return values if isinstance(values, np.memmap) else np.asarray(without_graph(values))
     except ValueError as error:
         raise InputError(f"{name} is not a rectangular array; pass rows of equal length") from error
 

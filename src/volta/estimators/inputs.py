@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from volta.core.checks import refuse_mask
+from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array
 
@@ -25,6 +25,7 @@ class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: i
 def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
     """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
     refuse_mask(X, name)
+    X = without_graph(X)  # noqa: N806
     rows: Array = X if not reset and _is_plain(estimator, X) else _validated(estimator, X, name, reset)
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
@@ -90,7 +91,7 @@ def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArr
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target {name} is None"
         )
     refuse_mask(y, name)
-    targets: NDArray[Any] = column_or_1d(_without_null_type(y), warn=True)
+    targets: NDArray[Any] = column_or_1d(_without_null_type(without_graph(y)), warn=True)
     if targets.shape != (n_rows,):
         raise InputError(f"{name} has shape {targets.shape}; pass one label for each of the {n_rows} rows of X")
     missing = _missing(targets)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from volta.core.checks import without_graph
 from volta.core.errors import InputError
 from volta.core.types import Array
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
@@ -60,7 +61,7 @@ def outputs_of(
             features.append(seen.float().cpu().numpy())
             logits.append(given.double().cpu().numpy())
             if pair:
-                labels.append(np.asarray(batch[1]))
+                labels.append(np.asarray(without_graph(batch[1])))
             n_rows += len(seen)
             if verbose:
                 print(f"{n_rows} rows", file=sys.stderr, flush=True)

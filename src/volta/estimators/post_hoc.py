@@ -16,6 +16,7 @@ from volta.core.received import received
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.core.types import Prediction
+from volta.core.user_warning import warn_user
 from volta.decisions import fit_combination, fit_guard
 from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
@@ -30,6 +31,13 @@ from volta.methods.aps import Aps
 from volta.methods.post_hoc import PostHoc
 from volta.methods.saving import MODEL_FILE
 from volta.networks.outputs import LabelledOutputs, Outputs
+
+PROBABILITY_TOLERANCE = 1e-3
+"""How far from 1 a row of logits may sum and still be taken for probabilities."""
+
+
+class ProbabilitiesAsLogitsWarning(UserWarning):
+    """What was passed as logits looks like probabilities."""
 
 
 class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
@@ -93,6 +101,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{name} is {type(rows).__name__}; pass LabelledOutputs(Outputs(logits), labels)")
             if rows is not None:
                 _check_size(rows.outputs, name)
+                _check_scale(rows.outputs, name)
         for learned in (train, val):
             if learned is not None:
                 check_unseen(cal.outputs.logits, learned.outputs.logits, "cal")
@@ -159,7 +168,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self._fitted()
         refuse_mask(X, "X")
         given = X.outputs if isinstance(X, LabelledOutputs) else X
-        outputs = given if isinstance(given, Outputs) else Outputs(np.asarray(given))
+        outputs = given if isinstance(given, Outputs) else Outputs(cast(Any, given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
         guard = self.ood_score_.guard
@@ -187,6 +196,17 @@ def _check_size(outputs: Outputs, name: str) -> None:
         value = outputs.logits[row][large[row]][0]
         raise InputError(
             f"{name} row {row} has the logit {value:g}, beyond {LARGEST_INPUT:g}; check what the network saw"
+        )
+
+
+def _check_scale(outputs: Outputs, name: str) -> None:
+    """Say so where logits look like probabilities: each row's softmax would be nearly uniform."""
+    logits = outputs.logits
+    if len(logits) > 1 and logits.min() >= 0 and np.abs(logits.sum(axis=1) - 1).max() < PROBABILITY_TOLERANCE:
+        warn_user(
+            f"{name} holds logits that are non-negative and sum to 1 in every row, as probabilities do; "
+            "pass Outputs(np.log(probs)) if they are",
+            ProbabilitiesAsLogitsWarning,
         )
 
 

@@ -52,6 +52,7 @@ def save_classifier(
 
 def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
     """Return what :func:`save_classifier` wrote, in its order; a file of another class is refused with its name."""
+    path = path.expanduser()
     method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")

@@ -9,10 +9,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_features, check_labels, check_same_length
+from volta.core.checks import check_features, check_labels, check_same_length, without_graph
 from volta.core.errors import InputError
 
 SplitName: TypeAlias = Literal["train", "val", "cal"]
+
+_FIND = "find what produced it, or drop the row"
+_RULED_OUT = f"{_FIND}; for a class that is ruled out pass a number far below the others, such as -1e4"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,7 @@ class LastLayer:
     bias: NDArray[Any]
 
     def __post_init__(self) -> None:
-        weight, bias = check_features(self.weight, "last_layer.weight"), np.asarray(self.bias)
+        weight, bias = check_features(self.weight, "last_layer.weight"), np.asarray(without_graph(self.bias))
         if weight.ndim != 2 or bias.shape != weight.shape[:1]:
             raise InputError(
                 f"last_layer has weight {weight.shape} and bias {bias.shape}; expected (n_classes, width) and "
@@ -60,9 +63,9 @@ class Outputs:
     last_layer: LastLayer | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "logits", _rows(self.logits, "logits", np.float64))
+        object.__setattr__(self, "logits", _rows(self.logits, "logits", np.float64, _RULED_OUT))
         if self.features is not None:
-            object.__setattr__(self, "features", _rows(self.features, "features", np.float32))
+            object.__setattr__(self, "features", _rows(self.features, "features", np.float32, _FIND))
             check_same_length(logits=self.logits, features=self.features)
         if self.last_layer is not None:
             width = self.need_features().shape[1]
@@ -165,8 +168,8 @@ def check_split_name(name: SplitName) -> SplitName:
     return name
 
 
-def _rows(values: NDArray[Any], name: str, dtype: type[np.floating[Any]]) -> NDArray[Any]:
-    array = check_features(values, name)
+def _rows(values: NDArray[Any], name: str, dtype: type[np.floating[Any]], remedy: str) -> NDArray[Any]:
+    array = check_features(values, name, remedy=remedy)
     if array.ndim != 2:
         raise InputError(f"{name} has shape {array.shape}; expected one row of numbers a sample")
     return array.astype(dtype, copy=False)
