@@ -152,6 +152,28 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
         assert list((folder / "failures").iterdir()) == []
 
 
+@pytest.mark.parametrize("executor", ["local", "processes"])
+def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
+    script = command_with(
+        """
+        @dataclass
+        class Writes(Softmax):
+            title = "Writes"
+            def fit_outputs(self, outputs):
+                raise OSError(28, os.strerror(28))
+        METHODS["writes"] = Writes
+        """,
+        tmp_path,
+    )
+    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,writes", *QUICK)
+    folder = tmp_path / "run"
+    full = volta(*arguments, "--executor", executor, "--workers", 1, "--out", folder, script=script)
+    assert full.returncode == 2
+    assert "takes no more data (No space left on device); finished cells are kept: make room and run" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert list((folder / "failures").glob("*")) == []
+
+
 def test_a_method_killed_by_the_system_fails_alone(tmp_path):
     script = command_with(
         """

@@ -64,6 +64,43 @@ def test_a_run_leaves_torch_at_as_many_threads_as_before(tmp_path):
         torch.set_num_threads(before)
 
 
+def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import _thread, multiprocessing, threading, time
+            from pathlib import Path
+            import volta
+
+            def interrupt(folder):
+                while not any(folder.glob("cells/digits*")):
+                    time.sleep(0.05)
+                _thread.interrupt_main()
+
+            if __name__ == "__main__":
+                own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+                own.start()
+                folder = Path({str(tmp_path / "run")!r})
+                threading.Thread(target=interrupt, args=(folder,), daemon=True).start()
+                try:
+                    volta.benchmark(
+                        "digits", ["softmax"], seeds=range(500), max_epochs=2, out=folder, executor="processes",
+                        workers=2, progress=False,
+                    )
+                except KeyboardInterrupt:
+                    print("interrupted")
+                print(own.is_alive(), len(multiprocessing.active_children()))
+                own.kill()
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.splitlines()[-2:] == ["interrupted", "True 1"], done.stdout + done.stderr
+
+
 def test_tables(run):
     assert set(run.results().column("method")) == set(run.methods)
     accuracy = run.results().where(method="volta", set="test", metric="accuracy")

@@ -80,6 +80,22 @@ def test_the_stored_calibration_rows_give_their_own_numbers(shell, cards):
     assert line.endswith(f"| {kept.set_sizes['lac'][1]:.3f} |")
 
 
+def test_rows_out_of_all_range_count_as_flagged_at_every_rate(shell, tmp_path):
+    rows, labels = make_rows(100, 3)
+    rows[:7] *= 1e12
+    test = write_csv(tmp_path / "test.csv", rows, labels)
+    done = run("card", shell.model, "--data", test, "--id", "tree", "--out", tmp_path, "--quiet")
+    assert done.exit_code == 0, done.output
+    text = text_of(tmp_path, "")
+    line = next(line for line in text.splitlines() if "too few for fpr = 0.01" in line)
+    assert line.startswith("| 1 % |")
+    assert line.endswith("| 7 % |")
+    classifier = VoltaClassifier.load(shell.model)
+    del classifier.feature_names_in_
+    line = next(line for line in text.splitlines() if line.startswith("| 10 % |"))
+    assert line.endswith(f"| {100 * classifier.is_ood(rows, fpr=0.1).mean():.3g} % |")
+
+
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_the_page_opens_alone_in_a_browser(cards, tmp_path, theme, width):
     page = cards / "judged" / "model-card.html"

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import nn
 
 from volta import InputError, MissingDataError, NotFittedError, StoreError, VoltaClassifier, VoltaImageClassifier
+from volta.estimators.saving import save_classifier
 from volta.features import Preprocessing, module_backbone
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
@@ -116,6 +117,22 @@ def test_a_saved_classifier_comes_back_with_its_backbone_and_refuses_another(fit
         VoltaImageClassifier.load(path)
     with pytest.raises(InputError, match=r"load it with VoltaImageClassifier\.load"):
         VoltaClassifier.load(path)
+
+
+@pytest.mark.parametrize("missing", ["backbone_weights", "preprocessing", "classifier"])
+def test_a_strangers_file_that_lacks_a_part_ends_in_a_sentence(fitted, tmp_path, missing):
+    inner = fitted.classifier_
+    state = {
+        "classifier": inner._state(),
+        "backbone_name": "small",
+        "backbone_weights": fitted.backbone_.weights,
+        "preprocessing": fitted.backbone_.preprocessing.to_json(),
+    }
+    del state[missing]
+    path = tmp_path / "images.safetensors"
+    save_classifier(path, inner.method_, {"backbone": None, "weights": None}, state, fitted.classes_)
+    with pytest.raises(StoreError, match=rf"images\.safetensors .*{missing}"):
+        VoltaImageClassifier.load(path, backbone=small_backbone())
 
 
 def test_the_graph_goes_from_pixels_of_any_size_to_decisions(fitted, tmp_path):

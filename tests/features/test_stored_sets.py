@@ -186,6 +186,35 @@ def test_features_of_another_backbone_do_not_stand_beside_earlier_shifts(places,
     assert not shifts.exists()
 
 
+class Stopped:
+    """Rows during whose writing the command is stopped."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __array__(self, dtype=None, copy=None):
+        raise KeyboardInterrupt
+
+
+def test_storing_that_is_stopped_leaves_no_sets_of_two_backbones(places, tmp_path):
+    import_task(places / "photos", "colours", root=tmp_path, ood={"far": places / "photos"})
+    options = LoadOptions(tmp_path)
+    made, other = (
+        {name: each.array for name, each in extract_task("colours", options, by(places, one)).items()}
+        for one in ("made", "other")
+    )
+    _, ood = store_features("colours", made, options)
+    with pytest.raises(KeyboardInterrupt):
+        store_features("colours", {**other, "ood:far": Stopped(other["ood:far"])}, options)
+    assert not ood.exists()
+    store_features("colours", other, options)
+    task = find_task("colours", tmp_path).load("features", options)
+    np.testing.assert_allclose(task.ood["far"].inputs, other["ood:far"], rtol=1e-5)
+
+
 def test_a_named_backbone_keeps_ood_sets_that_stored_features_lack(places, tmp_path):
     import_task(places / "photos", "colours", root=tmp_path, ood={"far": places / "photos"})
     without = LoadOptions(tmp_path, ood=())

@@ -220,7 +220,8 @@ def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
         "OOD flags",
         (
             "A row is flagged where its conformal p-value is at most fpr. Of rows that come as the calibration rows "
-            f"did at most this share is flagged, on average over calibration draws; n = {len(test.scores[0])}.",
+            f"did at most this share is flagged, on average over calibration draws; n = {len(test.scores[0])}. "
+            "A row far beyond all that training and validation rows held is flagged whatever fpr is.",
         ),
         tables=(CardTable(head, tuple(rows)),),
     )
