@@ -9,11 +9,11 @@ import sys
 import textwrap
 from pathlib import Path
 
-from volta.bench.cells import TIMING_METRICS
 from volta.bench.manifest import MANIFEST_FILE
 from volta.bench.results_csv import result_rows
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.sealed import read_object, sealed_object
+from volta.metrics import METRICS
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")
@@ -62,4 +62,4 @@ def edit_manifest(folder, change):
 def results(folder):
     """Return the rows of results.csv, with all digits, without what depends on the clock."""
     rows = result_rows(RunStore(Path(folder)).records())
-    return [(*row[:6], repr(row[6])) for row in rows if row[5] not in TIMING_METRICS]
+    return [(*row[:6], repr(row[6])) for row in rows if not METRICS[row[5]].timing]

@@ -3,10 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.report.curves import CURVE_POINTS, HISTOGRAM_BINS, histogram_edges, read_curves
+from volta.report.curves import CURVE_POINTS, HISTOGRAM_BINS, CurveCollector, histogram_edges
 from volta.report.run import load_run
 
 from .synthetic import Plan, write_run
+
+
+def read_curves(store, group):
+    collector = CurveCollector(group)
+    for record in group.records.values():
+        collector.add(record, store.arrays_of(record))
+    return collector.curves()
 
 
 @pytest.fixture(scope="module")

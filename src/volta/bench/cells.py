@@ -18,7 +18,6 @@ SCHEMA = 1
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _UNSAFE_IN_TASK = re.compile(r"[^A-Za-z0-9_.-]+")
 _METHOD_LETTERS = 80
-TIMING_METRICS = frozenset(name for name, metric in METRICS.items() if metric.timing)
 COST_METRICS = frozenset(name for name, metric in METRICS.items() if metric.measured)
 
 

@@ -15,7 +15,6 @@ from torch import nn
 from volta.core.cache import ArrayCache, CachedArray, cache_key
 from volta.core.errors import InputError, VoltaError
 from volta.core.leftovers import sweep
-from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.options import cache_folder
 from volta.features.backbones import Backbone, load_backbone
@@ -158,23 +157,15 @@ def extract(
 
 
 def extract_sets(
-    sets: Mapping[str, Images | Array],
-    backbone: str | Path | nn.Module | Backbone,
-    *,
-    on_set: OnSet | None = None,
-    weights: Path | None = None,
-    root: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    **settings: Any,
+    sets: Mapping[str, Images | Array], backbone: Backbone, *, on_set: OnSet | None = None, **settings: Any
 ) -> dict[str, CachedArray]:
-    """Return the features of several image sets by name; the backbone is loaded once.
+    """Return the features of several image sets by name.
 
-    ``on_set`` is called with each set's name and gives the ``on_progress`` for it. ``limits`` bound what the
-    backbone's file may cost. ``settings`` and the others are those of :func:`extract`.
+    ``on_set`` is called with each set's name and gives the ``on_progress`` for it; ``settings`` are those of
+    :func:`extract`.
     """
-    network = load_backbone(backbone, weights=weights, root=root, limits=limits)
     return {
-        name: extract(images, network, on_progress=on_set(name) if on_set is not None else None, **settings)
+        name: extract(images, backbone, on_progress=on_set(name) if on_set is not None else None, **settings)
         for name, images in sets.items()
     }
 

@@ -62,17 +62,6 @@ def no_graph(method: Method) -> InputError:
     )
 
 
-def export_onnx(method: Method, path: Path, notes: Mapping[str, str] | None = None) -> None:
-    """Write a fitted method as an ONNX graph.
-
-    Its input is ``inputs``, float32 rows of the shape the method was fitted on, one or more of them; its outputs are
-    ``probs`` (n, K), ``uncertainty`` (n,) and ``ood_score`` (n,), float64. ``notes`` become the model's metadata.
-    """
-    module = row_graph(method)
-    rows = torch.zeros((2, *(method.input_shape_ or ())))
-    write_onnx(module, {"inputs": rows}, TensorPrediction._fields, Path(path), notes or {})
-
-
 def write_onnx(
     module: nn.Module,
     examples: Mapping[str, Tensor],

@@ -56,7 +56,6 @@ def save_method(
 def load_method(
     path: Path,
     table: dict[str, type[Method]],
-    device: torch.device | None = None,
     *,
     extra_types: tuple[type, ...] = (),
 ) -> tuple[Method, dict[str, Any]]:
@@ -65,16 +64,15 @@ def load_method(
     if (name := header.text("method")) not in table:
         raise StoreError(f"{path} holds the method {name!r}, which is not one of {', '.join(table)}")
     stored = header.fields("parameters").values
-    device = device or torch.device("cpu")
     with MODEL_FILE.making(path):
         method = table[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
         method.check_parameters()
         types = {kind.__name__: kind for kind in method.learned_types}
-        for key, value in _decode(header.get("learned"), tensors, device, types).items():
+        for key, value in _decode(header.get("learned"), tensors, types).items():
             if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
                 raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
             setattr(method, key, value)
-        return method, _decode(header.get("extra"), tensors, device, {kind.__name__: kind for kind in extra_types})
+        return method, _decode(header.get("extra"), tensors, {kind.__name__: kind for kind in extra_types})
 
 
 def _learned(method: Method) -> dict[str, Any]:
@@ -103,23 +101,23 @@ def _encode(value: Any, path: str, tensors: dict[str, Array], types: tuple[type,
     return {"value": value.item() if isinstance(value, np.generic) else value}
 
 
-def _decode(value: Any, tensors: dict[str, Array], device: torch.device, types: Mapping[str, type]) -> Any:
+def _decode(value: Any, tensors: dict[str, Array], types: Mapping[str, type]) -> Any:
     """Return what :func:`_encode` was given; only the dataclasses in ``types`` are ever built."""
     if "array" in value:
         return tensors[value["array"]]
     if "network" in value:
         prefix = value["path"] + "/"
         arrays = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
-        return Network.from_parts(value["network"], arrays, device)
+        return Network.from_parts(value["network"], arrays, torch.device("cpu"))
     if "dataclass" in value:
         if value["dataclass"] not in types:
             raise StoreError(
                 f"the file holds a {value['dataclass']!r}, which its method does not learn; it is not ours"
             )
-        return types[value["dataclass"]](**_decode(value["fields"], tensors, device, types))
+        return types[value["dataclass"]](**_decode(value["fields"], tensors, types))
     if "dict" in value:
-        return {key: _decode(item, tensors, device, types) for key, item in value["dict"].items()}
+        return {key: _decode(item, tensors, types) for key, item in value["dict"].items()}
     for kind, make in (("list", list), ("tuple", tuple)):
         if kind in value:
-            return make(_decode(item, tensors, device, types) for item in value[kind])
+            return make(_decode(item, tensors, types) for item in value[kind])
     return value["value"]

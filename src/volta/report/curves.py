@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from volta.bench.eval_set import VAL
 from volta.bench.records import CellRecord, EvalSet
-from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.figures import MethodBins, MethodCurve, ScoreHistogram
 from volta.figures.names import metric_key
@@ -99,14 +98,6 @@ class CurveCollector:
             roc=self._ood.roc(group),
             precision_recall=self._ood.precision_recall(group),
         )
-
-
-def read_curves(store: RunStore, group: Group) -> Curves:
-    """Return the curves of every method, reading one cell's predictions at a time."""
-    collector = CurveCollector(group)
-    for record in group.records.values():
-        collector.add(record, store.arrays_of(record))
-    return collector.curves()
 
 
 def perfect_risk(coverage: Floats, error: float) -> Floats:
