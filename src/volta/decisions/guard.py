@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.checks import CHUNK_ELEMENTS, FLOAT32_MAX, check_count, check_features
 from volta.core.errors import InputError
 from volta.core.mapped import row_chunks
+from volta.decisions.column_range import column_range
 from volta.decisions.set_scores import Floats
 
 RANGE_TAIL = 0.001
@@ -143,7 +144,8 @@ def fit_guard(inputs: ArrayLike) -> InputGuard:
     Guarantee: none of its own; it is a score, to be calibrated on other rows (`fit_ood`), alone or with a method's
     score (`fit_combination`). It is finite for every input that is, and grows without end along every line out of
     the training rows.
-    Time O(n d²), memory O(d²) and a bounded number of rows or columns at once.
+    Time O(n d²) in four walks over the rows; memory O(d²), a bounded number of rows, and of each column the 0.2 % of
+    its values that lie furthest out.
     Reference: Ledoit and Wolf (2004), A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices.
     inputs: (n_samples, n_features), on the scale the model sees.
 
@@ -167,14 +169,14 @@ def fit_guard(inputs: ArrayLike) -> InputGuard:
 
 def _columns(array: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:
     """Return each column's range, and mean and standard deviation of its values cut to the range."""
-    parts = []
-    step = max(1, CHUNK_ELEMENTS // len(array))
-    for start in range(0, array.shape[1], step):
-        block = np.asarray(array[:, start : start + step], dtype=np.float64)
-        low, high = np.quantile(block, [RANGE_TAIL, 1 - RANGE_TAIL], axis=0)
-        cut = np.clip(block, low, high)
-        parts.append(np.stack([low, high, cut.mean(axis=0), cut.std(axis=0)]))
-    low, high, centre, deviation = np.concatenate(parts, axis=1)
+    low, high = column_range(array, RANGE_TAIL)
+    total, squares = np.zeros(len(low)), np.zeros(len(low))
+    for _, chunk in _chunks(array):
+        total += (np.clip(chunk, low, high) - low).sum(axis=0)
+    above = total / len(array)
+    for _, chunk in _chunks(array):
+        squares += np.square(np.clip(chunk, low, high) - low - above).sum(axis=0)
+    centre, deviation = low + above, np.sqrt(squares / len(array))
     # The spread that rounding leaves in a constant column is none.
     return low, high, centre, np.where(deviation > 1e-12 * np.maximum(np.abs(low), np.abs(high)), deviation, 0.0)
 

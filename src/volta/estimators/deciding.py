@@ -152,17 +152,16 @@ class DecidingMixin:
         ``conditional="class"`` keeps ``fpr`` within every predicted class. A row with a column a million standard
         deviations out of range is flagged whatever its p-value: no bound speaks of such rows.
         """
+        if fdr is not None and conditional != "none":
+            raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
+        if fdr is not None and fpr is not None:
+            raise InputError(f"fpr is {fpr} and fdr {fdr}; pass one of them")
+        judged = self._judge(X)
         if fdr is not None:
-            if conditional != "none":
-                raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
-            if fpr is not None:
-                raise InputError(f"fpr is {fpr} and fdr {fdr}; pass one of them")
-            judged = self._judge(X)
             pvalues = self._pvalues(judged, "none")
             warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
             return np.asarray(benjamini_hochberg(pvalues, fdr) | judged.novelty.absurd)
         level = DEFAULT_FPR if fpr is None else fpr
-        judged = self._judge(X)
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
         flags = test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
