@@ -35,7 +35,8 @@ def test_arrays_are_kept_in_the_networks_precision():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Outputs(np.zeros(3)), r"logits has shape \(3,\)"),
+        (lambda: Outputs(np.zeros(3)), r"logits has shape \(3,\); expected .* one logit z .*column_stack"),
+        (lambda: Outputs(np.zeros((3, 1))), r"logits has shape \(3, 1\); expected .* one logit z .*column_stack"),
         (lambda: Outputs(np.zeros((1, 3, 2, 2))), r"logits has shape \(1, 3, 2, 2\); expected one row"),
         (lambda: Outputs(np.array([[1.0, np.nan]])), "logits row 0 holds nan"),
         (

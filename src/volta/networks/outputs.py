@@ -63,7 +63,11 @@ class Outputs:
     last_layer: LastLayer | None = None
 
     def __post_init__(self) -> None:
+        if getattr(self.logits, "ndim", 2) == 1:
+            raise _single(self.logits.shape)
         object.__setattr__(self, "logits", _rows(self.logits, "logits", np.float64, _RULED_OUT))
+        if self.n_classes == 1:
+            raise _single(self.logits.shape)
         if self.features is not None:
             object.__setattr__(self, "features", _rows(self.features, "features", np.float32, _FIND))
             check_same_length(logits=self.logits, features=self.features)
@@ -166,6 +170,13 @@ def check_split_name(name: SplitName) -> SplitName:
     if name not in get_args(SplitName):
         raise InputError(f"outputs.of is asked for {name!r}; the splits are {', '.join(get_args(SplitName))}")
     return name
+
+
+def _single(shape: tuple[int, ...]) -> InputError:
+    return InputError(
+        f"logits has shape {tuple(shape)}; expected (n_samples, n_classes): where a network gives one logit z for two "
+        "classes, pass np.column_stack([np.zeros_like(z), z])"
+    )
 
 
 def _rows(values: NDArray[Any], name: str, dtype: type[np.floating[Any]], remedy: str) -> NDArray[Any]:
