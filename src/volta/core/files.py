@@ -202,6 +202,7 @@ def _sync(path: Path) -> None:
 
 
 def _umask() -> int:
-    current = os.umask(0)
+    # It can only be read by being set: to the strictest, lest another thread open its files to everybody meanwhile.
+    current = os.umask(0o077)
     os.umask(current)
     return current

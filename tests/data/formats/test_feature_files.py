@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from tests.data.genuine import CIFAR10
 from volta.core.errors import InputError
+from volta.core.types import Split
 from volta.data import LoadOptions, find_task
+from volta.data.formats.feature_files import add_shifts
 from volta.data.holdings import verify_data
 
 
@@ -82,3 +85,12 @@ def test_damaged_and_mismatched_feature_files(root: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         find_task("cifar10").load("features", LoadOptions(root))
     assert "cannot be read" in {v.name: v for v in verify_data(root)}["features/cifar10"].problems[0]
+
+
+def test_sets_that_are_stored_at_once_all_stay(tmp_path: Path) -> None:
+    split = Split(np.ones((400, 50), dtype=np.float32), np.zeros(400, dtype=np.int64))
+    names = [f"fog-{severity}" for severity in range(1, 6)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        (path, *_) = pool.map(lambda name: add_shifts(tmp_path, "mine", {name: split}, None), names)
+    with np.load(path) as stored:
+        assert {name for name in stored.files if name.endswith("_x")} == {f"{name}_x" for name in names}

@@ -19,6 +19,7 @@ from volta.core.checks import check_features
 from volta.core.errors import InputError
 from volta.core.files import write_atomic
 from volta.core.limits import DEFAULT_LIMITS, Limits
+from volta.core.sealed import lock_file
 from volta.core.types import Array, OodSet, Split
 from volta.data.corruptions.families import CORRUPTION_NAMES
 from volta.data.formats.array_files import read_npz
@@ -147,12 +148,14 @@ def add_shifts(
     ``origin`` says whose images of CIFAR-10-C's corruptions they were made of.
     """
     path = features_path(root, name, "shifts" if n_rows is None else f"shifts-{n_rows}")
-    arrays = read_npz(path) if path.is_file() else {}
-    for key, split in shifts.items():
-        arrays[f"{key}_x"], arrays[f"{key}_y"] = split.inputs, split.labels
-        arrays.pop(f"{key}_o", None)
-    arrays |= _origins({f"{key}_x": split.inputs for key, split in shifts.items()}, origin)
-    _write(path, arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with lock_file(path.parent, f"{path.name}.lock"):
+        arrays = read_npz(path) if path.is_file() else {}
+        for key, split in shifts.items():
+            arrays[f"{key}_x"], arrays[f"{key}_y"] = split.inputs, split.labels
+            arrays.pop(f"{key}_o", None)
+        arrays |= _origins({f"{key}_x": split.inputs for key, split in shifts.items()}, origin)
+        _write(path, arrays)
     return path
 
 
