@@ -22,7 +22,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.torch_threads import torch_threads
 from volta.core.types import Array
-from volta.data.formats.onnx_graph import probe_onnx
+from volta.data.formats.onnx_graph import OnnxFile, probe_onnx
 from volta.data.options import cache_folder
 from volta.features.backbones.backbone import Backbone, OnnxBackbone, TorchBackbone
 from volta.features.export import ExportError, exported
@@ -103,11 +103,16 @@ class GraphEngine(_RuntimeEngine):
 
 @dataclass(frozen=True)
 class OnnxEngine(_RuntimeEngine):
-    """ONNX Runtime on a user's file, which gets images already resized and normalised."""
+    """ONNX Runtime on a user's file, which gets images already resized and normalised.
+
+    ``weights`` tells apart what the file, and files of weights beside it, held at different times.
+    """
+
+    weights: str = ""
 
     def __call__(self, pixels: Array) -> Features:
         """Return one feature row an image."""
-        session = _session(self.path, self.threads)
+        session = _session(self.path, self.threads, self.weights)
         entry = session.get_inputs()[0]
         images = prepare(check_pixels(pixels), self.preprocessing)
         fixed = entry.shape[0] if isinstance(entry.shape[0], int) else None
@@ -179,7 +184,7 @@ def make_engine(
         if runtime == "torch":
             raise InputError(f"runtime is 'torch' but {backbone.name} is an ONNX file; pass auto or onnx")
         _need_onnxruntime(f"backbone {backbone.name}")
-        return OnnxEngine(backbone.path, backbone.preprocessing, threads)
+        return OnnxEngine(backbone.path, backbone.preprocessing, threads, backbone.weights)
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
     eager = TorchEngine(pipeline, backbone.preprocessing, device, threads)
     if runtime == "torch":
@@ -235,20 +240,20 @@ def _graph_engine(
     return GraphEngine(path, backbone.preprocessing, threads)
 
 
-def onnx_input_size(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
-    """Return the fixed (height, width) that an ONNX file asks for, or None if it takes any; it is tried out first."""
+def tried_out(path: Path, limits: Limits = DEFAULT_LIMITS) -> OnnxFile:
+    """Return what an ONNX file asks for, after a try in another process."""
     _need_onnxruntime(f"backbone {path.name}")
     return probe_onnx(path, limits)
 
 
-def _session(path: Path, threads: int | None) -> Any:
+def _session(path: Path, threads: int | None, weights: str = "") -> Any:
     """Return a session; kept per process, so that shards of one extraction share it."""
     with _SESSIONS:
-        return _session_of(path, path.stat().st_mtime_ns, threads or torch.get_num_threads())
+        return _session_of(path, path.stat().st_mtime_ns, weights, threads or torch.get_num_threads())
 
 
 @lru_cache(maxsize=4)
-def _session_of(path: Path, changed: int, threads: int) -> Any:
+def _session_of(path: Path, changed: int, weights: str, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,19 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 _SIDE = 224
 
 
-def probe_onnx(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] | None:
-    """Return the fixed (height, width) of an ONNX file's image input, or None if it takes any.
+@dataclass(frozen=True)
+class OnnxFile:
+    """What a graph asks for: the fixed (height, width) of its image input, None if it takes any, and further files.
+
+    ``weight_files`` lie beside the graph and hold weights that it does not hold itself.
+    """
+
+    size: tuple[int, int] | None
+    weight_files: tuple[Path, ...]
+
+
+def probe_onnx(path: Path, limits: Limits = DEFAULT_LIMITS) -> OnnxFile:
+    """Return what an ONNX file of images to features asks for.
 
     The file is loaded and run on one image under limits on time and memory: a graph can hold an endless loop, ask for
     any amount of memory, or crash the runtime. One that does not give a row of features for an image is refused.
@@ -23,15 +36,18 @@ def probe_onnx(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int] |
 
 
 @lru_cache(maxsize=16)
-def _probe(path: Path, changed: int, limits: Limits) -> tuple[int, int] | None:
+def _probe(path: Path, changed: int, limits: Limits) -> OnnxFile:
     found = contained(f"{__name__}:inspect_graph", path, {"source": str(path)}, limits)
     height, width = found["size"]
-    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
+    size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
+    # ONNX Runtime has run the graph: what it names is there, in the graph's folder.
+    return OnnxFile(size, tuple(path.parent / name for name in found["weight_files"]))
 
 
 def inspect_graph(source: str) -> dict[str, Any]:
     """Open a graph, check its input and run it on one image; what :func:`probe_onnx` runs in another process."""
     import numpy as np
+    import onnx
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -60,4 +76,16 @@ def inspect_graph(source: str) -> dict[str, Any]:
     shape = getattr(output, "shape", None)
     if shape is None or len(shape) not in (2, 4) or shape[0] != n_rows:
         raise InputError(f"{source} gives {shape} for {n_rows} images; expected (n, d) or (n, d, h, w) features")
-    return {"size": [height, width]}
+    graph = onnx.load(source, load_external_data=False).graph
+    names = {entry.value for tensor in _tensors(graph) for entry in tensor.external_data if entry.key == "location"}
+    return {"size": [height, width], "weight_files": sorted(names)}
+
+
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Walk all tensors that a graph holds, those of graphs within it too."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (attribute.t, *attribute.tensors)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)
