@@ -275,3 +275,27 @@ def test_columns_numbered_from_zero_leave_other_names_alone(tmp_path):
     np.savez(tmp_path / "net.npz", probs=PROBS, labels=LABELS, classes=["a", "b", "c"])
     (model,) = read_models([tmp_path / "net.npz"])
     assert model.sets["test"].labels.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "read"),
+    [
+        (["1", "2", "3"], [3, 1, 2], [2, 0, 1]),
+        (["a", "b", "c"], [2, 0, 1], [2, 0, 1]),
+        (["1", "2", "other"], ["other", "2", "1"], [2, 1, 0]),
+        (["1_0", "10", "1e3"], ["1_0", "10", "1e3"], [0, 1, 2]),
+    ],
+)
+def test_labels_are_names_of_classes_wherever_these_are_numbers(tmp_path, classes, labels, read):
+    np.savez(tmp_path / "net.npz", probs=PROBS[:3], labels=np.array(labels), classes=np.array(classes))
+    (model,) = read_models([tmp_path / "net.npz"])
+    assert model.sets["test"].labels.tolist() == read
+
+
+def test_numbers_that_are_no_class_and_classes_that_say_the_same_are_refused(tmp_path):
+    np.savez(tmp_path / "net.npz", probs=PROBS[:3], labels=np.array([0, 1, 2]), classes=np.array([1, 2, 3]))
+    with pytest.raises(InputError, match=r"has '0' in row 0, none of its classes: 1, 2, 3; pass labels by these names"):
+        read_models([tmp_path / "net.npz"])
+    np.savez(tmp_path / "net.npz", probs=PROBS[:3], labels=np.array([0, 1, 2]), classes=np.array(["1", "01", "3"]))
+    with pytest.raises(InputError, match="names the classes '1' and '01', which say the same"):
+        read_models([tmp_path / "net.npz"])

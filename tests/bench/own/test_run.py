@@ -170,3 +170,62 @@ def test_two_evaluations_at_once_are_both_in_the_manifest(tmp_path: Path, monkey
     add("slow")
     assert [cell.method for cell in store.read_manifest().cells] == ["first", "quick", "slow"]
     assert store.read_manifest().config.methods == ("first", "quick", "slow")
+
+
+def store(folder: Path, method: str, *, near: tuple[str, ...] = (), **sets: np.ndarray) -> None:
+    """Evaluate a model with test rows and the named OOD scores."""
+    rows = {"test": RowSet("here", probs=PROBS, labels=LABELS, ood_score=1 - PROBS.max(axis=1))}
+    rows |= {f"ood:{name}": RowSet("here", ood_score=scores) for name, scores in sets.items()}
+    add_predictions(RunStore(folder), [OwnModel(method, 0, "here", rows)], Place("mine", "own"), near=near)
+
+
+def test_sets_that_the_first_method_lacks_are_checked_too(tmp_path: Path) -> None:
+    store(tmp_path / "run", "first")
+    store(tmp_path / "run", "second", x=np.arange(100.0))
+    store(tmp_path / "run", "third", x=np.arange(100.0))
+    with pytest.raises(InputError, match=r"has 37 rows but second in .* has 100"):
+        store(tmp_path / "run", "fourth", x=np.arange(37.0))
+
+
+def near_of(folder: Path) -> dict[str, tuple[list[str], float | None]]:
+    """Return each method's near sets and its mean AUROC over them."""
+    found = RunStore(folder).records()
+    return {
+        one.cell.method: (
+            sorted(each.name for each in one.near_ood),
+            next((values["auroc"] for key, values in one.metrics.items() if str(key) == "near:"), None),
+        )
+        for one in found
+    }
+
+
+def test_what_is_near_is_near_for_every_method_of_a_table(tmp_path: Path) -> None:
+    scores = {"x": np.full(50, 0.9), "y": np.full(50, 0.1)}
+    for method in ("a", "b"):
+        store(tmp_path / "run", method, **scores)
+    assert near_of(tmp_path / "run") == {"a": ([], None), "b": ([], None)}
+    store(tmp_path / "run", "b", near=("x",), **scores)
+    once = near_of(tmp_path / "run")
+    assert once["a"] == once["b"]
+    assert once["a"][0] == ["x"]
+    store(tmp_path / "run", "c", near=("y",), **scores)
+    twice = near_of(tmp_path / "run")
+    assert twice["a"] == twice["b"] == twice["c"]
+    assert twice["a"][0] == ["x", "y"]
+    assert twice["a"][1] != once["a"][1]
+
+
+def test_what_a_benchmark_counts_as_far_stays_far(tmp_path: Path) -> None:
+    volta.benchmark(
+        "digits", ["softmax"], seeds=(1,), max_epochs=1, out=tmp_path / "run", executor="local", progress=False
+    )
+    (record,) = RunStore(tmp_path / "run").records()
+    arrays = RunStore(tmp_path / "run").read_arrays(record.cell)
+    far = next(name for name in record.rows if name.startswith("ood:") and name not in map(str, record.near_ood))
+    rows = {
+        "test": RowSet("here", probs=arrays["test/probs"], labels=arrays["test/labels"].astype(np.int64)),
+        far: RowSet("here", ood_score=arrays[f"{far}/ood_score"]),
+    }
+    model = OwnModel("mine", 1, "here", rows)
+    with pytest.raises(InputError, match=r"--near is .*, which .* counts as far; leave it out"):
+        add_predictions(RunStore(tmp_path / "run"), [model], Place("digits", "fair"), near=(far.removeprefix("ood:"),))

@@ -130,3 +130,35 @@ def test_npz_refusals(root: Path, arrays: dict[str, np.ndarray], said: str) -> N
     np.savez(root / "a.npz", **arrays)
     with pytest.raises(InputError, match=said):
         read_labelled_arrays(root / "a.npz")
+
+
+def test_the_label_is_the_column_of_that_name_in_that_case(root: Path) -> None:
+    (root / "a.csv").write_text("y,X,Y\n0,5,6\n1,7,8\n")
+    rows = read_labelled_arrays(root / "a.csv", label="y")["all"]
+    assert rows.labels.tolist() == [0, 1]
+    assert rows.inputs.tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    (root / "b.csv").write_text("Kind,kind,x\n0,5,6\n1,7,8\n")
+    assert read_labelled_arrays(root / "b.csv", label="Kind")["all"].labels.tolist() == [0, 1]
+    with pytest.raises(InputError, match="has the columns Kind, kind; say exactly which one 'KIND' is"):
+        read_labelled_arrays(root / "b.csv", label="KIND")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        (
+            {"x": X, "y": Y, "target": Y},
+            "arrays y and target, either of which may be the labels; name one with --label",
+        ),
+        ({"x": X, "embeddings": X, "y": Y}, "arrays x and embeddings, either of which may be the inputs; keep one"),
+    ],
+)
+def test_arrays_that_may_be_either_are_refused(root: Path, arrays: dict[str, np.ndarray], said: str) -> None:
+    np.savez(root / "a.npz", **arrays)
+    with pytest.raises(InputError, match=said):
+        read_labelled_arrays(root / "a.npz")
+
+
+def test_of_several_arrays_of_labels_one_can_be_named(root: Path) -> None:
+    np.savez(root / "a.npz", x=X, y=1 - Y, target=Y)
+    assert read_labelled_arrays(root / "a.npz", label="target")["all"].labels.tolist() == Y.tolist()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ NO_LABEL = -1
 """Stands for the label of a row that has none, as OOD rows do; an empty cell of a CSV reads the same."""
 
 UNKNOWN = -2
+_NUMERAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _NONE = ("", "nan", str(NO_LABEL))
 
 
@@ -34,12 +37,18 @@ def numbered(labels: Array, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def plain_class(text: str) -> str:
-    """Return the one way in which a class is written: 01, 1 and 1.0 are the same number."""
+    """Return the one way in which a class is written: 01, 1 and 1.0 are the same number, 1_0 and 1e3 are none.
+
+    >>> plain_class("01"), plain_class("1.50"), plain_class("1_0"), plain_class(" oak ")
+    ('1', '1.5', '1_0', 'oak')
+    """
     text = text.strip()
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except (ValueError, OverflowError):
-            continue
-        return str(int(number)) if number == number // 1 else str(number)
-    return text
+    if not is_numeral(text):
+        return text
+    number = Decimal(text)
+    return str(int(number)) if number == int(number) else str(number.normalize())
+
+
+def is_numeral(text: str) -> bool:
+    """Whether a class's name is a plain decimal number."""
+    return _NUMERAL.fullmatch(text.strip()) is not None

@@ -45,10 +45,10 @@ def read_models(
 def name_in_file(path: Path) -> tuple[str, int]:
     """Return method and seed that a file's name says: ``METHOD-SEED``, or a method alone, of seed 0.
 
-    >>> name_in_file(Path("runs/resnet-42.npz")), name_in_file(Path("resnet-a.csv"))
-    (('resnet', 42), ('resnet-a', 0))
+    >>> name_in_file(Path("runs/resnet-42.npz")), name_in_file(Path("net.v1-7.csv.gz")), name_in_file(Path("a-b.csv"))
+    (('resnet', 42), ('net.v1', 7), ('a-b', 0))
     """
-    stem = path.name.partition(".")[0] if path.name.endswith(".gz") else path.stem
+    stem = Path(path.name.removesuffix(".gz")).stem
     method, dash, seed = stem.rpartition("-")
     return (method, int(seed)) if dash and method and seed.isdecimal() else (stem, 0)
 

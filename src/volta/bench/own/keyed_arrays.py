@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from volta.bench.eval_set import TEST, VAL
-from volta.bench.own.class_names import UNKNOWN, numbered
+from volta.bench.own.class_names import UNKNOWN, is_numeral, numbered, plain_class
 from volta.bench.own.predictions import KINDS, OwnModel, RowSet
 from volta.core.errors import InputError
 from volta.core.types import Array
@@ -73,21 +73,29 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[OwnM
 def _classes(table: Table) -> tuple[str, ...]:
     if CLASSES not in table.names:
         return ()
-    return tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
+    classes = tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
+    taken: dict[str, str] = {}
+    for name in classes:
+        if (plain := plain_class(name)) in taken:
+            raise InputError(
+                f"{table.path} names the classes {taken[plain]!r} and {name!r}, which say the same; keep one"
+            )
+        taken[plain] = name
+    return classes
 
 
 def _by_name(table: Table, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
-    """Return labels that are names of classes as numbers; numbers of which one is no name count from 0 already."""
+    """Return labels that are names of classes as numbers; where no name is a number, numbers count from 0 already."""
+    if labels.dtype.kind in "biuf" and not any(map(is_numeral, classes)):
+        return labels
     places = numbered(labels, classes)
     unknown = places == UNKNOWN
     if not unknown.any():
         return places
-    if labels.dtype.kind in "biuf":
-        return labels
     row = int(np.argmax(unknown))
     raise InputError(
         f"{table.path} array {name!r} has {str(labels[row])!r} in row {row}, none of its {CLASSES}: "
-        f"{shortened(classes)}"
+        f"{shortened(classes)}; pass labels by these names"
     )
 
 

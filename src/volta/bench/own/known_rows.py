@@ -17,6 +17,8 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.types import Array
 
+_HELD_OUT = ("train", "cal", VAL)
+
 
 def known_rows(
     store: RunStore, manifest: Manifest | None, task: str, protocol: str, models: Iterable[tuple[str, int]]
@@ -38,11 +40,12 @@ def known_rows(
     found: dict[RowsKey, Reference] = {}
     if all(store.read_record(cell).origin == OWN for cell in cells):
         # Seeds may be folds: rows of another seed serve where ids say that they are the same ones.
-        for cell in {cell.seed: cell for cell in reversed(cells)}.values():
-            found |= _of_cell(store, cell, cell.seed)
+        for cell in cells:
+            _add_rows(found, store, cell, cell.seed)
         return found
     for seed in dict.fromkeys(seed for _, seed in replaced):
-        found |= _of_cell(store, _cell_of(store, cells, seed), seed)
+        for cell in _cells_of(store, cells, seed):
+            _add_rows(found, store, cell, seed)
     return found
 
 
@@ -65,11 +68,11 @@ def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[Row
     return found
 
 
-def _cell_of(store: RunStore, cells: Sequence[Cell], seed: int) -> Cell:
-    """Return a cell with the test rows of a seed; one of another seed will do where all seeds have the same rows."""
+def _cells_of(store: RunStore, cells: Sequence[Cell], seed: int) -> Sequence[Cell]:
+    """Return the cells with the test rows of a seed; those of others will do where all seeds have the same rows."""
     same = [cell for cell in cells if cell.seed == seed]
     if same:
-        return same[0]
+        return same
     by_seed = {cell.seed: cell for cell in cells}
     rows = {_labels(store, cell).tobytes() for cell in by_seed.values()}
     if len(rows) > 1:
@@ -77,23 +80,24 @@ def _cell_of(store: RunStore, cells: Sequence[Cell], seed: int) -> Cell:
             f"{store.root} has other test rows for every seed, and none for seed {seed}; its seeds are "
             f"{', '.join(map(str, by_seed))}: say which one yours are of, --seed N or METHOD-N.npz"
         )
-    return cells[0]
+    return cells
 
 
 def _labels(store: RunStore, cell: Cell) -> Array:
     return np.asarray(store.read_arrays(cell, ["test/labels"])["test/labels"], dtype=np.int64)
 
 
-def _of_cell(store: RunStore, cell: Cell, seed: int) -> dict[RowsKey, Reference]:
-    arrays = store.read_arrays(cell)
+def _add_rows(found: dict[RowsKey, Reference], store: RunStore, cell: Cell, seed: int) -> None:
+    """Add the rows of those sets of a cell that no cell before it had."""
+    record = store.read_record(cell)
+    # Training rows have no predictions, and everyone may hold out rows of their own.
+    new = [name for name in record.rows if name not in _HELD_OUT and (seed, name) not in found]
+    if not new:
+        return
+    arrays = store.arrays_of(record, [f"{name}/{kind}" for name in new for kind in ("id", "labels", "ood_score")])
     who = f"{cell.method} in {store.root}"
-    found: dict[RowsKey, Reference] = {}
-    for name in dict.fromkeys(key.rpartition("/")[0] for key in arrays):
-        if name == VAL:
-            # Everyone may hold out rows of their own.
-            continue
+    for name in new:
         ids = arrays.get(f"{name}/id")
         labels = None if is_ood(name) else arrays[f"{name}/labels"].astype(np.int64)
         n_rows = len(arrays[f"{name}/ood_score"]) if labels is None else len(labels)
         found[seed, name] = Reference(who, n_rows, labels, ids, numbered=ids is None)
-    return found

@@ -19,6 +19,7 @@ from volta.bench.own.known_rows import known_rows, rows_of_task
 from volta.bench.own.predictions import OwnModel, is_ood, stored_arrays
 from volta.bench.own.rows import match_rows
 from volta.bench.records import OWN, CellRecord
+from volta.bench.rescoring import rescore
 from volta.bench.scoring import metrics_of
 from volta.bench.stamps import Stamps, scoring_stamp
 from volta.bench.store import RunStore
@@ -91,7 +92,9 @@ def add_predictions(
     with store.manifest_lock():
         # Another process may have added to it meanwhile.
         manifest = _manifest(store)
-        store.write_manifest(_merged(manifest, _settings(manifest, place, matched), cells, command))
+        manifest = _merged(manifest, _settings(manifest, place, matched), cells, command)
+        store.write_manifest(manifest)
+    _agree_on_near(_done_records(store, manifest, place), store, near_sets)
     return cells
 
 
@@ -99,16 +102,14 @@ def _manifest(store: RunStore) -> Manifest | None:
     return store.read_manifest() if store.has_manifest else None
 
 
-def _store_model(
-    store: RunStore, model: OwnModel, place: Place, near: tuple[EvalSet, ...], settings: RunSettings
-) -> Cell:
+def _store_model(store: RunStore, model: OwnModel, place: Place, near: Collection[str], settings: RunSettings) -> Cell:
     started = time.perf_counter()
     arrays = stored_arrays(model)
     cell = _cell(model, place, arrays)
     if store.is_done(cell) and store.is_intact(cell):
         return cell
     store.set_aside_damaged([cell])
-    own_near = tuple(one for one in near if str(one) in model.sets)
+    own_near = tuple(EvalSet.parse(name) for name in model.sets if name in near)
     metrics, floored = metrics_of(arrays, [one.name for one in own_near])
     record = CellRecord(
         cell=cell,
@@ -169,18 +170,40 @@ def _check_names(store: RunStore, manifest: Manifest | None, models: Sequence[Ow
 
 def _near_sets(
     store: RunStore, manifest: Manifest | None, models: Sequence[OwnModel], place: Place, near: Collection[str]
-) -> tuple[EvalSet, ...]:
+) -> frozenset[str]:
+    """Return the OOD sets that are near for every method: those asked for now, and those that the run has as near."""
     given = list(dict.fromkeys(name for model in models for name in model.sets if is_ood(name)))
     for name in near:
         if f"ood:{name}" not in given:
             known = ", ".join(one.removeprefix("ood:") for one in given) or "none"
             raise InputError(f"--near is {name!r}; the OOD sets are: {known}")
-    held: set[str] = set()
-    for cell in manifest.cells if manifest else ():
-        if (cell.task, cell.protocol) == (place.task, place.protocol) and store.is_done(cell):
-            held |= {str(one) for one in store.read_record(cell).near_ood}
-            break
-    return tuple(EvalSet.parse(name) for name in given if name in held or name.removeprefix("ood:") in near)
+    asked, held = {f"ood:{name}" for name in near}, set[str]()
+    for record in _done_records(store, manifest, place):
+        known_near = {str(one) for one in record.near_ood}
+        held |= known_near
+        if record.origin != OWN and (far := sorted(asked & set(record.rows) - known_near)):
+            raise InputError(
+                f"--near is {far[0].removeprefix('ood:')!r}, which {store.root} counts as far; leave it out, or "
+                "evaluate in another folder"
+            )
+    return frozenset(asked | held)
+
+
+def _done_records(store: RunStore, manifest: Manifest | None, place: Place) -> list[CellRecord]:
+    """Return the records of a place's finished cells."""
+    return [
+        store.read_record(cell)
+        for cell in (manifest.cells if manifest else ())
+        if (cell.task, cell.protocol) == (place.task, place.protocol) and store.is_done(cell)
+    ]
+
+
+def _agree_on_near(records: Sequence[CellRecord], store: RunStore, near: Collection[str]) -> None:
+    """Score own predictions again for which other sets were near: a table's means are over the same sets."""
+    for record in records:
+        wanted = tuple(EvalSet.parse(name) for name in record.rows if name in near)
+        if record.origin == OWN and set(wanted) != set(record.near_ood):
+            rescore(store, replace(record, near_ood=wanted))
 
 
 def _settings(manifest: Manifest | None, place: Place, models: Sequence[OwnModel]) -> RunSettings:

@@ -24,6 +24,7 @@ _Column = TypeVar("_Column")
 
 INPUT_NAMES = ("x", "features", "inputs", "images", "data", "embeddings")
 LABEL_NAMES = ("label", "y", "labels", "target", "targets", "class")
+_ROLES = {"x": "inputs", "y": "labels", "split": "split"}
 SPLIT_COLUMNS = ("split", "subset", "fold")
 SUFFIXES = frozenset({".npz", ".npy", ".parquet", ".pq"})
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -86,11 +87,20 @@ def _is_csv(source: Path) -> bool:
 
 def _from_arrays(arrays: Mapping[str, Array], source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
     found: dict[str, dict[str, Array]] = {}
+    names: dict[tuple[str, str], str] = {}
     label_names = (label.lower(),) if label else LABEL_NAMES
     for key, array in arrays.items():
         split, role = _role(key, label_names)
-        if role:
-            found.setdefault(split, {})[role] = array
+        if not role:
+            continue
+        if (split, role) in names:
+            remedy = "name one with --label" if role == "y" and not label else "keep one"
+            raise InputError(
+                f"{source} has the arrays {names[split, role]} and {key}, either of which may be the "
+                f"{_ROLES[role]}; {remedy}"
+            )
+        names[split, role] = key
+        found.setdefault(split, {})[role] = array
     parts = {}
     for split, roles in found.items():
         if "x" not in roles:
@@ -150,7 +160,7 @@ def _from_csv(
 ) -> dict[str, SourceRows]:
     table = open_table(source, limits)
     names = _without(dict.fromkeys(table.names), ids, source, labelled)
-    apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS))
+    apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS, source))
     number: ReadAs = "number or missing" if gaps else "number"
     columns = read_columns(table, {name: "any" if name in apart else number for name in names}, with_ids=True)
     return _from_columns(
@@ -188,7 +198,7 @@ def _from_columns(
 ) -> dict[str, SourceRows]:
     columns = _without(columns, ids, source, labelled)
     label_name = _label_column(columns, source, label, labelled)
-    split_name = _find_column(columns, SPLIT_COLUMNS)
+    split_name = _find_column(columns, SPLIT_COLUMNS, source)
     rest = {name: column for name, column in columns.items() if name not in (label_name, split_name)}
     if not rest:
         raise InputError(f"{source} has no feature columns beside {label_name}")
@@ -217,7 +227,7 @@ def _names(columns: Mapping[str, Array]) -> tuple[str, ...] | None:
 
 
 def _label_column(columns: Mapping[str, object], source: Path, label: str | None, labelled: bool) -> str | None:
-    found = _find_column(columns, (label,) if label else LABEL_NAMES)
+    found = _find_column(columns, (label,) if label else LABEL_NAMES, source)
     several = [name for name in columns if name.lower() in LABEL_NAMES]
     if label is None and labelled and len(several) > 1:
         raise InputError(
@@ -231,9 +241,15 @@ def _label_column(columns: Mapping[str, object], source: Path, label: str | None
     return found
 
 
-def _find_column(columns: Mapping[str, object], names: tuple[str, ...]) -> str | None:
-    lower = {name.lower(): name for name in columns}
-    return next((lower[name.lower()] for name in names if name.lower() in lower), None)
+def _find_column(columns: Mapping[str, object], names: tuple[str, ...], source: Path) -> str | None:
+    """Return the column of the first name that there is one of; one that differs in case alone will do."""
+    for name in names:
+        alike = [name] if name in columns else [column for column in columns if column.lower() == name.lower()]
+        if len(alike) > 1:
+            raise InputError(f"{source} has the columns {', '.join(alike)}; say exactly which one {name!r} is")
+        if alike:
+            return alike[0]
+    return None
 
 
 def _by_split(whole: SourceRows, column: Array, source: Path) -> dict[str, SourceRows]:
