@@ -152,6 +152,27 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
         assert list((folder / "failures").iterdir()) == []
 
 
+def test_what_no_file_can_hold_fails_alone(tmp_path):
+    script = command_with(
+        """
+        @dataclass
+        class Odd(Softmax):
+            title = "Odd"
+            knob: float = 1.0
+            def fit_outputs(self, outputs):
+                self.knob = float("nan")
+        METHODS["odd"] = Odd
+        """,
+        tmp_path,
+    )
+    arguments = ("bench", "digits", "--no-report", "--methods", "odd,softmax", *QUICK, "--executor", "local")
+    done = volta(*arguments, "--out", tmp_path / "run", script=script)
+    assert done.returncode == 1
+    assert "FAILED digits · fair · odd · seed 1: ValueError: Out of range float values" in done.stdout
+    store = RunStore(tmp_path / "run")
+    assert {cell.method for cell in store.cells() if store.is_done(cell)} == {"softmax"}
+
+
 @pytest.mark.parametrize("executor", ["local", "processes"])
 def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
     script = command_with(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -62,6 +63,16 @@ def test_a_run_leaves_torch_at_as_many_threads_as_before(tmp_path):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_run_may_be_started_in_any_thread(tmp_path):
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(
+            volta.benchmark, own_task(), ["softmax", "energy"], out=tmp_path / "run",
+            **{**QUICK, "seeds": (1,), "executor": "processes", "workers": 2},
+        ).result()  # fmt: skip
+    assert run.failures == {}
+    assert len(run.results()) > 0
 
 
 def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):

@@ -243,6 +243,7 @@ def test_bad_arguments(shell, tmp_path):
         (("decide", shell.model, shell.new, "--alpha", 1.5, "--out", out), InputError, "--alpha is 1.5"),
         (("explain", shell.model, shell.new, "--id", "tree", "--rows", "99"), InputError, "row 99, but .* has 60 rows"),
         (("explain", shell.model, shell.new, "--rows", "a"), InputError, "--rows is 'a'"),
+        (("explain", shell.model, shell.new, "--rows", "9-5"), InputError, "'9-5', which runs backwards; write 5-9"),
         (("export", shell.model, "--out", out), InputError, "has to end in .onnx"),
     ):
         done = run(*words)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import volta.cli
-from tests.bench.running import edit_manifest
+from tests.bench.running import ENVIRONMENT, edit_manifest
 from tests.stats.builders import make_store
 from volta.cli.printing import echo, printable
 from volta.cli.runs import status
@@ -51,3 +53,12 @@ def test_a_stranger_s_names_do_not_reach_the_terminal(tmp_path: Path, capsys: py
     store.write_failure(cell, "it failed")
     status(store.root)
     assert r"soft\x1b[2Jmax" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+@pytest.mark.parametrize("command", ["methods", "metrics"])
+def test_letters_that_a_terminal_lacks_end_nothing(command: str, encoding: str) -> None:
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-m", "volta", command], env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 10

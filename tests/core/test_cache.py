@@ -155,3 +155,9 @@ def write_array(path: Path) -> dict[str, Any]:
     with path.open("wb") as file:
         np.save(file, np.arange(3))
     return {}
+
+
+def test_a_cache_that_cannot_be_written_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot be written; name a folder that can be with .* VOLTA_CACHE"):
+        ArrayCache(tmp_path / "file" / "cache").obtain(PARTS, Maker())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from volta.bench.stamps import NO_STAMPS
 from volta.core.errors import InputError
 from volta.methods import METHODS, find_method, name_of
 from volta.methods.knn import Knn
+from volta.methods.naming import make_method
 from volta.methods.softmax import Softmax
 from volta.methods.volta import Volta
 from volta.networks.outputs import LabelledOutputs, Outputs
@@ -152,3 +154,13 @@ def test_parameters_out_of_range_are_refused_before_a_fit():
     outputs = LabelledOutputs(Outputs(np.eye(3), np.eye(3)), np.arange(3))
     with pytest.raises(InputError, match="k is 0; expected an integer of at least 1"):
         Knn(k=0).fit_from_outputs(train=outputs)
+
+
+def test_parameters_that_no_record_can_hold_are_refused():
+    with pytest.raises(InputError, match="knn: k is inf, which no record can hold; pass a finite number, or None"):
+        make_method(EndlessKnn, {}, "knn")
+
+
+@dataclass
+class EndlessKnn(Knn):
+    k: float = math.inf

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tests.stats.builders import make_store
 from volta import metrics
+from volta.core.errors import InputError
 from volta.figures.names import metric_label
 from volta.metrics.metric import OOD, PROBS, Metric
 from volta.report import export
@@ -74,3 +75,10 @@ def test_it_is_listed_and_labelled():
     assert metric_label("median_gap@ood:svhn") == "median gap ↑ (svhn)"
     assert {row["name"]: row["label"] for row in metrics.describe()}["median_gap"] == "median gap"
     assert "overconfidence ↓" in CliRunner().invoke(app, ["metrics"]).output
+
+
+def test_one_that_gives_no_number_is_named(monkeypatch):
+    broken = Metric("broken", "Broken", "calibration", lambda probs, labels: np.nan, False, PROBS, "f", "c", "o")
+    monkeypatch.setitem(metrics.METRICS, "broken", broken)
+    with pytest.raises(InputError, match="the metric broken gave nan; it has to give a finite number"):
+        metrics.report(np.full((3, 2), 0.5), np.array([0, 1, 1]), np.zeros(3))

@@ -105,3 +105,11 @@ def test_validation_predictions_are_no_set_of_a_figure(folder):
 def test_a_task_without_ood_sets_has_no_histograms(folder):
     store = write_run(folder, Plan(ood=(), seeds=(1,)))
     assert read_curves(store, load_run(store).groups[0]).histograms == {}
+
+
+def test_the_largest_numbers_there_are_do_not_stretch_the_bins():
+    scores = {"test": np.linspace(0.0, 1.0, 200), "ood:x": np.r_[np.ones(90), np.full(10, np.finfo(float).max)]}
+    edges = histogram_edges(scores)
+    assert np.isfinite(edges).all()
+    assert (np.diff(edges) > 0).all()
+    assert edges[-1] < 10.0

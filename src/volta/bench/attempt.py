@@ -76,6 +76,9 @@ def finished(store: RunStore, record: CellRecord, arrays: dict[str, Array]) -> O
         return Outcome(record.cell, "done", store.write_cell(record, arrays))
     except OSError as error:
         raise _cannot_write(store, error) from error
+    except Exception as error:
+        # What a method of somebody's own gave, and no file can hold.
+        return failed(store, record.cell, f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def failed(store: RunStore, cell: Cell, reason: str, text: str) -> Outcome:

@@ -69,7 +69,8 @@ def _peak_bytes() -> float:
 
 
 def _status_bytes(field: str) -> float:
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+    # The process's own name is among the lines, in whatever letters it has.
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith(field):
             return float(line.split()[1]) * 1024
     return 0.0

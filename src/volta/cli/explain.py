@@ -68,6 +68,8 @@ def parse_rows(text: str) -> tuple[int, ...]:
         first, _, last = part.strip().partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
             raise InputError(f"--rows is {text!r}; pass row numbers from 0, as in 0,5,7 or 0-9")
+        if last and int(last) < int(first):
+            raise InputError(f"--rows has {part.strip()!r}, which runs backwards; write {last}-{first}")
         found |= set(range(int(first), int(last or first) + 1))
     return tuple(sorted(found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -29,6 +30,7 @@ from volta.cli.plain_help import PlainCommand, PlainGroup
 from volta.cli.printing import echo
 from volta.cli.warning_lines import user_warnings_as_lines
 from volta.core.errors import VoltaError
+from volta.core.foreign import NO_ROOM
 
 EXIT_BAD_INPUT = 2
 
@@ -61,6 +63,10 @@ app.add_typer(data.app, name="data", rich_help_panel="What there is")
 
 def main() -> None:
     """Run the command line; errors made on purpose become one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without ↑ or × shows ? there, which is no reason to end.
+            stream.reconfigure(errors="replace")
     try:
         with user_warnings_as_lines():
             app()
@@ -69,7 +75,8 @@ def main() -> None:
         sys.exit(EXIT_BAD_INPUT)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        echo(f"error: {where}{error.strerror or error}; make room or name another folder, then try again", err=True)
+        remedy = "make room or name another folder" if error.errno in NO_ROOM else "check that place"
+        echo(f"error: {where}{error.strerror or error}; {remedy}, then try again", err=True)
         sys.exit(EXIT_BAD_INPUT)
 
 

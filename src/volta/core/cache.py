@@ -126,7 +126,11 @@ class ArrayCache:
 
     def lock(self, key: str) -> FileLock:
         """Return the lock that one writer of ``key`` holds; others wait and then find the array there."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        if not self.writable:
+            raise StoreError(
+                f"{self.root}, where derived arrays are kept, cannot be written; name a folder that can be with the "
+                "environment variable VOLTA_CACHE"
+            )
         return lock_file(self.root, f"{key[:32]}.lock")
 
 

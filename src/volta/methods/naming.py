@@ -7,6 +7,7 @@ left out and the others stand in the order of the fields, so that equal methods 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -80,6 +81,9 @@ def make_method(kind: type[Method], parameters: Mapping[str, Any], name: str) ->
         method = kind(**checked)
     except TypeError as error:
         raise InputError(f"{name} cannot be made ({error}); it takes: {', '.join(known) or 'none'}") from error
+    for key in known:
+        if isinstance(value := getattr(method, key), float) and not math.isfinite(value):
+            raise InputError(f"{name}: {key} is {value}, which no record can hold; pass a finite number, or None")
     try:
         method.check_parameters()
     except InputError as error:

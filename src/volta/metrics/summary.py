@@ -121,7 +121,7 @@ def _shared_values(
 
 
 def _plain_values(wanted: Iterable[Metric], arguments: Mapping[str, Array]) -> dict[str, float]:
-    return {
+    values = {
         metric.name: float(metric.function(*(arguments[need] for need in metric.needs)))
         for metric in wanted
         if metric.shared is None
@@ -129,6 +129,10 @@ def _plain_values(wanted: Iterable[Metric], arguments: Mapping[str, Array]) -> d
         and metric.on_ood_sets == ("ood_scores" in arguments)
         and all(need in arguments for need in metric.needs)
     }
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise InputError(f"the metric {name} gave {value}; it has to give a finite number")
+    return values
 
 
 def _in_order(values: Mapping[str, float]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from volta.report.run import Group
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 40
 LONG_TAIL = 12.0
+LARGEST_SCORE = 1e300
 """Where scores reach this many times the spread of the test rows' scores, bins follow an inverse hyperbolic sine."""
 
 Floats = NDArray[np.float64]
@@ -168,7 +169,8 @@ def histogram_edges(scores: Mapping[str, Floats]) -> Floats:
 
     Values outside are counted in the first and last bin.
     """
-    finite = {name: values[np.isfinite(values)] for name, values in scores.items()}
+    # NaN fails the comparison; the largest numbers there are stand for infinities, and their distances overflow.
+    finite = {name: values[np.abs(values) < LARGEST_SCORE] for name, values in scores.items()}
     finite = {name: values for name, values in finite.items() if len(values)}
     if not finite:
         return np.linspace(0.0, 1.0, HISTOGRAM_BINS + 1)

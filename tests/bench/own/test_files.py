@@ -38,12 +38,21 @@ def long_columns() -> dict[str, np.ndarray]:
 def write_layout(folder: Path, layout: str) -> Path:
     if layout == "csv":
         return write_csv(folder / "any.csv", HEADER, long_rows())
-    if layout == "parquet":
+    if layout.startswith("parquet"):
         pyarrow = pytest.importorskip("pyarrow")
         from pyarrow import parquet
 
         columns = long_columns()
         wide = columns.pop("probs")
+        if layout != "parquet":
+            kind = pyarrow.string() if layout.endswith("text") else pyarrow.int64()
+            columns["label"] = pyarrow.array(
+                [
+                    None if label < 0 else str(label) if kind == pyarrow.string() else label
+                    for label in columns["label"].tolist()
+                ],
+                kind,
+            )
         table = pyarrow.table(columns | {f"p_{k}": wide[:, k] for k in range(3)})
         parquet.write_table(table, folder / "any.parquet")
         return folder / "any.parquet"
@@ -59,7 +68,10 @@ def write_layout(folder: Path, layout: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("layout", ["csv", "parquet", "long npz", "keyed npz", "logits npz"])
+@pytest.mark.parametrize(
+    "layout",
+    ["csv", "parquet", "parquet, no label as null", "parquet, null in text", "long npz", "keyed npz", "logits npz"],
+)
 def test_every_layout_gives_the_same_model(tmp_path, layout):
     (model,) = read_models([write_layout(tmp_path, layout)])
     assert (model.method, model.seed) == ("a", 4)

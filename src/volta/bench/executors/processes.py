@@ -92,6 +92,10 @@ def start_early() -> None:
         from multiprocessing import forkserver
 
         _context()
+        if threading.current_thread() is not threading.main_thread():
+            # Signals are the main thread's to set.
+            forkserver.ensure_running()
+            return
         # The server inherits what is ignored: Ctrl-C is for this process alone, which then ends its workers.
         previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:

@@ -23,7 +23,7 @@ _SINGLE: dict[str, ReadAs] = {
     "seed": "any",
     "set": "any",
     "id": "any",
-    "label": "any",
+    "label": "any or missing",
     "uncertainty": "score",
     "ood_score": "score",
 }
@@ -208,6 +208,8 @@ def _labels(chunk: Chunk, column: str, classes: tuple[str, ...]) -> Array:
                 f"by: {shortened(classes)}"
             )
         return places
+    if values.dtype.kind == "f":
+        return np.where(np.isnan(values), NO_LABEL, values)
     if values.dtype.kind != "U":
         return values
     filled = values if (values != "").all() else np.where(values == "", str(NO_LABEL), values)

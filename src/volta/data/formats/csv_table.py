@@ -20,7 +20,7 @@ from volta.core.errors import InputError
 from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
-from volta.data.formats.table import Chunk, Column, ReadAs, Table, TextColumnError, text_array
+from volta.data.formats.table import AS_STORED, Chunk, Column, ReadAs, Table, TextColumnError, text_array
 
 DELIMITERS = (",", ";", "\t")
 _QUOTED = re.compile(r'"[^"]*"')
@@ -41,8 +41,8 @@ class CsvTable(Table):
 
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
         places = {name: place for place, name in enumerate(self.names)}
-        numbers = {name: places[name] for name, read_as in columns.items() if read_as != "any"}
-        texts = {name: places[name] for name, read_as in columns.items() if read_as == "any"}
+        numbers = {name: places[name] for name, read_as in columns.items() if read_as not in AS_STORED}
+        texts = {name: places[name] for name, read_as in columns.items() if read_as in AS_STORED}
         gaps = {name for name, read_as in columns.items() if read_as == "number or missing"}
         width = len(self.names)
         with _lines(self.path, self.limits) as (lines, progress):

@@ -16,7 +16,7 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.download.unpack import check_zip
 from volta.data.formats.array_files import ArrayHeader, check_values, read_header
-from volta.data.formats.table import Chunk, Column, ReadAs, Table
+from volta.data.formats.table import AS_STORED, Chunk, Column, ReadAs, Table
 
 
 class NpzTable(Table):
@@ -63,7 +63,7 @@ class NpzTable(Table):
         for name, length in lengths.items():
             layout = self._layouts[name]
             check_values(f"{self.path} array {name!r}", layout, self._sizes[name])
-            if columns[name] != "any" and layout.dtype.kind not in "biuf":
+            if columns[name] not in AS_STORED and layout.dtype.kind not in "biuf":
                 raise InputError(f"{self.path} array {name!r} is {layout.dtype}, not numbers; encode it as numbers")
             if length != lengths[first]:
                 raise InputError(
@@ -97,6 +97,6 @@ class _Rows:
 
 
 def _as_asked(values: Array, read_as: ReadAs) -> Array:
-    if read_as == "any" or values.dtype == np.float64:
+    if read_as in AS_STORED or values.dtype == np.float64:
         return values
     return values.astype(np.float32 if values.dtype.kind == "f" and values.dtype.itemsize <= 4 else np.float64)

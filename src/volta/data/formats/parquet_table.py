@@ -13,7 +13,7 @@ from volta.core.foreign import reading
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.formats.parquet_trial import try_parquet
-from volta.data.formats.table import Chunk, Column, ReadAs, Table, text_array
+from volta.data.formats.table import AS_STORED, Chunk, Column, ReadAs, Table, text_array
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
 
@@ -37,7 +37,7 @@ class ParquetTable(Table):
 
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
         for column in self.columns:
-            if columns.get(column.name, "any") != "any" and not column.numeric:
+            if columns.get(column.name, "any") not in AS_STORED and not column.numeric:
                 raise InputError(f"{self.path} column {column.name!r} is not numeric; encode it as numbers or drop it")
         with open_parquet(self.path) as file:
             n_rows, start = max(1, file.metadata.num_rows), 0
@@ -51,9 +51,13 @@ class ParquetTable(Table):
                     start = end
 
     def _values(self, column: Any, chunk: Chunk, name: str, read_as: ReadAs) -> Array:
-        from pyarrow import compute
+        from pyarrow import compute, types
 
-        if column.null_count:
+        if column.null_count and read_as == "any or missing":
+            # As an empty cell of a CSV reads; a number that is missing comes out as NaN.
+            text = column.dictionary_decode() if types.is_dictionary(column.type) else column
+            column = text.fill_null("") if is_text(text.type) else text
+        elif column.null_count:
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InputError(f"{chunk.where(row, name)} is empty; fill it or drop the row")
         if _is_list(column.type):
@@ -67,7 +71,7 @@ class ParquetTable(Table):
                 raise InputError(f"{chunk.where(row, name)} has an empty number in its list; fill it or drop the row")
             return _numeric(inner.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
         plain = plain_values(column, self.path, self.limits)
-        return plain if read_as == "any" else _numeric(plain)
+        return plain if read_as in AS_STORED else _numeric(plain)
 
 
 def open_parquet(path: Path) -> Any:

