@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.estimators.rows import check_unseen, shuffled_by_content, split_rows
+from volta.estimators.rows import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
 
 
 def parts(labels, **options):
@@ -73,7 +73,10 @@ def test_calibration_rows_must_be_new():
     random = np.random.default_rng(0)
     rows, other = random.normal(size=(200, 3)), random.normal(size=(80, 3))
     check_unseen(other, rows, "cal_set")
-    check_unseen(np.concatenate([rows[:30], other]), rows, "cal_set")
+    with pytest.warns(RepeatedRowsWarning, match="cal_set has 30 rows of 110 among those"):
+        check_unseen(np.concatenate([rows[:30], other]), rows, "cal_set")
+    with pytest.raises(InputError, match="cal_set has 200 rows of 200"):
+        check_unseen(rows, rows.repeat(2, axis=0), "cal_set")
     with pytest.raises(InputError, match="cal_set has 80 rows of 80 among those"):
         check_unseen(rows[:80], rows, "cal_set")
     with pytest.raises(InputError, match="cal_set has 60 rows of 100"):

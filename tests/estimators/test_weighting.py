@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.estimators.weighting import RepeatedRowsWarning
+from volta.estimators.rows import RepeatedRowsWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
 
@@ -55,12 +55,32 @@ def test_class_weights_that_make_no_sense_are_refused():
 def test_whole_numbers_count_rows(method):
     rows, labels = draw(80)
     counts = np.random.default_rng(3).integers(4, size=80)
-    with pytest.warns(RepeatedRowsWarning, match="pass cal_set for guarantees whatever the weights mean"):
-        weighted = VoltaClassifier(method, max_epochs=5).fit(rows, labels, sample_weight=counts)
+    weighted = VoltaClassifier(method, max_epochs=5).fit(rows, labels, sample_weight=counts)
     order = np.random.default_rng(4).permutation(counts.sum())
     repeated = VoltaClassifier(method, max_epochs=5).fit(rows.repeat(counts, 0)[order], labels.repeat(counts)[order])
     assert np.array_equal(weighted.predict_proba(rows), repeated.predict_proba(rows))
     assert np.array_equal(weighted.ood_pvalues(rows), repeated.ood_pvalues(rows))
+
+
+def test_copies_of_a_row_do_not_both_train_and_calibrate():
+    """Oversampled rows keep their promise; a neighbour's copy had made sets of one class that missed two thirds."""
+    random = np.random.default_rng(0)
+
+    def draw(n_rows):
+        labels = random.integers(3, size=n_rows)
+        return random.normal(size=(n_rows, 10)) + 0.8 * np.eye(10)[labels], labels
+
+    (rows, labels), (new, truth) = draw(400), draw(3000)
+    classifier = VoltaClassifier("knn").fit(rows.repeat(5, 0), labels.repeat(5))
+    assert len(classifier.calibration_.labels) == 40
+    assert classifier.predict_set(new, alpha=0.1)[np.arange(3000), truth].mean() > 0.85
+
+
+def test_weights_of_a_single_column_may_let_copies_calibrate_and_say_so():
+    rows, labels = draw(80)
+    counts = np.random.default_rng(3).integers(4, size=80)
+    with pytest.warns(RepeatedRowsWarning, match="pass cal_set for guarantees whatever the weights mean"):
+        VoltaClassifier("linear").fit(rows[:, :1], labels, sample_weight=counts)
 
 
 @pytest.mark.slow

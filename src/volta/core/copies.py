@@ -1,4 +1,8 @@
-"""Rows that stand in two parts of the data: a number for the content of each, and how many of one are in another."""
+"""Copies of rows: which rows are one and the same, and how many of one part of the data stand in another.
+
+Rows of few values are equal by chance, and by right: two patients of one age. Copies are told from them by how many
+pairs of equal rows there would be if columns had nothing to do with one another.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.scaling import row_parts
-from volta.core.seeding import SPLIT_SEED
+from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array
 
 FEWEST_COPIES = 10
+MOST_COPIES = 20
+"""Rows that are given more often than this, on average, are kinds of rows and no copies."""
+
+_MORE_THAN_CHANCE = 100.0
+_OTHER_LABELS = 0.01
+_SAMPLE = 4096
 
 
 def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArray[np.uint64]:
@@ -25,17 +35,59 @@ def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArra
     return keys
 
 
-def n_copies(rows: Array, others: Array) -> int:
-    """Return how many of the rows (m, d) are copies of ``others`` (n, d); 0 where that may be chance.
+def copy_groups(rows: Array, labels: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return for each row (n, d) the number of the row that it is a copy of; None where no row is a copy.
 
-    Rows of few values are equal by chance; it takes rows that are mostly one of a kind on both sides, and half of them
-    on both.
+    Equal rows are copies where chance would make them a hundred times rarer, and equal labels go with them. Rows of a
+    class that is all copies of one row count as rows of their own: some have to train and others to be held out.
     """
-    ours, theirs = (np.unique(content_keys(part), return_counts=True) for part in (rows, others))
-    single = ours[0][ours[1] == 1]
-    n_seen = int(np.isin(single, theirs[0][theirs[1] == 1]).sum())
-    alike = n_seen >= FEWEST_COPIES and 2 * n_seen >= len(rows) and 2 * np.count_nonzero(theirs[1] == 1) >= len(others)
-    return n_seen if alike else 0
+    distinct, groups, counts = np.unique(content_keys(rows), return_inverse=True, return_counts=True)
+    n_repeated = len(rows) - len(distinct)
+    if n_repeated == 0 or len(distinct) < FEWEST_COPIES or len(rows) > MOST_COPIES * len(distinct):
+        return None
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[groups[::-1]] = np.arange(len(rows))[::-1]
+    if np.count_nonzero(labels != labels[first][groups]) > _OTHER_LABELS * n_repeated:
+        return None
+    n_pairs = float((counts * (counts - 1.0)).sum())
+    one, other = np.array_split(_sample(len(rows)), 2)
+    if n_pairs <= _MORE_THAN_CHANCE * len(rows) * (len(rows) - 1.0) * _chance(rows[one], rows[other]):
+        return None
+    lone = np.bincount(labels[first], minlength=int(labels.max()) + 1) < 2
+    apart = np.flatnonzero(lone[labels])
+    groups[apart] = len(distinct) + np.arange(len(apart))
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def n_copies(rows: Array, others: Array) -> int:
+    """Return how many of the rows (m, d) are copies of ``others`` (n, d); 0 where that may be chance."""
+    (ours, counts), (theirs, times) = (np.unique(content_keys(part), return_counts=True) for part in (rows, others))
+    _, here, there = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    n_seen = int(counts[here].sum())
+    if n_seen < FEWEST_COPIES or any(
+        len(part) > MOST_COPIES * len(keys) for part, keys in ((rows, ours), (others, theirs))
+    ):
+        return 0
+    n_pairs = float((counts[here] * times[there].astype(np.float64)).sum())
+    sampled = rows[_sample(len(rows))], others[_sample(len(others))]
+    by_chance = float(len(rows)) * len(others) * _chance(*sampled)
+    return n_seen if n_pairs > _MORE_THAN_CHANCE * by_chance else 0
+
+
+def _chance(rows: Array, others: Array) -> float:
+    """Return how likely one of ``rows`` equals one of ``others`` if columns are independent of one another."""
+    chance = 1.0
+    for column in range(rows.shape[1]):
+        ours, counts = np.unique(rows[:, column], return_counts=True)
+        theirs, times = np.unique(others[:, column], return_counts=True)
+        _, here, there = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+        chance *= float((counts[here] * times[there].astype(np.float64)).sum()) / (float(len(rows)) * len(others))
+    return chance
+
+
+def _sample(n_rows: int) -> NDArray[np.int64]:
+    """Return the places of up to twice ``_SAMPLE`` rows, in an order of no meaning."""
+    return rng(SPLIT_SEED, "copies").permutation(n_rows)[: 2 * _SAMPLE]
 
 
 def copies_in_test(test: Array, train: Array) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from volta.core.copies import copy_groups
 from volta.core.errors import InputError
 from volta.core.types import Split
+from volta.core.user_warning import warn_user
 from volta.estimators.inputs import check_rows, check_targets, encode
-from volta.estimators.rows import check_unseen, shuffled_by_content, split_rows
+from volta.estimators.rows import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
 from volta.estimators.weighting import ClassWeight, count_rows, weigh_classes
 
 
@@ -54,7 +56,7 @@ def divide(
     """
     rows = check_rows(estimator, X, reset=True)
     targets = check_targets(estimator, y, len(rows))
-    counted = count_rows(sample_weight, rows, own_cal=cal_set is not None)
+    counted = count_rows(sample_weight, rows)
     index = counted.index
     classes, numbers = np.unique(targets[index], return_inverse=True)
     if len(classes) < 2:
@@ -64,7 +66,15 @@ def divide(
     order, draw = shuffled_by_content(rows[index], labels)
     weights = _product(counted.weights, of_class, labels)
     index, whole = index[order], Split(rows[index], labels, weights).take(order)
-    parts = split_rows(whole.labels, hold_val=eval_set is None, hold_cal=cal_set is None, draw=draw)
+    copies = copy_groups(whole.inputs, whole.labels)
+    if copies is None and cal_set is None and len(np.unique(index)) < len(index):
+        warn_user(
+            "sample_weight holds whole numbers above 1, which count rows, and rows are too much alike to tell copies "
+            "of one from others: some may both train and calibrate; pass cal_set for guarantees whatever the weights "
+            "mean",
+            RepeatedRowsWarning,
+        )
+    parts = split_rows(whole.labels, hold_val=eval_set is None, hold_cal=cal_set is None, draw=draw, copies=copies)
     val, cal = whole.take(parts.val), Split(whole.inputs[parts.cal], whole.labels[parts.cal])
     if eval_set is not None:
         own = _own_rows(estimator, eval_set, classes, "eval_set")

@@ -11,6 +11,7 @@ from volta.core.copies import content_keys, n_copies
 from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array
+from volta.core.user_warning import warn_user
 
 if TYPE_CHECKING:
     from volta.core.splits import FitRows
@@ -24,18 +25,38 @@ validation rows are for is done by folds."""
 
 N_FOLDS = 5
 
+FEWEST_SEEN = 0.02
+"""Own calibration rows are looked at where at least this share of them is seen among the rows that are learned from."""
 
-def split_rows(labels: NDArray[np.int64], *, hold_val: bool = True, hold_cal: bool = True, draw: int = 0) -> FitRows:
+
+class RepeatedRowsWarning(UserWarning):
+    """Copies of one row may train and calibrate; the message says what to do."""
+
+
+def split_rows(
+    labels: NDArray[np.int64],
+    *,
+    hold_val: bool = True,
+    hold_cal: bool = True,
+    draw: int = 0,
+    copies: NDArray[np.int64] | None = None,
+) -> FitRows:
     """Hold out a tenth of the rows to steer training (``val``) and a tenth to calibrate (``cal``).
 
     Calibration rows are a plain random draw from all rows, so that they are exchangeable with new rows, rare classes
     included; see `split_fit_rows`. What is not held out, because the user has rows for it, is empty. The draw depends
-    on the number of rows, the labels and ``draw`` alone.
+    on the number of rows, the labels and ``draw`` alone. Rows of equal number in ``copies`` (see `copy_groups`) are
+    copies of one: they stay together, and calibrate once.
     """
     from volta.core.splits import split_fit_rows
 
     if hold_val or hold_cal:
         _check_rows(labels)
+    if copies is not None:
+        first = np.unique(copies, return_index=True)[1]
+        drawn = split_rows(labels[first], hold_val=hold_val, hold_cal=hold_cal, draw=draw)
+        train, val = (np.flatnonzero(np.isin(copies, part)) for part in (drawn.train, drawn.val))
+        return drawn._replace(train=train, val=val, cal=np.sort(first[drawn.cal]))
     n_held_out = max(2, round(HELD_OUT * len(labels)))
     n_val = n_held_out // 2 if hold_val else 0
     n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
@@ -56,11 +77,17 @@ def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray
 
 def check_unseen(cal: Array, learned: Array, name: str) -> None:
     """Refuse calibration rows (m, d) that are copies of the rows (n, d) a model learns from."""
-    if n_seen := n_copies(cal, learned):
-        raise InputError(
-            f"{name} has {n_seen} rows of {len(cal)} among those that the model learns from, so that no promise would "
-            "hold for new rows; pass rows that are in no other part"
-        )
+    n_seen = n_copies(cal, learned)
+    if n_seen < FEWEST_SEEN * len(cal):
+        return
+    said = (
+        f"{name} has {n_seen} rows of {len(cal)} among those that the model learns from, so that no promise would "
+        "hold for new rows; pass rows that are in no other part"
+    )
+    # Rows that are mostly one of a kind are no kinds of rows: there is no doubt that they are copies.
+    if n_seen >= len(cal) / 2 and len(np.unique(content_keys(cal))) >= len(cal) / 2:
+        raise InputError(said)
+    warn_user(said, RepeatedRowsWarning)
 
 
 def _check_rows(labels: NDArray[np.int64]) -> None:

@@ -12,16 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.core.user_warning import warn_user
 
 ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Any, float] | None
 
 MOST_COPIES = 10
 """Whole-number weights are taken as counts of rows where there are at most this many times as many rows then."""
-
-
-class RepeatedRowsWarning(UserWarning):
-    """Weights count rows, so that copies of one row may train and calibrate; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +27,7 @@ class CountedRows:
     weights: NDArray[np.float64] | None
 
 
-def count_rows(sample_weight: ArrayLike | None, rows: Array, own_cal: bool) -> CountedRows:
+def count_rows(sample_weight: ArrayLike | None, rows: Array) -> CountedRows:
     """Return which rows count and how much.
 
     Rows of weight 0 do not count. Whole numbers are counts: a row of weight 3 is three rows. Other weights are how much
@@ -49,13 +44,6 @@ def count_rows(sample_weight: ArrayLike | None, rows: Array, own_cal: bool) -> C
         raise InputError("sample_weight is 0 for every row; pass a positive weight for some")
     weights = given[counted]
     if (weights == np.round(weights)).all() and weights.sum() <= MOST_COPIES * len(rows):
-        if weights.max() > 1.0 and not own_cal:
-            warn_user(
-                "sample_weight holds whole numbers above 1, which count rows: copies of a row may both train and "
-                "calibrate, and guarantees hold for new rows counted so; pass cal_set for guarantees whatever the "
-                "weights mean",
-                RepeatedRowsWarning,
-            )
         return CountedRows(np.repeat(counted, weights.astype(np.int64)), None)
     return CountedRows(counted, weights)
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from volta.core.copies import copy_groups
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
 from volta.core.seeding import SPLIT_SEED, derive_seed, rng
@@ -235,7 +236,14 @@ class Trainer:
 
 
 def _folds(data: FitData) -> list[NDArray[np.int64]]:
-    return stratified_folds(data.train.labels, data.n_folds, rng(SPLIT_SEED, "folds"))
+    """Return the rows of each fold; copies of one row are in one fold."""
+    labels = data.train.labels
+    copies = copy_groups(data.train.inputs, labels)
+    if copies is None:
+        return stratified_folds(labels, data.n_folds, rng(SPLIT_SEED, "folds"))
+    first = np.unique(copies, return_index=True)[1]
+    folds = stratified_folds(labels[first], data.n_folds, rng(SPLIT_SEED, "folds"))
+    return [np.flatnonzero(np.isin(copies, fold)) for fold in folds]
 
 
 def pick_device(name: str) -> torch.device:

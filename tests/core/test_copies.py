@@ -1,0 +1,58 @@
+"""Copies of rows are told from rows that are equal by right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volta.core.copies import copy_groups, n_copies
+
+RANDOM = np.random.default_rng(0)
+ROWS = RANDOM.normal(size=(300, 4))
+LABELS = RANDOM.integers(3, size=300)
+
+
+def test_copies_have_the_number_of_their_row():
+    order = RANDOM.permutation(900)
+    rows, labels = ROWS.repeat(3, axis=0)[order], LABELS.repeat(3)[order]
+    groups = copy_groups(rows, labels)
+    assert len(np.unique(groups)) == 300
+    for group in range(5):
+        assert len(np.unique(rows[groups == group], axis=0)) == 1
+
+
+def test_a_rare_class_that_was_oversampled_is_told():
+    rare = np.flatnonzero(LABELS == 2)
+    rows, labels = (np.concatenate([part, *[part[rare]] * 10]) for part in (ROWS, LABELS))
+    assert len(np.unique(copy_groups(rows, labels))) == 300
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (ROWS, LABELS),
+        (RANDOM.integers(18, 90, size=(600, 1)), RANDOM.integers(2, size=600)),
+        (RANDOM.integers(10, size=(3000, 3)), RANDOM.integers(2, size=3000)),
+        (np.eye(12)[RANDOM.integers(12, size=600)], np.zeros(600, dtype=int)),
+        (ROWS[:30].repeat(50, axis=0), LABELS[:30].repeat(50)),
+        (ROWS.repeat(3, axis=0), RANDOM.integers(3, size=900)),
+    ],
+    ids=["distinct", "ages", "three factors", "one-hot", "kinds", "labels of their own"],
+)
+def test_rows_that_are_equal_by_right_are_no_copies(rows, labels):
+    assert copy_groups(rows, labels) is None
+
+
+def test_a_class_that_is_copies_of_one_row_has_rows_of_its_own():
+    rows, labels = (np.concatenate([ROWS, ROWS[:1].repeat(4, axis=0) + 1.0]), np.append(LABELS, [3] * 4))
+    groups = copy_groups(rows, labels)
+    assert len(np.unique(groups)) == 304
+
+
+def test_rows_of_another_part_are_counted():
+    other = RANDOM.normal(size=(100, 4))
+    assert n_copies(other, ROWS) == 0
+    assert n_copies(np.concatenate([ROWS[:30], other]), ROWS) == 30
+    assert n_copies(ROWS, ROWS.repeat(2, axis=0)) == 300
+    ages = RANDOM.integers(18, 90, size=(600, 1))
+    assert n_copies(ages[:300], ages[300:]) == 0
