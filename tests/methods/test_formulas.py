@@ -16,9 +16,9 @@ from volta.core.seeding import rng
 from volta.methods import find_method
 from volta.methods.aps import mass_above
 from volta.methods.gaussians import fit_gaussians
+from volta.methods.scaling import fit_vector_scaling
 from volta.methods.scores import entropy, softmax
 from volta.methods.swag import Moments
-from volta.methods.vector_scaling import fit_vector_scaling
 from volta.networks.layers import seed_layers
 from volta.networks.recipe import Budget
 from volta.networks.sampling import sampling

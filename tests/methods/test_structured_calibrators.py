@@ -138,3 +138,23 @@ def test_separable_rows_give_finite_probabilities(name):
             probs = CALIBRATORS[name].fit(logits, np.arange(3)).probs(logits)
     assert np.allclose(probs.sum(axis=1), 1.0)
     assert np.isfinite(probs).all()
+
+
+@pytest.mark.parametrize("size", [0.03, 1.0, 30.0])
+def test_vector_scaling_does_not_mind_the_size_of_the_logits(size):
+    logits, labels = sample(600)
+    held, truth = sample(600, seed=1)
+    probs = CALIBRATORS["vector_scaling"].fit(size * logits, labels).probs(size * held)
+    assert nll(probs, truth) < nll(CALIBRATORS["temperature"].fit(logits, labels).probs(held), truth)
+
+
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_rows_count_by_their_weights(name):
+    logits, labels = sample(300)
+    # As many rows in all, by which some set their penalties.
+    counts = np.random.default_rng(2).multinomial(300, np.full(300, 1 / 300))
+    weighted = CALIBRATORS[name].fit(logits, labels, counts.astype(float))
+    repeated = CALIBRATORS[name].fit(logits.repeat(counts, axis=0), labels.repeat(counts))
+    new = sample(50, seed=3)[0]
+    np.testing.assert_allclose(weighted.probs(new), repeated.probs(new), atol=1e-4)
+    assert np.abs(weighted.probs(new) - CALIBRATORS[name].fit(logits, labels).probs(new)).max() > 0.005

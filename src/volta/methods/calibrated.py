@@ -23,7 +23,7 @@ class Calibrated(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit on the validation rows."""
         val = outputs.of("val")
-        self.fitted_ = self.calibrator.fit(val.outputs.logits, val.labels)
+        self.fitted_ = self.calibrator.fit(val.outputs.logits, val.labels, val.weights)
 
     @final
     def predict_outputs(self, outputs: Outputs) -> Prediction:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from volta.core.suggest import unknown_name
 from volta.methods.isotonic_maps import IsotonicCalibrator
 from volta.methods.mixture_scaling import EnsembleTemperatureCalibrator
-from volta.methods.scaling import fit_temperature, fit_vector_scaling
+from volta.methods.scaling import fit_temperature, fit_tempered_vector_scaling
 from volta.methods.scores import Floats, softmax
 from volta.methods.structured_scaling import StructuredMatrixCalibrator, StructuredVectorCalibrator
 
@@ -44,8 +44,11 @@ class Calibrator(Protocol):
         """Its name for a reader."""
         ...
 
-    def fit(self, logits: Floats, labels: Labels) -> FittedCalibrator:
-        """Return what is fitted to logits (n, K) of rows with classes ``labels`` (n,); the object stays as it is."""
+    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedCalibrator:
+        """Return what is fitted to logits (n, K) of rows with classes ``labels`` (n,); the object stays as it is.
+
+        ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
+        """
         ...
 
 
@@ -78,9 +81,9 @@ class TemperatureCalibrator:
 
     title: str = "Temperature scaling"
 
-    def fit(self, logits: Floats, labels: Labels) -> FittedTemperature:
+    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedTemperature:
         """Fit 1/T, a convex problem."""
-        return FittedTemperature(fit_temperature(logits, labels).beta)
+        return FittedTemperature(fit_temperature(logits, labels, weights=weights).beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +109,7 @@ class FittedVectorScaling:
 
 @dataclass(frozen=True)
 class VectorCalibrator:
-    """A scale and a bias per class that minimise NLL + ridge · (|a − 1|² + |b|²).
+    """A scale and a bias per class that minimise NLL + ridge · (|a/β − 1|² + |b|²), β = 1/T fitted first.
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
@@ -114,9 +117,9 @@ class VectorCalibrator:
     title: str = "Vector scaling"
     ridge: float = 1e-3
 
-    def fit(self, logits: Floats, labels: Labels) -> FittedVectorScaling:
-        """Fit scales and biases, a convex problem."""
-        return FittedVectorScaling(*fit_vector_scaling(logits, labels, self.ridge))
+    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedVectorScaling:
+        """Fit the temperature, then scales and biases: two convex problems."""
+        return FittedVectorScaling(*fit_tempered_vector_scaling(logits, labels, self.ridge, weights))
 
 
 CALIBRATORS: dict[str, Calibrator] = {

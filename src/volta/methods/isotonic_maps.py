@@ -48,20 +48,22 @@ class IsotonicCalibrator:
 
     title: str = "Isotonic regression"
 
-    def fit(self, logits: Floats, labels: NDArray[np.int64]) -> FittedIsotonic:
-        """Fit one map a class."""
+    def fit(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> FittedIsotonic:
+        """Fit one map a class; rows of weight 0 do not count."""
         plain = softmax(logits)
-        corners = [_isotonic(plain[:, k], labels == k) for k in range(logits.shape[1])]
+        counts = np.ones(len(labels)) if weights is None else weights
+        plain, labels, counts = plain[counts > 0.0], labels[counts > 0.0], counts[counts > 0.0]
+        corners = [_isotonic(plain[:, k], labels == k, counts) for k in range(logits.shape[1])]
         return FittedIsotonic(tuple(x for x, _ in corners), tuple(y for _, y in corners))
 
 
-def _isotonic(scores: Floats, hits: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _isotonic(scores: Floats, hits: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
     """Return the corners of the non-decreasing map of scores to hits, ties taken together."""
     from scipy.optimize import isotonic_regression
 
     distinct, index = np.unique(scores, return_inverse=True)
-    weights = np.bincount(index).astype(np.float64)
-    fitted = np.asarray(isotonic_regression(np.bincount(index, hits) / weights, weights=weights).x)
+    weights = np.bincount(index, counts)
+    fitted = np.asarray(isotonic_regression(np.bincount(index, hits * counts) / weights, weights=weights).x)
     # Inside a level only its two ends matter.
     corner = np.ones(len(fitted), dtype=bool)
     corner[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])

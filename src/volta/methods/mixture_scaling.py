@@ -47,20 +47,21 @@ class EnsembleTemperatureCalibrator:
 
     title: str = "Ensemble temperature scaling"
 
-    def fit(self, logits: Floats, labels: NDArray[np.int64]) -> FittedMixture:
-        """Fit 1/T, then the weights: two convex problems."""
-        beta = fit_temperature(logits, labels).beta
+    def fit(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> FittedMixture:
+        """Fit 1/T, then the shares: two convex problems."""
+        beta = fit_temperature(logits, labels, weights=weights).beta
         parts = [at_labels(softmax(logits, scale), labels) for scale in (beta, 1.0)]
-        return FittedMixture(beta, _weights(np.stack([*parts, np.full(len(labels), 1.0 / logits.shape[1])], axis=1)))
+        likelihoods = np.stack([*parts, np.full(len(labels), 1.0 / logits.shape[1])], axis=1)
+        return FittedMixture(beta, _shares(likelihoods, np.ones(len(labels)) if weights is None else weights))
 
 
-def _weights(likelihoods: Floats) -> Floats:
-    """Return w on the simplex maximising Σ_i log Σ_j w_j L_ij, from all on the first."""
+def _shares(likelihoods: Floats, counts: Floats) -> Floats:
+    """Return w on the simplex maximising Σ_i c_i log Σ_j w_j L_ij, from all on the first."""
     from scipy.optimize import LinearConstraint, minimize
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         mixed = np.maximum(likelihoods @ weights, _TINY)
-        return -float(np.log(mixed).mean()), -(likelihoods / mixed[:, None]).mean(axis=0)
+        return -float((counts * np.log(mixed)).mean()), -(likelihoods * (counts / mixed)[:, None]).mean(axis=0)
 
     found = minimize(
         loss, np.array([0.98, 0.01, 0.01]), jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * 3,

@@ -168,6 +168,19 @@ def fit_vector_scaling(
     return found.x[:n_classes], found.x[n_classes:]
 
 
+def fit_tempered_vector_scaling(
+    logits: Floats, labels: NDArray[np.int64], ridge: float, weights: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Return (a, b) minimising NLL(a ⊙ l + b) + ridge · (|a/β − 1|² + |b|²), β being the one temperature's.
+
+    First the temperature, without a penalty, then what differs from it: a ridge around a = 1 would hold on to logits
+    of the wrong size.
+    """
+    beta = fit_temperature(logits, labels, weights=weights).beta
+    scale, bias = fit_vector_scaling(beta * logits, labels, ridge, weights)
+    return beta * scale, bias
+
+
 class _Problem:
     """L and its derivatives; scores are shifted by their row maximum, which changes neither."""
 

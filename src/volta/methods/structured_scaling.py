@@ -54,10 +54,10 @@ class StructuredVectorCalibrator:
 
     title: str = "Structured vector scaling"
 
-    def fit(self, logits: Floats, labels: Labels) -> FittedStructuredScaling:
+    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
         """Fit the temperature, then scales and biases: two convex problems."""
-        beta, uniform, scaled = _tempered(logits, labels)
-        scale, bias = fit_vector_scaling(scaled, labels, logits.shape[1] / len(logits))
+        beta, uniform, scaled = _tempered(logits, labels, weights)
+        scale, bias = fit_vector_scaling(scaled, labels, logits.shape[1] / len(logits), weights)
         return FittedStructuredScaling(beta, uniform, scale, bias)
 
 
@@ -71,18 +71,22 @@ class StructuredMatrixCalibrator:
 
     title: str = "Structured matrix scaling"
 
-    def fit(self, logits: Floats, labels: Labels) -> FittedStructuredScaling:
+    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
         """Fit the temperature, then the matrix and biases: two convex problems."""
-        beta, uniform, scaled = _tempered(logits, labels)
-        return FittedStructuredScaling(beta, uniform, *fit_matrix_scaling(scaled, labels))
+        beta, uniform, scaled = _tempered(logits, labels, weights)
+        return FittedStructuredScaling(beta, uniform, *fit_matrix_scaling(scaled, labels, weights))
 
 
-def fit_matrix_scaling(logits: Floats, labels: Labels) -> tuple[Floats, Floats]:
-    """Return (A, b) minimising mean NLL of A l + b + (K/n) (|diag A − 1|² + |b|²) + (K (K − 1)/n) |off-diag A|²."""
+def fit_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return (A, b) minimising mean NLL of A l + b + (K/n) (|diag A − 1|² + |b|²) + (K (K − 1)/n) |off-diag A|².
+
+    ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
+    """
     from scipy.optimize import minimize
 
     n_rows, n_classes = logits.shape
     rows = np.arange(n_rows)
+    counts = np.ones(n_rows) if weights is None else weights
     penalty = np.full((n_classes, n_classes), n_classes * (n_classes - 1) / n_rows)
     np.fill_diagonal(penalty, n_classes / n_rows)
 
@@ -91,10 +95,11 @@ def fit_matrix_scaling(logits: Floats, labels: Labels) -> tuple[Floats, Floats]:
         scaled = logits + logits @ moved.T + bias
         scaled -= scaled.max(axis=1, keepdims=True)
         log_sums = np.log(np.exp(scaled).sum(axis=1))
-        value = (log_sums - scaled[rows, labels]).mean()
+        value = (counts * (log_sums - scaled[rows, labels])).mean()
         value += (penalty * moved**2).sum() + n_classes / n_rows * (bias**2).sum()
         residual = np.exp(scaled - log_sums[:, None])
         residual[rows, labels] -= 1.0
+        residual *= counts[:, None]
         slope = residual.T @ logits / n_rows + 2.0 * penalty * moved
         return float(value), np.append(slope, residual.mean(axis=0) + 2.0 * n_classes / n_rows * bias)
 
@@ -104,8 +109,8 @@ def fit_matrix_scaling(logits: Floats, labels: Labels) -> tuple[Floats, Floats]:
     return matrix, np.asarray(found.x[-n_classes:])
 
 
-def _tempered(logits: Floats, labels: Labels) -> tuple[float, float, Floats]:
-    beta = fit_temperature(logits, labels).beta
+def _tempered(logits: Floats, labels: Labels, weights: Floats | None) -> tuple[float, float, Floats]:
+    beta = fit_temperature(logits, labels, weights=weights).beta
     uniform = 1.0 / (len(logits) + 1)
     return beta, uniform, _log_mixture(logits, beta, uniform)
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
-from volta.methods.scaling import fit_vector_scaling
+from volta.methods.scaling import fit_tempered_vector_scaling
 from volta.methods.scores import entropy, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
 
 @dataclass
 class VectorScaling(PostHoc):
-    """p = softmax(a ⊙ l + b), a and b (K,) minimising the validation NLL + ridge · (|a − 1|² + |b|²); u = entropy.
+    """p = softmax(a ⊙ l + b), a and b (K,) minimising the validation NLL + ridge · (|a/β − 1|² + |b|²); u = entropy.
 
-    The ridge keeps the optimum finite on separable rows and is small against the mean loss of a row.
+    β = 1/T is the one temperature of those rows, fitted first; what differs from it between classes is penalised, which
+    keeps the optimum finite, and near temperature scaling where there are many classes for few rows.
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
 
@@ -28,7 +29,7 @@ class VectorScaling(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit scales and biases on the validation rows."""
         val = outputs.of("val")
-        self.scale_, self.bias_ = fit_vector_scaling(val.outputs.logits, val.labels, self.ridge, val.weights)
+        self.scale_, self.bias_ = fit_tempered_vector_scaling(val.outputs.logits, val.labels, self.ridge, val.weights)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the scaled softmax and its entropy."""
