@@ -200,3 +200,34 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
     with pytest.raises(InputError, match="fpr"):
         classifier.to_onnx(path, fpr=2.0)
     assert not path.exists()
+
+
+def test_sets_of_thresholds_below_float32_are_those_of_python(tmp_path):
+    """A label in thirty is wrong, so that sets reach down to probabilities of 1e-6 and less."""
+    random = np.random.default_rng(0)
+    centres = 1.5 * np.random.default_rng(1).normal(size=(40, 16))
+
+    def draw(n_rows, wrong=0.0):
+        labels = random.integers(40, size=n_rows)
+        rows = centres[labels] + random.normal(size=(n_rows, 16))
+        return rows, np.where(random.random(n_rows) < wrong, random.integers(40, size=n_rows), labels)
+
+    classifier = VoltaClassifier("linear").fit(*draw(1200), cal_set=draw(600, 0.04))
+    new = draw(300)[0]
+    classifier.to_onnx(tmp_path / "model.onnx", alpha=0.03)
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    found = dict(zip([one.name for one in session.get_outputs()], session.run(None, {"inputs": new}), strict=True))
+    decided = classifier.decide(new, alpha=0.03)
+    assert 1.0 < decided.sets.sum(axis=1).mean() < 39.0
+    assert (found["set"] != decided.sets).any(axis=1).mean() < 0.02
+
+
+@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+def test_a_method_whose_graph_would_decide_otherwise_is_refused(tmp_path):
+    random = np.random.default_rng(1)
+    labels = random.integers(2, size=900)
+    rows = 4.0 * labels[:, None] + random.normal(size=(900, 1))
+    classifier = VoltaClassifier("vim").fit(rows, labels)
+    with pytest.raises(InputError, match=r"a graph of ViM.*would decide \d+% of rows .* export another method"):
+        classifier.to_onnx(tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()

@@ -61,6 +61,10 @@ class Scaler:
             scaled[part] = self.apply(rows[part], dtype)
         return scaled
 
+    def inverse(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return scaled rows (n, d) in the units they came in."""
+        return rows if self.centre is None or self.scale is None else rows * self.scale + self.centre
+
     def restore(self, column: int, value: float) -> float:
         """Return a scaled value of a column in the units it came in."""
         if self.centre is None or self.scale is None:

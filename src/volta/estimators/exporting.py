@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from volta.core.files import canonical_json
 from volta.decisions import OodTest, Policy, SetPredictor
 from volta.decisions.decide import ACTIONS
 from volta.decisions.ranks import exact_level
+from volta.decisions.set_scores import Floats
 from volta.estimators.calibration import FeatureOodScore, OodScore, warn_if
 from volta.estimators.deciding import DecidingMixin
 from volta.estimators.saving import plain_classes
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.onnx_graph import FeatureGraph
     from volta.features import Backbone
+
+
+MOST_DIFFERENT = 0.02
+"""Rows at a threshold may fall to either side of it by rounding; more than this share are more than those."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +53,41 @@ def fix_rules(classifier: DecidingMixin, alpha: float, fpr: float) -> Rules:
     return Rules(test, sets, classifier.policy_, float(alpha), float(fpr))
 
 
-def feature_graph(method: Method, ood: OodScore, rules: Rules) -> FeatureGraph:
-    """Return a classifier of feature rows as a module; see :class:`~volta.estimators.onnx_graph.GraphOutputs`."""
-    from volta.estimators.graph_rounding import measured_rounding
+def feature_graph(classifier: VoltaClassifier, method: Method, ood: OodScore, rules: Rules) -> FeatureGraph:
+    """Return a classifier of feature rows as a module; see :class:`~volta.estimators.onnx_graph.GraphOutputs`.
+
+    A method whose graph, which computes in float32, would decide otherwise than Python is refused.
+    """
+    from volta.estimators.graph_rounding import measured_rounding, probe_rows
     from volta.estimators.onnx_graph import Combined, Decider, FeatureGraph
     from volta.methods.exporting import row_graph
 
     graph = row_graph(method)
     combined = Combined(ood.combination, measured_rounding(method, graph, ood.guard))
     decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
-    return FeatureGraph(graph, ood.scaler, ood.guard, combined, decider)
+    module = FeatureGraph(graph, ood.scaler, ood.guard, combined, decider)
+    _check_agreement(classifier, module, ood.scaler.inverse(probe_rows(ood.guard)), rules)
+    return module
 
 
-def export_classifier(classifier: DecidingMixin, method: Method, ood: OodScore, rules: Rules, path: Path) -> None:
+def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Floats, rules: Rules) -> None:
+    import torch
+
+    with warnings.catch_warnings():
+        # Rows without the names of their columns, and what was warned of before.
+        warnings.simplefilter("ignore")
+        decided = classifier.decide(rows, fpr=rules.fpr, alpha=rules.alpha).action
+    with torch.no_grad():
+        found = module.eval()(torch.from_numpy(rows)).decision.numpy()
+    differ = float((found != decided).mean())
+    if differ > MOST_DIFFERENT:
+        raise InputError(
+            f"a graph of {classifier.method_.title}, whose network computes in float32, would decide {differ:.0%} of "
+            "rows like the training rows otherwise than Python does; export another method"
+        )
+
+
+def export_classifier(classifier: VoltaClassifier, method: Method, ood: OodScore, rules: Rules, path: Path) -> None:
     """Write a classifier of feature rows."""
     import torch
 
@@ -69,7 +97,7 @@ def export_classifier(classifier: DecidingMixin, method: Method, ood: OodScore, 
     # In float64: a column's values may need more digits than float32 has, as dates in seconds do.
     rows = torch.zeros((2, len(ood.guard.low)), dtype=torch.float64)
     notes = notes_of(classifier, method, rules)
-    write_onnx(feature_graph(method, ood, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
+    write_onnx(feature_graph(classifier, method, ood, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
 
 
 def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:
@@ -90,7 +118,7 @@ def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules,
     network = copy.deepcopy(backbone.network if backbone.fast is None else backbone.fast()).cpu()
     module = ImageGraph(
         AnySizePipeline(network, backbone.preprocessing),
-        feature_graph(classifier.method_, classifier.ood_score_, rules),
+        feature_graph(classifier, classifier.method_, classifier.ood_score_, rules),
     )
     notes = notes_of(classifier, classifier.method_, rules)
     notes |= {"backbone": canonical_json(backbone.name), "backbone_weights": canonical_json(backbone.weights)}

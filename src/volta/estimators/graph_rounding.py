@@ -21,13 +21,16 @@ from volta.methods.exporting import RowGraph
 ABSOLUTE_TIE = 1e-12
 """To so many decimals Python settles scores."""
 
+SMALLEST_PROB = 1e-12
+"""Probabilities below this are compared as if they were this large."""
+
 N_PROBES = 256
 ROOM = 4.0
 LARGEST_TIE = 1e-4
 
 
 class Rounding(NamedTuple):
-    """``scores``: largest relative difference of uncertainties and OOD scores; ``probs``: absolute, of probabilities.
+    """``scores``: largest relative difference of uncertainties and OOD scores; ``probs``: the same of probabilities.
 
     The defaults are for graphs that compute in float64 from the same numbers.
     """
@@ -36,17 +39,22 @@ class Rounding(NamedTuple):
     probs: float = 1e-9
 
 
-def measured_rounding(method: Method, graph: RowGraph, guard: InputGuard) -> Rounding:
-    """Compare graph and Python on random rows with the training rows' means and deviations; leave room to spare."""
+def probe_rows(guard: InputGuard) -> Floats:
+    """Return random rows, in the units the guard sees, with the training rows' means and covariances."""
     noise = rng(0, "export").normal(size=(N_PROBES, len(guard.centre)))
-    rows = (guard.centre + guard.scale * noise).astype(np.float32)
+    return np.asarray(guard.centre + guard.scale * np.linalg.solve(guard.whitening.T, noise.T).T)
+
+
+def measured_rounding(method: Method, graph: RowGraph, guard: InputGuard) -> Rounding:
+    """Compare graph and Python on rows like the training rows; leave room to spare."""
+    rows = probe_rows(guard).astype(np.float32)
     exact = method.unchecked_predict(rows.astype(np.float64))
     with torch.no_grad():
         found = graph.eval()(torch.tensor(rows))
     scores = [(found.uncertainty, exact.uncertainty), (found.ood_score, exact.ood_score)]
     return Rounding(
         _with_room(max(_relative(values.numpy(), own) for values, own in scores), Rounding().scores),
-        _with_room(float(np.abs(found.probs.numpy() - exact.probs).max()), Rounding().probs),
+        _with_room(_relative(found.probs.numpy(), np.maximum(exact.probs, SMALLEST_PROB)), Rounding().probs),
     )
 
 

@@ -25,6 +25,8 @@ from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPredicti
 SEARCH_WIDTH = 1024
 
 FLOAT64_MAX = float(np.finfo(np.float64).max)
+HALF_ULP_OF_ONE = 2.0**-53
+"""So far 1 − p may be from what it stands for, by which Python decides on sets."""
 
 
 class GraphOutputs(NamedTuple):
@@ -157,7 +159,7 @@ class Decider(nn.Module):
         threshold = np.array([policy.threshold if policy.exists else -math.inf])
         self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, rounding.scores))
         self._set_score = sets.score.name
-        self._set_threshold = float(sets.thresholds.values[0]) + rounding.probs
+        self._set_threshold, self._set_tie = float(sets.thresholds.values[0]), rounding.probs
 
     def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, absurd: Tensor) -> GraphOutputs:
         """Return all that the graph gives; ``total`` (n, 1), the sum of a row's inputs, is NaN where one of them is.
@@ -182,8 +184,10 @@ class Decider(nn.Module):
 
     def _sets(self, probs: Tensor) -> Tensor:
         if self._set_score == "aps":
-            return adaptive_set(probs, self._set_threshold)
-        return probs >= 1.0 - self._set_threshold
+            # Of sums of probabilities, which are 1 at most.
+            return adaptive_set(probs, self._set_threshold + self._set_tie)
+        # In units of the threshold: it may be far below what rounding does to probabilities near 1.
+        return probs >= (1.0 - self._set_threshold) * (1.0 - self._set_tie) - HALF_ULP_OF_ONE
 
 
 class FeatureGraph(nn.Module):
