@@ -15,6 +15,7 @@ from volta import (
     METHODS,
     InputError,
     LabelledOutputs,
+    LastLayer,
     Outputs,
     PostHocClassifier,
     VoltaClassifier,
@@ -267,3 +268,21 @@ def test_calibration_rows_of_another_part_are_refused(part):
     rows = LabelledOutputs(Outputs(logits, random.normal(size=(200, 2))), labels)
     with pytest.raises(InputError, match="cal has 200 rows of 200 among those that the model learns from"):
         PostHocClassifier("temperature").fit(cal=rows, **{part: rows})
+
+
+@pytest.mark.parametrize("method", ["weiper", "nnguide", "knn"])
+def test_rows_alone_are_flagged_as_among_others(method):
+    """Few distinct rows: what rounding makes of one row alone must not break its tie with calibration rows."""
+    random = np.random.default_rng(0)
+    kinds = np.abs(random.normal(size=(6, 16))).astype(np.float32)
+    layer = LastLayer(random.normal(size=(3, 16)).astype(np.float32), np.zeros(3, np.float32))
+
+    def draw(n_rows):
+        kind = random.choice(6, p=[0.3, 0.25, 0.2, 0.15, 0.06, 0.04], size=n_rows)
+        return Outputs((kinds[kind] @ layer.weight.T).astype(np.float64), kinds[kind], layer), kind % 3
+
+    train, val, cal = (LabelledOutputs(*draw(n_rows)) for n_rows in (400, 200, 400))
+    classifier = PostHocClassifier(method).fit(train, val=val, cal=cal)
+    new, _ = draw(60)
+    alone = [classifier.is_ood(Outputs(new.logits[[row]], new.features[[row]], layer))[0] for row in range(60)]
+    assert np.array_equal(alone, classifier.is_ood(new))

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError
-from volta.core.received import received
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.core.types import Prediction
@@ -22,7 +21,7 @@ from volta.decisions.set_scores import ScoreName
 from volta.estimators.calibration import FeatureOodScore, calibrate, output_scores
 from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
 from volta.estimators.inputs import UnfittedClassifierError
-from volta.estimators.prediction import settled
+from volta.estimators.prediction import predict_outputs
 from volta.estimators.rows import check_unseen
 from volta.estimators.saving import file_path, load_classifier, restore_state, save_classifier
 from volta.estimators.training import seed_of
@@ -181,7 +180,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
 
     def _predict(self, outputs: Outputs) -> Prediction:
-        return settled(received(self.method_, self.method_.predict_outputs, outputs, len(self.classes_)))
+        return predict_outputs(self.method_, outputs, len(self.classes_))
 
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):

@@ -16,9 +16,11 @@ from volta.core.received import received
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
 from volta.decisions.set_scores import Floats
+from volta.networks.outputs import Outputs
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
+    from volta.methods.post_hoc import PostHoc
 
 BLOCK_ROWS = 32
 _DROPPED_BITS = 20
@@ -43,15 +45,28 @@ def predict_rows(
     scaled = scaler.apply(rows, np.float64) if exact is None else np.minimum(np.maximum(exact, -limit), limit)
     if not method.single_precision:
         return settled(received(method, method.unchecked_predict, scaled, n_classes))
-    blocks = np.concatenate([scaled, np.repeat(scaled[-1:], -n_rows % BLOCK_ROWS, axis=0)])
-    whole = received(method, method.unchecked_predict, blocks, n_classes)
-    return settled(
-        Prediction(
-            whole.probs[:n_rows],
-            whole.uncertainty[:n_rows],
-            whole.ood_score[:n_rows],
-            None if whole.sets is None else whole.sets[:n_rows],
-        )
+    return settled(_first(received(method, method.unchecked_predict, _in_blocks(scaled), n_classes), n_rows))
+
+
+def predict_outputs(method: PostHoc, outputs: Outputs, n_classes: int) -> Prediction:
+    """Predict rows by a network's outputs, in whole blocks: features are in single precision; see :func:`settled`."""
+    features = None if outputs.features is None else _in_blocks(outputs.features)
+    blocks = Outputs(_in_blocks(outputs.logits), features, outputs.last_layer)
+    return settled(_first(received(method, method.predict_outputs, blocks, n_classes), len(outputs)))
+
+
+def _in_blocks(rows: Array) -> Array:
+    """Return rows (n, d) with the last one repeated up to a whole number of blocks."""
+    n_missing = -len(rows) % BLOCK_ROWS
+    return np.concatenate([rows, np.repeat(rows[-1:], n_missing, axis=0)]) if n_missing else rows
+
+
+def _first(whole: Prediction, n_rows: int) -> Prediction:
+    return Prediction(
+        whole.probs[:n_rows],
+        whole.uncertainty[:n_rows],
+        whole.ood_score[:n_rows],
+        None if whole.sets is None else whole.sets[:n_rows],
     )
 
 

@@ -27,6 +27,7 @@ class NnGuide(PostHoc):
     title = "NNGuide"
     origin = "extra"
     standard = False
+    single_precision = True
 
     k: int = 10
 
