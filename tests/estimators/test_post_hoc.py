@@ -23,7 +23,7 @@ from volta import (
     outputs_of,
 )
 from volta.estimators.calibration import TooFewRowsWarning
-from volta.estimators.post_hoc import ProbabilitiesAsLogitsWarning
+from volta.estimators.post_hoc import EqualScoresWarning, ProbabilitiesAsLogitsWarning
 from volta.methods.knn import Knn
 from volta.methods.post_hoc import PostHoc
 
@@ -151,9 +151,12 @@ def test_probabilities_in_place_of_logits_are_told():
     probs = softmax(random.normal(size=(400, 3)) + 3.0 * np.eye(3)[labels], axis=1)
     with pytest.warns(ProbabilitiesAsLogitsWarning, match=r"cal holds logits .* pass Outputs\(np\.log\(probs\)\)"):
         PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(probs), labels))
+    logs = LabelledOutputs(Outputs(np.log(probs)), labels)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ProbabilitiesAsLogitsWarning)
-        PostHocClassifier("energy").fit(cal=LabelledOutputs(Outputs(np.log(probs)), labels))
+        PostHocClassifier("temperature").fit(cal=logs)
+    with pytest.warns(EqualScoresWarning, match="Energy gives all 200 validation rows the same uncertainty; pass log"):
+        PostHocClassifier("energy").fit(cal=logs)
 
 
 def test_mistakes_are_named(tmp_path):

@@ -22,7 +22,7 @@ from volta.methods.saving import parameters_of
 from volta.metrics.binning import N_BINS
 from volta.metrics.calibration import bins_of
 from volta.metrics.floor import floor_of
-from volta.metrics.interval import ece_interval_of
+from volta.metrics.interval import Interval, ece_interval_of
 from volta.metrics.selective import aurc, risk_coverage_curve
 
 MOST_NAMES = 40
@@ -110,6 +110,13 @@ def _facts(classifier: VoltaClassifier, path: Path) -> tuple[tuple[str, str], ..
     )
 
 
+def _ece_words(ece: Interval, floor: Interval) -> str:
+    """Return the interval, but where the ECE may be chance alone: no bootstrap's keeps its level there."""
+    if ece.estimate <= floor.high:
+        return "not told from 0: within what chance alone gives"
+    return f"{ece.low:.4f} to {ece.high:.4f} (bootstrap)"
+
+
 def _calibration(evidence: Evidence) -> Section:
     rows, n = evidence.rows, evidence.n_rows
     ece, floor = ece_interval_of(rows), floor_of(rows.confidence)
@@ -121,7 +128,7 @@ def _calibration(evidence: Evidence) -> Section:
         ("measure", "value", "95 % interval"),
         (
             ("accuracy", f"{n_right / n:.4f}", f"{low:.4f} to {high:.4f} (exact binomial)"),
-            ("ECE, 15 bins", f"{ece.estimate:.4f}", f"{ece.low:.4f} to {ece.high:.4f} (bootstrap)"),
+            ("ECE, 15 bins", f"{ece.estimate:.4f}", _ece_words(ece, floor)),
             ("ECE by chance alone", f"{floor.estimate:.4f}", f"{floor.low:.4f} to {floor.high:.4f} (its range)"),
             ("NLL", f"{nll:.4f}", ""),
             ("mean confidence", f"{float(rows.confidence.mean()):.4f}", ""),

@@ -128,7 +128,8 @@ class Calibration:
 
     ``labels`` and ``predicted`` are class numbers, ``confidence`` the probability of the latter; ``true_scores`` holds,
     for each score of prediction sets, how badly a row's own class fits it, and ``set_sizes`` the mean size of sets at
-    each of ``SET_ALPHAS``; ``reference`` is the uncertainty of validation rows.
+    each of ``SET_ALPHAS``; ``reference`` is the uncertainty of validation rows; ``true_probs`` are the probabilities of
+    the rows' own classes, with all their digits (None in files of earlier versions).
     """
 
     n_classes: int
@@ -140,6 +141,7 @@ class Calibration:
     uncertainty: Floats
     ood: Floats
     reference: Floats
+    true_probs: Floats | None = None
 
     def sets(
         self,
@@ -213,6 +215,7 @@ def calibrate(prediction: Prediction, labels: NDArray[np.int64], ood: Floats, re
         uncertainty=prediction.uncertainty,
         ood=ood,
         reference=reference,
+        true_probs=prediction.probs[rows, labels].astype(np.float64),
     )
 
 

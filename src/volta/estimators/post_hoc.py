@@ -39,6 +39,10 @@ class ProbabilitiesAsLogitsWarning(UserWarning):
     """What was passed as logits looks like probabilities."""
 
 
+class EqualScoresWarning(UserWarning):
+    """A method gives all rows the same score, so that nothing can be decided by it."""
+
+
 class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     """A post-hoc method on any network's outputs: arrays from PyTorch, JAX or a file of logits.
 
@@ -114,6 +118,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         features = None if train is None else train.outputs.features
         guard = None if features is None or val.outputs.features is None else fit_guard(features)
         judged_val = self._predict(val.outputs)
+        _check_scores(self.method_, judged_val)
         self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
         judged_cal = self._predict(cal.outputs)
         ood = self.ood_score_.of(cal.outputs, judged_cal).scores
@@ -206,6 +211,16 @@ def _check_scale(outputs: Outputs, name: str) -> None:
             f"{name} holds logits that are non-negative and sum to 1 in every row, as probabilities do; "
             "pass Outputs(np.log(probs)) if they are",
             ProbabilitiesAsLogitsWarning,
+        )
+
+
+def _check_scores(method: PostHoc, judged: Prediction) -> None:
+    """Say so where a method cannot tell rows apart, as energies of log-probabilities cannot: all are 0."""
+    if len(judged) > 1 and np.ptp(judged.uncertainty) == 0:
+        warn_user(
+            f"{method.title} gives all {len(judged)} validation rows the same uncertainty; pass logits as the network "
+            "gives them, not logarithms of probabilities, or take another method (softmax)",
+            EqualScoresWarning,
         )
 
 

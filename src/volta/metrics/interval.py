@@ -36,7 +36,8 @@ def ece_interval(
 
     [2ê − q_hi, 2ê − q_lo] cut to [0, 1], with q the (1 ± level)/2 quantiles of the ECE of resampled rows.
     ECE is biased upwards and a resample doubles the bias, so the percentile interval would lie too high;
-    the basic one takes the bias back, and for a well calibrated model may end below ê.
+    the basic one takes most of the bias back, and for a well calibrated model may end below ê. Near a true ECE of 0 it
+    is too narrow: of 95 % intervals about 70 % cover 0 there. `ece_debiased_interval` keeps its level.
     Cost: O(n_resamples · n_samples) time, O(n_samples) memory.
     probs: (n_samples, n_classes); labels: (n_samples,).
 

@@ -15,7 +15,10 @@ from volta.core.errors import InputError
 SplitName: TypeAlias = Literal["train", "val", "cal"]
 
 _FIND = "find what produced it, or drop the row"
-_RULED_OUT = f"{_FIND}; for a class that is ruled out pass a number far below the others, such as -1e4"
+_RULED_OUT = (
+    f"{_FIND}; where it is the log of a probability of 0, mix in a little of all classes first, of n rows and K "
+    "classes: np.log((1 - e) * probs + e / K) with e = 1 / (n + 1)"
+)
 
 
 @dataclass(frozen=True, eq=False)
