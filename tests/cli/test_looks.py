@@ -171,6 +171,19 @@ def test_the_reports_comparisons_keep_the_verdicts_of_their_looks(tmp_path):
     assert with_looks(stats, latest).tests == stats.tests
 
 
+def test_seeds_beyond_the_declared_looks_decide_nothing(tmp_path):
+    store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
+    stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(2, (2,)))
+    key = "my-data · fair · accuracy · volta against softmax"
+    decided = Question(key, ("volta", "softmax"), "better", 2, None, "")
+    found = {comparison_key(row): row for row in with_looks(stats, StoredLooks((2,), 2, (decided,), 3)).tests}
+    assert {row.n for row in found.values()} == {3}
+    kept = found.pop(key)
+    assert (kept.verdict, "verdict of the look at 2 seeds" in kept.note) == ("better", True)
+    assert {row.verdict for row in found.values()} == {"cannot tell"}
+    assert all("no verdict: of 3 seeds, 2 were declared to be looked at" in row.note for row in found.values())
+
+
 def test_seeds_and_decide_exclude_each_other():
     done = CliRunner().invoke(app, ["bench", "digits", "--decide", "--seeds", "3"])
     assert isinstance(done.exception, InputError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,6 +151,13 @@ def test_what_is_there_is_not_fetched_again_and_a_hand_placed_archive_is_used(se
     assert (root / "cifar-100-binary.tar.gz").is_file()
     get_data("cifar-100", root, again=True)
     assert not (root / "cifar-100-binary.tar.gz").exists()
+
+
+def test_two_may_get_the_same_at_once(served: FileServer, root: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        places = list(pool.map(lambda _: get_data("cifar-10", root), range(4)))
+    assert all(place == places[0] for place in places)
+    assert len(list((root / "cifar-10-batches-bin").glob("*.bin"))) == 6
 
 
 def test_a_broken_download_goes_on(served: FileServer, root: Path) -> None:

@@ -18,6 +18,7 @@ from volta.cli.runs import leaderboard
 from volta.core.errors import InputError, StoreError
 from volta.report.joint_leaderboard import joint_leaderboard
 from volta.report.joint_page import write_joint_leaderboard
+from volta.report.run import Group
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(240) % 3
@@ -105,3 +106,16 @@ def test_the_command(runs, tmp_path):
     assert not (tmp_path / "board.html").exists()
     with pytest.raises(StoreError, match="is named twice"):
         joint_leaderboard([runs[0], runs[0]])
+
+
+def test_own_predictions_in_a_run_do_not_part_it_from_others(tmp_path):
+    first, second = bench(tmp_path / "first", "softmax"), bench(tmp_path / "second", "knn(k=10)")
+    arrays = volta.open_run(first).predictions("softmax", 1)["test"]
+    volta.evaluate(arrays["probs"], arrays["labels"]).save(first, "brought", seed=1)
+    (joint,) = joint_leaderboard([first, second], n_resamples=0).groups
+    assert set(joint.group.methods) == {"softmax", "brought", "knn(k=10)"}
+
+
+def test_groups_whose_names_run_together_have_keys_of_their_own():
+    one, other = (Group(task, protocol, None, {}, (), (), {}) for task, protocol in (("wood", "a-b"), ("wood-a", "b")))
+    assert one.key != other.key

@@ -104,9 +104,26 @@ def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Ver
 
 
 def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, again: bool) -> Path:
+    if _is_there(archive, root) and not again:
+        return archive.place(root)
+    from filelock import FileLock
+
+    root.mkdir(parents=True, exist_ok=True)
+    # Over download and unpacking: who unpacks second would take away what the first has put in place.
+    with FileLock(root / f".{archive.file}.get.lock"):
+        if not again and _is_there(archive, root):
+            # Another process has got it meanwhile.
+            return archive.place(root)
+        return _fetch(archive, root, progress, keep)
+
+
+def _is_there(archive: Archive, root: Path) -> bool:
     place, file = archive.place(root), root / archive.file
-    if place.exists() and not again and not (place == file and mismatch(file, archive.size, archive.checksum)):
-        return place
+    return place.exists() and not (place == file and mismatch(file, archive.size, archive.checksum))
+
+
+def _fetch(archive: Archive, root: Path, progress: OnProgress | None, keep: bool) -> Path:
+    place, file = archive.place(root), root / archive.file
     download(archive.urls, file, size=archive.size, checksum=archive.checksum, progress=progress)
     if file.suffix == ".zip":
         check_zip(file)
@@ -115,7 +132,7 @@ def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, 
     origin = {"url": archive.urls[0], archive.checksum.algorithm: archive.checksum.digest}
     unpack_tar(file, root, archive.folder, origin)
     if not keep:
-        file.unlink()
+        file.unlink(missing_ok=True)
     return place
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volta.bench.cells import COST_METRICS, Cell
-from volta.bench.records import TEST, CellRecord
+from volta.bench.records import OWN, TEST, CellRecord
 from volta.bench.scoring import metrics_of
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
@@ -104,7 +104,9 @@ def _by_test_rows(found: Sequence[_Found]) -> list[list[_Found]]:
         by_run.setdefault((one.record.cell.task, one.record.cell.protocol, one.run), []).append(one)
     groups: list[tuple[tuple[str, str], dict[int, str], list[_Found]]] = []
     for (task, protocol, _), own in by_run.items():
-        rows = {one.record.cell.seed: one.record.data["test"] for one in own}
+        # Own predictions know the labels of their rows alone, so what a benchmark knows of a seed's rows comes last.
+        benchmarked_last = sorted(own, key=lambda one: one.record.origin != OWN)
+        rows = {one.record.cell.seed: one.record.data["test"] for one in benchmarked_last}
         for key, known, members in groups:
             shared = set(known) & set(rows)
             agree = all(known[seed] == rows[seed] for seed in shared) and set(known.values()) & set(rows.values())

@@ -8,7 +8,7 @@ from typing import get_args
 
 from volta.bench.store import RunStore
 from volta.core.sealed import FileKind, inside, read_object, write_object
-from volta.paper import ClaimRow, Verdict
+from volta.paper import UNKNOWN, ClaimRow, Verdict
 from volta.report.questions import SAME, comparison_key
 from volta.report.statistics import Statistics, compute_statistics
 from volta.stats import LookReport, Question, Results, RowsOfCells, TestRow, alpha_at
@@ -81,7 +81,10 @@ def run_statistics(
 
 
 def with_looks(stats: Statistics, looks: StoredLooks) -> Statistics:
-    """Return the statistics with each verdict from the look that decided it: it was given once and stays."""
+    """Return the statistics with each verdict from the look that decided it: it was given once and stays.
+
+    Seeds beyond the looks that were declared decide nothing: the error is spent.
+    """
     decided = {question.key: question for question in looks.decided}
     return replace(
         stats,
@@ -92,8 +95,11 @@ def with_looks(stats: Statistics, looks: StoredLooks) -> Statistics:
 
 
 def _test(row: TestRow, decided: dict[str, Question], looks: StoredLooks) -> TestRow:
-    question = decided.get(comparison_key(row))
-    if question is None or question.n_seeds == looks.n_seeds:
+    question, later = decided.get(comparison_key(row)), row.n > looks.n_seeds
+    if question is None and later:
+        note = f"no verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at"
+        return replace(row, verdict="cannot tell", note="; ".join(filter(None, (row.note, note))))
+    if question is None or (question.n_seeds == looks.n_seeds and not later):
         return row
     given = "equivalent" if question.verdict == SAME else question.verdict
     verdict = next((known for known in get_args(PairVerdict) if known == given), row.verdict)
@@ -103,8 +109,11 @@ def _test(row: TestRow, decided: dict[str, Question], looks: StoredLooks) -> Tes
 
 
 def _claim(row: ClaimRow, decided: dict[str, Question], looks: StoredLooks) -> ClaimRow:
-    question = decided.get(f"{row.task} · {row.protocol} · {row.claim}")
-    if question is None or question.n_seeds == looks.n_seeds:
+    question, later = decided.get(f"{row.task} · {row.protocol} · {row.claim}"), row.n > looks.n_seeds
+    if question is None and later:
+        note = f"No verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at."
+        return replace(row, verdict=UNKNOWN, sentence=f"{row.sentence} {note}", seeds_needed=None)
+    if question is None or (question.n_seeds == looks.n_seeds and not later):
         return row
     level = alpha_at(question.n_seeds, looks.looks)
     sentence = f"Decided at the look of {question.n_seeds} seeds (level {level:.4f}): {question.sentence}"

@@ -45,8 +45,8 @@ class Group:
 
     @property
     def key(self) -> str:
-        """Name of the group in file names and anchors."""
-        return f"{self.task}-{self.protocol}"
+        """Name of the group in file names and anchors, where a protocol with a - must not read as part of a task."""
+        return f"{self.task}{'--' if '-' in self.protocol else '-'}{self.protocol}"
 
     @property
     def methods(self) -> tuple[str, ...]:

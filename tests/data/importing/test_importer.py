@@ -535,3 +535,17 @@ def test_columns_far_from_zero_keep_their_digits(root: Path, tmp_path: Path, kin
     task = find_task("mine", root).load("features", LoadOptions(root))
     parts = (task.fit.train, task.fit.val, task.fit.cal, task.test)
     assert sorted(np.concatenate([part.inputs[:, 0] for part in parts])) == seconds.tolist()
+
+
+def test_a_task_that_appears_meanwhile_is_not_replaced(root: Path, tmp_path: Path) -> None:
+    folder = image_folder(tmp_path / "pets", {"cat": 12, "dog": 12})
+    x, y = blobs(60)
+    made = []
+
+    def meanwhile(*_: object) -> None:
+        if not made:
+            made.append(import_task(table(tmp_path / "a.npz", x=x, y=y), "mine", root=root))
+
+    with pytest.raises(InputError, match="the task 'mine' exists already"):
+        import_task(folder, "mine", root=root, progress=meanwhile)
+    assert find_task("mine", root).load("features", LoadOptions(root)).fit.train.inputs.shape[1] == 5

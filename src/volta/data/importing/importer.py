@@ -132,10 +132,7 @@ def import_task(
     target = task_folder(folder, name)
     if name in TASKS:
         raise InputError(f"name is {name!r}, which is a built-in task; choose another")
-    if target.exists() and not replace:
-        raise InputError(
-            f"the task {name!r} exists already at {target}; choose another name or pass --force to replace it"
-        )
+    _refuse_existing(target, replace)
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
     _tidy(inside(folder, "imported"))
     with part_folder(target.parent) as temporary:
@@ -144,10 +141,19 @@ def import_task(
         write_object(temporary / TASK_FILE, TASK_KIND, record.to_json())
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
+        # Another import may have made it meanwhile.
+        _refuse_existing(target, replace)
         if record.kind == "pixels":
             _remove_features(folder, name)
         _move(temporary, target)
     return report
+
+
+def _refuse_existing(target: Path, replace: bool) -> None:
+    if target.exists() and not replace:
+        raise InputError(
+            f"the task {target.name!r} exists already at {target}; choose another name or pass --force to replace it"
+        )
 
 
 def _remove_features(folder: Path, name: str) -> None:
