@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.own_process import keep_freed_memory
 from volta.core.types import Array, Task
 from volta.core.watcher import ending_with_this_process
+from volta.features.carried import CarriedFiles, files_of, with_files
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
 from volta.networks.trainer import pick_device
@@ -93,11 +95,14 @@ def ray_map(address: str | None) -> MapShards:
 
     def mapped(function: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterator[Shard]:
         ray = _connect(address)
-        remote = ray.remote(max_retries=MAX_RETRIES)(function)
+        remote = ray.remote(max_retries=MAX_RETRIES)(_extract_there)
         window = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         running: list[Any] = []
+        carried: Any = None
         for job in jobs:
-            running.append(remote.remote(job))
+            if carried is None:
+                carried = ray.put(files_of(job.engine))
+            running.append(remote.remote(function, job, carried))
             if len(running) >= window:
                 done, running = ray.wait(running, num_returns=1)
                 yield ray.get(done[0])
@@ -106,6 +111,11 @@ def ray_map(address: str | None) -> MapShards:
             yield ray.get(done[0])
 
     return mapped
+
+
+def _extract_there(function: Callable[[ShardJob], Shard], job: ShardJob, carried: CarriedFiles) -> Shard:
+    """Run a job on a node, which may have none of the driver's files."""
+    return function(replace(job, engine=with_files(job.engine, carried)))
 
 
 class _Submissions:
