@@ -225,3 +225,21 @@ def test_what_cannot_be_compared_is_named():
     ):
         with pytest.raises(volta.InputError, match=said):
             volta.compare(given)
+
+
+def test_the_sharper_of_two_calibrated_models_is_not_called_better_calibrated():
+    random = np.random.default_rng(0)
+    labels = random.integers(10, size=1000)
+
+    def calibrated(confidence):
+        right = random.random(1000) < confidence
+        predicted = np.where(right, labels, (labels + 1 + random.integers(9, size=1000)) % 10)
+        probs = np.repeat(((1 - confidence) / 9)[:, None], 10, axis=1)
+        probs[np.arange(1000), predicted] = confidence
+        return volta.evaluate(probs, labels)
+
+    sharp, soft = calibrated(0.9 + 0.1 * random.random(1000) ** 0.3), calibrated(0.35 + 0.6 * random.random(1000))
+    assert sharp.metrics["test"]["ece"] < soft.metrics["test"]["ece"] - 0.005
+    pair = volta.compare({"sharp": sharp, "soft": soft}, n_resamples=200).pair("sharp", "soft", "ece")
+    assert pair.verdict in ("cannot tell", "equivalent")
+    assert "both within what chance alone gives: not told apart" in pair.note

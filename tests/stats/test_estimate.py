@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,3 +109,12 @@ def test_seeds_to_show_reaches_the_power_and_knows_where_rows_forbid_it():
 def test_a_margin_must_be_positive():
     with pytest.raises(InputError, match="margin is 0"):
         paired_estimate(sample_of(VALUES)).p_equivalent(0)
+
+
+def test_values_that_may_be_chance_are_not_told_apart_but_may_be_alike():
+    plain = paired_estimate(sample_of(VALUES))
+    blurred = replace(plain, told_apart=False)
+    assert (blurred.p_differs(), blurred.p_above(0.0), blurred.p_below(0.0)) == (1.0, 1.0, 1.0)
+    assert blurred.p_equivalent(0.05) == plain.p_equivalent(0.05) < 0.05
+    assert seeds_to_show(blurred, 0.0, 0.05) is None
+    assert seeds_to_show(plain, 0.0, 0.05) is not None

@@ -121,6 +121,9 @@ def compare_pair(
         estimate = None
     elif estimate is not None and isinstance(rows, RowSpread):
         estimate = replace(estimate, n_rows=rows.n_rows)
+    by_chance = _by_chance(table, first, second, metric, eval_set)
+    if by_chance and estimate is not None:
+        estimate = replace(estimate, told_apart=False)
     ends = None
     if interval and paired and isinstance(rows, RowSpread):
         ends = rows.interval
@@ -134,7 +137,7 @@ def compare_pair(
         boot_low=None if ends is None else ends[0],
         boot_high=None if ends is None else ends[1],
         identical=equal_values(own, other),
-        note=joined_notes(why, _no_variance(estimate), no_rows, _seeds_note(table, first, second)),
+        note=joined_notes(why, _no_variance(estimate), no_rows, by_chance, _seeds_note(table, first, second)),
     )  # fmt: skip
 
 
@@ -163,6 +166,20 @@ def verdict_on(
     if p_corrected is not None and p_corrected < alpha and test.gain is not None:
         return "better" if test.gain.value > 0 else "worse"
     return "cannot tell"
+
+
+def _by_chance(table: Results, first: str, second: str, metric: str, eval_set: str) -> str:
+    """Say so where both ECEs are no larger than what chance makes of perfect calibration; empty where one is.
+
+    Chance makes more of it for a less sharp model, so that the sharper of two calibrated ones would be found better.
+    """
+    if metric != "ece":
+        return ""
+    for name in (first, second):
+        found, most = (table.sample(name, eval_set, key) for key in (metric, "ece_floor_high"))
+        if found is None or most is None or found.mean > most.mean:
+            return ""
+    return "both within what chance alone gives: not told apart"
 
 
 def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> RowSpread | str:
