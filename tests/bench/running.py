@@ -16,6 +16,7 @@ from volta.core.sealed import read_object, sealed_object
 from volta.metrics import METRICS
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
+TIMED = frozenset(name for name, metric in METRICS.items() if metric.timing)
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")
 
 
@@ -62,4 +63,4 @@ def edit_manifest(folder, change):
 def results(folder):
     """Return the rows of results.csv, with all digits, without what depends on the clock."""
     rows = result_rows(RunStore(Path(folder)).records())
-    return [(*row[:6], repr(row[6])) for row in rows if not METRICS[row[5]].timing]
+    return [(*row[:6], repr(row[6])) for row in rows if row[5] not in TIMED]

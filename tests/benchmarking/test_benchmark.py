@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -65,49 +64,66 @@ def test_a_run_leaves_torch_at_as_many_threads_as_before(tmp_path):
         torch.set_num_threads(before)
 
 
+def run_script(tmp_path, text):
+    """Run Python in a process of its own, which processes and signals do not reach beyond."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, str(script)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
 def test_a_run_may_be_started_in_any_thread(tmp_path):
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(
-            volta.benchmark, own_task(), ["softmax", "energy"], out=tmp_path / "run",
-            **{**QUICK, "seeds": (1,), "executor": "processes", "workers": 2},
-        ).result()  # fmt: skip
-    assert run.failures == {}
-    assert len(run.results()) > 0
+    done = run_script(
+        tmp_path,
+        f"""
+        from concurrent.futures import ThreadPoolExecutor
+        import volta
+
+        if __name__ == "__main__":
+            settings = dict(seeds=(1, 2), max_epochs=1, executor="processes", workers=2, progress=False)
+            with ThreadPoolExecutor(1) as pool:
+                run = pool.submit(volta.benchmark, "digits", ["softmax"], out={str(tmp_path / "run")!r}, **settings)
+            print(len(run.result().results()) > 0, run.result().failures)
+        """,
+    )
+    assert done.stdout.splitlines()[-1:] == ["True {}"], done.stdout + done.stderr
 
 
 def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import _thread, multiprocessing, threading, time
-            from pathlib import Path
-            import volta
+    done = run_script(
+        tmp_path,
+        f"""
+        import _thread, multiprocessing, threading, time
+        from pathlib import Path
+        import volta
 
-            def interrupt(folder):
-                while not any(folder.glob("cells/digits*")):
-                    time.sleep(0.05)
+        ended = threading.Event()
+
+        def interrupt(folder):
+            while not any(folder.glob("cells/digits*")):
+                time.sleep(0.05)
+            # Python loses an interrupt that arrives within a destructor.
+            _thread.interrupt_main()
+            while not ended.wait(20.0):
                 _thread.interrupt_main()
 
-            if __name__ == "__main__":
-                own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
-                own.start()
-                folder = Path({str(tmp_path / "run")!r})
-                threading.Thread(target=interrupt, args=(folder,), daemon=True).start()
-                try:
-                    volta.benchmark(
-                        "digits", ["softmax"], seeds=range(500), max_epochs=2, out=folder, executor="processes",
-                        workers=2, progress=False,
-                    )
-                except KeyboardInterrupt:
-                    print("interrupted")
-                print(own.is_alive(), len(multiprocessing.active_children()))
-                own.kill()
-            """
-        )
-    )
-    done = subprocess.run(
-        [sys.executable, str(script)], env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False
+        if __name__ == "__main__":
+            own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+            own.start()
+            folder = Path({str(tmp_path / "run")!r})
+            threading.Thread(target=interrupt, args=(folder,), daemon=True).start()
+            try:
+                volta.benchmark(
+                    "digits", ["softmax"], seeds=range(5000), max_epochs=2, out=folder, executor="processes",
+                    workers=2, progress=False,
+                )
+            except KeyboardInterrupt:
+                ended.set()
+                print("interrupted")
+            print(own.is_alive(), len(multiprocessing.active_children()))
+            own.kill()
+        """,
     )
     assert done.stdout.splitlines()[-2:] == ["interrupted", "True 1"], done.stdout + done.stderr
 

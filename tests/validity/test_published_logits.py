@@ -15,7 +15,7 @@ pytestmark = pytest.mark.validity
 # hence the tolerances.
 PUBLISHED = {
     "temperature": (0.2093, 0.0113, 0.0979),
-    "vector_scaling": (0.20564, 0.01061, 0.09780),
+    "vector_scaling": (0.20604, 0.01138, 0.09786),
     "structured_vector_scaling": (0.20660, 0.01069, 0.09745),
     "structured_matrix_scaling": (0.20312, 0.01048, 0.09740),
     "ensemble_temperature": (0.20926, 0.01132, 0.09785),

@@ -109,13 +109,13 @@ class FittedVectorScaling:
 
 @dataclass(frozen=True)
 class VectorCalibrator:
-    """A scale and a bias per class that minimise NLL + ridge · (|a/β − 1|² + |b|²), β = 1/T fitted first.
+    """A scale and a bias per class that minimise NLL + λ (|a/β − 1|² + |b|²), λ = ridge · K/n, β = 1/T fitted first.
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
 
     title: str = "Vector scaling"
-    ridge: float = 1e-3
+    ridge: float = 1.0
 
     def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedVectorScaling:
         """Fit the temperature, then scales and biases: two convex problems."""

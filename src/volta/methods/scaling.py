@@ -171,13 +171,15 @@ def fit_vector_scaling(
 def fit_tempered_vector_scaling(
     logits: Floats, labels: NDArray[np.int64], ridge: float, weights: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Return (a, b) minimising NLL(a ⊙ l + b) + ridge · (|a/β − 1|² + |b|²), β being the one temperature's.
+    """Return (a, b) minimising NLL(a ⊙ l + b) + λ (|a/β − 1|² + |b|²), λ = ``ridge`` · K/n, β the one temperature's.
 
-    First the temperature, without a penalty, then what differs from it: a ridge around a = 1 would hold on to logits
-    of the wrong size.
+    First the temperature, without a penalty, then what differs from it, penalised the more the more classes there are
+    for n rows: a ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by
+    heart.
     """
     beta = fit_temperature(logits, labels, weights=weights).beta
-    scale, bias = fit_vector_scaling(beta * logits, labels, ridge, weights)
+    n_rows, n_classes = logits.shape
+    scale, bias = fit_vector_scaling(beta * logits, labels, ridge * n_classes / n_rows, weights)
     return beta * scale, bias
 
 

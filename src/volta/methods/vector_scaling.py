@@ -14,17 +14,17 @@ from volta.networks.outputs import FitOutputs, Outputs
 
 @dataclass
 class VectorScaling(PostHoc):
-    """p = softmax(a ⊙ l + b), a and b (K,) minimising the validation NLL + ridge · (|a/β − 1|² + |b|²); u = entropy.
+    """p = softmax(a ⊙ l + b), a and b (K,) minimising the validation NLL + λ (|a/β − 1|² + |b|²); u = entropy.
 
-    β = 1/T is the one temperature of those rows, fitted first; what differs from it between classes is penalised, which
-    keeps the optimum finite, and near temperature scaling where there are many classes for few rows.
+    β = 1/T is the one temperature of the n rows, fitted first; what differs from it between the K classes is penalised
+    by λ = ridge · K/n, which keeps the optimum finite, and near temperature scaling where rows are few for the classes.
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
 
     title = "Vector scaling"
     origin = "extra"
 
-    ridge: float = 1e-3
+    ridge: float = 1.0
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit scales and biases on the validation rows."""
