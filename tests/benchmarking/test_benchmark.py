@@ -90,6 +90,43 @@ def test_a_run_may_be_started_in_any_thread(tmp_path):
     assert done.stdout.splitlines()[-1:] == ["True {}"], done.stdout + done.stderr
 
 
+def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
+    done = run_script(
+        tmp_path,
+        f"""
+        import _thread, multiprocessing, threading, time
+        from pathlib import Path
+        import volta
+
+        ended = threading.Event()
+
+        def interrupt(folder):
+            while not any(folder.glob("cells/digits*")):
+                time.sleep(0.05)
+            _thread.interrupt_main()
+            # Python loses an interrupt that arrives within a destructor.
+            while not ended.wait(15.0):
+                _thread.interrupt_main()
+
+        if __name__ == "__main__":
+            own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+            own.start()
+            folder = Path({str(tmp_path / "run")!r})
+            threading.Thread(target=interrupt, args=(folder,), daemon=True).start()
+            try:
+                volta.benchmark(
+                    "digits", ["ensemble"], seeds=range(60), out=folder, executor="processes", workers=2, progress=False
+                )
+            except KeyboardInterrupt:
+                ended.set()
+                print("interrupted")
+            print(own.is_alive(), len(multiprocessing.active_children()))
+            own.kill()
+        """,
+    )
+    assert done.stdout.splitlines()[-2:] == ["interrupted", "True 1"], done.stdout + done.stderr
+
+
 def test_tables(run):
     assert set(run.results().column("method")) == set(run.methods)
     accuracy = run.results().where(method="volta", set="test", metric="accuracy")
