@@ -144,7 +144,7 @@ def fit_guard(inputs: ArrayLike) -> InputGuard:
     Guarantee: none of its own; it is a score, to be calibrated on other rows (`fit_ood`), alone or with a method's
     score (`fit_combination`). It is finite for every input that is, and grows without end along every line out of
     the training rows.
-    Time O(n d²) in four walks over the rows; memory O(d²), a bounded number of rows, and of each column the 0.2 % of
+    Time O(n d²) in six walks over the rows; memory O(d²), a bounded number of rows, and of each column the 0.2 % of
     its values that lie furthest out.
     Reference: Ledoit and Wolf (2004), A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices.
     inputs: (n_samples, n_features), on the scale the model sees.

@@ -249,8 +249,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         from volta.estimators.saving import file_path
 
         self._fitted()
-        rules = fix_rules(self, alpha, fpr)
-        export_classifier(self, self.method_, self.ood_score_, rules, file_path(path))
+        export_classifier(self, fix_rules(self, alpha, fpr), file_path(path))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")

@@ -16,7 +16,7 @@ from volta.decisions import OodTest, Policy, SetPredictor
 from volta.decisions.decide import ACTIONS
 from volta.decisions.ranks import exact_level
 from volta.decisions.set_scores import Floats
-from volta.estimators.calibration import FeatureOodScore, OodScore, warn_if
+from volta.estimators.calibration import FeatureOodScore, warn_if
 from volta.estimators.deciding import DecidingMixin
 from volta.estimators.saving import plain_classes
 from volta.methods.base import Method
@@ -53,7 +53,7 @@ def fix_rules(classifier: DecidingMixin, alpha: float, fpr: float) -> Rules:
     return Rules(test, sets, classifier.policy_, float(alpha), float(fpr))
 
 
-def feature_graph(classifier: VoltaClassifier, method: Method, ood: OodScore, rules: Rules) -> FeatureGraph:
+def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
     """Return a classifier of feature rows as a module; see :class:`~volta.estimators.onnx_graph.GraphOutputs`.
 
     A method whose graph, which computes in float32, would decide otherwise than Python is refused.
@@ -62,11 +62,12 @@ def feature_graph(classifier: VoltaClassifier, method: Method, ood: OodScore, ru
     from volta.estimators.onnx_graph import Combined, Decider, FeatureGraph
     from volta.methods.exporting import row_graph
 
-    graph = row_graph(method)
-    combined = Combined(ood.combination, measured_rounding(method, graph, ood.guard))
+    method, ood = classifier.method_, classifier.ood_score_
+    graph, probes = row_graph(method), probe_rows(ood.guard)
+    combined = Combined(ood.combination, measured_rounding(method, graph, probes))
     decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
     module = FeatureGraph(graph, ood.scaler, ood.guard, combined, decider)
-    _check_agreement(classifier, module, ood.scaler.inverse(probe_rows(ood.guard)), rules)
+    _check_agreement(classifier, module, ood.scaler.inverse(probes), rules)
     return module
 
 
@@ -87,7 +88,7 @@ def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Fl
         )
 
 
-def export_classifier(classifier: VoltaClassifier, method: Method, ood: OodScore, rules: Rules, path: Path) -> None:
+def export_classifier(classifier: VoltaClassifier, rules: Rules, path: Path) -> None:
     """Write a classifier of feature rows."""
     import torch
 
@@ -95,9 +96,9 @@ def export_classifier(classifier: VoltaClassifier, method: Method, ood: OodScore
     from volta.methods.exporting import write_onnx
 
     # In float64: a column's values may need more digits than float32 has, as dates in seconds do.
-    rows = torch.zeros((2, len(ood.guard.low)), dtype=torch.float64)
-    notes = notes_of(classifier, method, rules)
-    write_onnx(feature_graph(classifier, method, ood, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
+    rows = torch.zeros((2, classifier.n_features_in_), dtype=torch.float64)
+    notes = notes_of(classifier, classifier.method_, rules)
+    write_onnx(feature_graph(classifier, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
 
 
 def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:
@@ -118,7 +119,7 @@ def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules,
     network = copy.deepcopy(backbone.network if backbone.fast is None else backbone.fast()).cpu()
     module = ImageGraph(
         AnySizePipeline(network, backbone.preprocessing),
-        feature_graph(classifier, classifier.method_, classifier.ood_score_, rules),
+        feature_graph(classifier, rules),
     )
     notes = notes_of(classifier, classifier.method_, rules)
     notes |= {"backbone": canonical_json(backbone.name), "backbone_weights": canonical_json(backbone.weights)}

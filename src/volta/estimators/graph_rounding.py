@@ -45,9 +45,9 @@ def probe_rows(guard: InputGuard) -> Floats:
     return np.asarray(guard.centre + guard.scale * np.linalg.solve(guard.whitening.T, noise.T).T)
 
 
-def measured_rounding(method: Method, graph: RowGraph, guard: InputGuard) -> Rounding:
-    """Compare graph and Python on rows like the training rows; leave room to spare."""
-    rows = probe_rows(guard).astype(np.float32)
+def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Rounding:
+    """Compare graph and Python on ``probes``, rows like the training rows; leave room to spare."""
+    rows = probes.astype(np.float32)
     exact = method.unchecked_predict(rows.astype(np.float64))
     with torch.no_grad():
         found = graph.eval()(torch.tensor(rows))
