@@ -30,6 +30,26 @@ def test_one_set_becomes_60_20_20_the_same_every_time_and_no_row_twice():
     assert Task.from_arrays(train=(ROWS + 1e-9, LABELS), name="mine").fingerprint != first.fingerprint
 
 
+def test_copies_of_a_row_are_in_one_part_and_test_and_calibrate_once():
+    rare = np.flatnonzero(LABELS == 3)
+    rows, labels = (np.concatenate([part, *[part[rare]] * 9]) for part in (ROWS, LABELS))
+    with pytest.warns(UserWarning, match="rows are left out as copies of drawn test or calibration rows"):
+        task = Task.from_arrays(train=(rows, labels))
+    parts = {"train": task.fit.train, "val": task.fit.val, "cal": task.fit.cal, "test": task.test}
+    seen = {name: {tuple(row) for row in part.inputs} for name, part in parts.items()}
+    assert sum(map(len, seen.values())) == len(set().union(*seen.values())) == 200
+    assert all(len(parts[name]) == len(seen[name]) for name in ("cal", "test"))
+    assert len(task.fit.train) == len(seen["train"]) + 9 * (np.bincount(task.fit.train.labels)[3] // 10)
+
+
+def test_a_class_of_two_distinct_rows_trains():
+    rows, labels = np.concatenate([ROWS, ROWS[:2] + 5.0]).repeat(3, axis=0), np.append(LABELS, [4, 4]).repeat(3)
+    for name in ("one", "two", "three", "four", "five"):
+        with pytest.warns(UserWarning, match="left out"):
+            task = Task.from_arrays(train=(rows, labels), name=name)
+        assert (task.fit.train.labels == 4).any()
+
+
 def test_labels_may_be_text_or_numbers_with_gaps():
     text = Task.from_arrays(train=(ROWS, np.array(["cat", "ant", "dog", "bee"])[LABELS]))
     assert text.class_names == ("ant", "bee", "cat", "dog")

@@ -55,13 +55,53 @@ def test_test_rows_have_rare_classes_as_often_as_all_rows_have():
     shares = []
     seen = np.zeros(101)
     for seed in range(200):
-        parts = complete_parts({"train": labels}, np.random.default_rng(seed), "rows")
+        parts = complete_parts({"train": labels}, np.random.default_rng(seed), "rows", lambda _: None)
         test, cal = (labels[parts[part][1]] for part in ("test", "cal"))
         shares.append([np.mean(test > 0), np.mean(cal > 0)])
         seen += np.bincount(test, minlength=101)
     assert np.mean(shares, axis=0) == pytest.approx([1 / 3, 1 / 3], abs=0.01)
     # No rare class is favoured: each has 3 rows, a fifth of which is 0.6.
     assert seen[1:] / 200 == pytest.approx(np.full(100, 0.6), abs=0.15)
+
+
+def test_copies_stay_in_the_part_that_their_row_is_drawn_for():
+    copies = np.random.default_rng(0).permutation(np.arange(300) // 3)
+    labels = copies % 2
+    parts = complete_parts({"train": labels}, np.random.default_rng(1), "rows", lambda _: copies)
+    numbers = {part: copies[rows] for part, (_, rows) in parts.items()}
+    counts = {part: np.unique(own, return_counts=True)[1] for part, own in numbers.items()}
+    assert {part: (len(own), own.min(), own.max()) for part, own in counts.items()} == {
+        "train": (60, 3, 3),
+        "val": (10, 3, 3),
+        "cal": (10, 1, 1),
+        "test": (20, 1, 1),
+    }
+    assert len(np.unique(np.concatenate(list(numbers.values())))) == 100
+
+
+def test_copies_are_looked_for_only_where_rows_are_drawn_from():
+    labels = {part: np.arange(40) % 2 for part in ("train", "val", "cal", "test")}
+    asked: list[str] = []
+
+    def copies_of(part):
+        asked.append(part)
+        return np.arange(40) // 2 if part == "val" else None
+
+    for parts_given, expected in (
+        (("train", "val", "cal", "test"), []),
+        (("train", "val", "test"), ["val"]),
+        (("train", "val"), ["train", "val"]),
+        (("train", "test"), ["train"]),
+        (("train", "cal", "test"), ["train"]),
+    ):
+        asked.clear()
+        parts = complete_parts({part: labels[part] for part in parts_given}, np.random.default_rng(0), "rows", copies_of)
+        assert asked == expected
+        for part in parts_given:
+            if part not in asked:
+                assert np.array_equal(parts[part][1], np.arange(40))
+        if "val" in asked:
+            assert len(parts["val"][1]) == 2 * len(parts["cal"][1]) == 20
 
 
 def test_equal_seeds_draw_equal_rows():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volta import Task
 from volta.core.types import SplitDraw
 from volta.data.prepare import resplit
 
@@ -25,3 +26,14 @@ def test_a_resplit_draws_the_fit_rows_anew_and_leaves_the_rest(digits):
     assert {name for name in digits.hashes if digits.hashes[name] != first.hashes[name]} == {"fit"}
     shares = np.bincount(first.fit.val.labels, minlength=8)
     assert shares.max() - shares.min() <= 6
+
+
+def test_a_resplit_keeps_copies_of_a_row_in_one_part():
+    random = np.random.default_rng(0)
+    rows, labels = random.normal(size=(100, 3)), np.arange(100) % 2
+    fit, held_out = (rows[:60].repeat(3, axis=0), labels[:60].repeat(3)), (rows[60:], labels[60:])
+    task = resplit(Task.from_arrays(train=fit, val=held_out, test=(rows + 9, labels)), 7)
+    seen = [{tuple(row) for row in part.inputs} for part in (task.fit.train, task.fit.val, task.fit.cal)]
+    assert sum(map(len, seen)) == len(set().union(*seen)) == 100
+    assert len(task.fit.cal) == len(seen[2]) > 0
+    assert len(task.fit.train) > len(seen[0])

@@ -289,3 +289,17 @@ def test_rows_alone_are_flagged_as_among_others(method):
     new, _ = draw(60)
     alone = [classifier.is_ood(Outputs(new.logits[[row]], new.features[[row]], layer))[0] for row in range(60)]
     assert np.array_equal(alone, classifier.is_ood(new))
+
+
+@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+def test_sets_of_outputs_that_are_given_several_times_cover_new_rows():
+    covered = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        labels = random.integers(6, size=560)
+        logits = 2.0 * random.normal(size=(560, 6)) + np.eye(6)[labels]
+        cal = LabelledOutputs(Outputs(logits[:60].repeat(6, axis=0)), labels[:60].repeat(6))
+        sets = PostHocClassifier("isotonic").fit(cal=cal).predict_set(logits[60:], alpha=0.1)
+        covered.append(sets[np.arange(500), labels[60:]].mean())
+    # Where copies fit isotonic regression and calibrate both, it is .75.
+    assert np.mean(covered) > 0.88

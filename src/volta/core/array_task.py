@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volta.core.checks import check_features, refuse_mask
-from volta.core.copies import copies_in_test
+from volta.core.copies import copies_in_test, copies_left_out, copy_groups
 from volta.core.errors import InputError
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
 from volta.core.seeding import SPLIT_SEED, rng
@@ -40,7 +41,11 @@ def task_from_arrays(
     numbers = {part: class_numbers(labels, classes, f"{part} labels") for part, (_, labels) in given.items()}
     needed = 1 + ("test" not in given) + ("val" not in given or "cal" not in given)
     check_class_sizes({"train": numbers["train"]}, names, needed)
-    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), "the arrays")
+
+    def copies_of(part: str) -> NDArray[np.int64] | None:
+        return copy_groups(given[part][0], numbers[part], n_parts=needed)
+
+    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), "the arrays", copies_of)
     splits = {
         part: Split(_width(given[origin][0], width, part)[rows], numbers[origin][rows])
         for part, (origin, rows) in drawn.items()
@@ -49,6 +54,8 @@ def task_from_arrays(
         warnings.warn(small, stacklevel=3)
     if "test" in given and (copied := copies_in_test(splits["test"].inputs, splits["train"].inputs)):
         warnings.warn(copied, stacklevel=3)
+    if left_out := copies_left_out(numbers.values(), splits.values()):
+        warnings.warn(left_out, stacklevel=3)
     moved = {key: _pair(value, f"shift {key}") for key, value in with_severities(shifts).items()}
     return Task(
         name=name,

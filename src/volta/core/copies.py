@@ -6,6 +6,8 @@ pairs of equal rows there would be if columns had nothing to do with one another
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,7 @@ MOST_COPIES = 20
 _MORE_THAN_CHANCE = 100.0
 _OTHER_LABELS = 0.01
 _SAMPLE = 4096
+_NEVER = 1e-30
 
 
 def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArray[np.uint64]:
@@ -35,28 +38,43 @@ def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArra
     return keys
 
 
-def copy_groups(rows: Array, labels: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return for each row (n, d) the number of the row that it is a copy of; None where no row is a copy.
+def copy_groups(
+    rows: Array, labels: NDArray[np.int64], taken: NDArray[np.int64] | None = None, *, n_parts: int = 2
+) -> NDArray[np.int64] | None:
+    """Return for each row (n, d) the number, from 0, of the row that it is a copy of; None where no row is a copy.
 
     Equal rows are copies where chance would make them a hundred times rarer, and equal labels go with them. Rows of a
-    class that is all copies of one row count as rows of their own: some have to train and others to be held out.
+    class that has fewer distinct ones than ``n_parts`` count as rows of their own: some have to train and others to be
+    held out. ``taken`` are the places of the rows that ``labels`` are of, where they are not all.
     """
-    distinct, groups, counts = np.unique(content_keys(rows), return_inverse=True, return_counts=True)
-    n_repeated = len(rows) - len(distinct)
-    if n_repeated == 0 or len(distinct) < FEWEST_COPIES or len(rows) > MOST_COPIES * len(distinct):
+    taken = np.arange(len(rows)) if taken is None else taken
+    distinct, groups, counts = np.unique(content_keys(rows)[taken], return_inverse=True, return_counts=True)
+    n_rows = len(taken)
+    n_repeated = n_rows - len(distinct)
+    if n_repeated == 0 or len(distinct) < FEWEST_COPIES or n_rows > MOST_COPIES * len(distinct):
         return None
     first = np.empty(len(distinct), dtype=np.int64)
-    first[groups[::-1]] = np.arange(len(rows))[::-1]
+    first[groups[::-1]] = np.arange(n_rows)[::-1]
     if np.count_nonzero(labels != labels[first][groups]) > _OTHER_LABELS * n_repeated:
         return None
     n_pairs = float((counts * (counts - 1.0)).sum())
-    one, other = np.array_split(_sample(len(rows)), 2)
-    if n_pairs <= _MORE_THAN_CHANCE * len(rows) * (len(rows) - 1.0) * _chance(rows[one], rows[other]):
+    one, other = np.array_split(taken[_sample(n_rows)], 2)
+    if n_pairs <= _MORE_THAN_CHANCE * n_rows * (n_rows - 1.0) * _chance(rows[one], rows[other]):
         return None
-    lone = np.bincount(labels[first], minlength=int(labels.max()) + 1) < 2
+    lone = np.bincount(labels[first], minlength=int(labels.max()) + 1) < n_parts
     apart = np.flatnonzero(lone[labels])
     groups[apart] = len(distinct) + np.arange(len(apart))
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def first_of_each(copies: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of the first row of each number of `copy_groups`."""
+    return np.unique(copies, return_index=True)[1]
+
+
+def all_of(copies: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of all rows whose number of `copy_groups` is among ``numbers``, in ascending order."""
+    return np.flatnonzero(np.isin(copies, numbers))
 
 
 def n_copies(rows: Array, others: Array) -> int:
@@ -82,12 +100,25 @@ def _chance(rows: Array, others: Array) -> float:
         theirs, times = np.unique(others[:, column], return_counts=True)
         _, here, there = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
         chance *= float((counts[here] * times[there].astype(np.float64)).sum()) / (float(len(rows)) * len(others))
+        if chance < _NEVER:
+            break
     return chance
 
 
 def _sample(n_rows: int) -> NDArray[np.int64]:
     """Return the places of up to twice ``_SAMPLE`` rows, in an order of no meaning."""
     return rng(SPLIT_SEED, "copies").permutation(n_rows)[: 2 * _SAMPLE]
+
+
+def copies_left_out(given: Iterable[Sized], parts: Iterable[Sized]) -> str:
+    """Say how many of the rows given are in no part, because they are copies of rows that are; empty if all are."""
+    n_left_out = sum(map(len, given)) - sum(map(len, parts))
+    if not n_left_out:
+        return ""
+    return (
+        f"{n_left_out} rows are left out as copies of drawn test or calibration rows: copies of one row stay in one "
+        "part, so that no row is learned from and judged, and are judged once"
+    )
 
 
 def copies_in_test(test: Array, train: Array) -> str:

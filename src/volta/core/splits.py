@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.copies import all_of, first_of_each
 from volta.core.errors import InputError
 
 Rows = NDArray[np.int64]
@@ -23,12 +24,19 @@ class FitRows(NamedTuple):
     cal: Rows
 
 
-def split_fit_rows(labels: Rows, n_val: int, n_cal: int, rng: np.random.Generator) -> FitRows:
+def split_fit_rows(
+    labels: Rows, n_val: int, n_cal: int, rng: np.random.Generator, copies: Rows | None = None
+) -> FitRows:
     """Draw ``n_cal`` rows plainly at random, then ``n_val`` of the others with their class shares; the rest is train.
 
     Conformal guarantees need calibration rows that are drawn as test rows are, which stratified ones are not. Of the
-    others, training rows come first: a class that has a row left has one in train.
+    others, training rows come first: a class that has a row left has one in train. Rows of equal number in ``copies``
+    (see `copy_groups`) are copies of one: they count once, stay together, and calibrate once.
     """
+    if copies is not None:
+        first = first_of_each(copies)
+        drawn = split_fit_rows(labels[first], n_val, n_cal, rng)
+        return FitRows(all_of(copies, drawn.train), all_of(copies, drawn.val), np.sort(first[drawn.cal]))
     if n_val < 0 or n_cal < 0 or n_val + n_cal > len(labels):
         raise InputError(f"n_val is {n_val} and n_cal is {n_cal}; pass numbers that the {len(labels)} rows suffice for")
     cal, rest = random_take(len(labels), n_cal, rng)
@@ -115,13 +123,35 @@ def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:
     return np.asarray(counts)
 
 
-def complete_parts(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:
+def complete_parts(
+    labels: Mapping[str, Rows], rng: np.random.Generator, where: str, copies_of: Callable[[str], Rows | None]
+) -> dict[str, tuple[str, Rows]]:
     """Return train, val, cal and test, each as the part of ``labels`` that it is taken from and its rows there.
 
     Parts that are given are kept. What is missing is drawn from the training rows: a fifth of all rows as test and a
     fifth for val and cal, so that training rows alone give 60/20/20; a lone ``val`` is halved into val and cal.
-    ``where`` says in errors what was divided.
+    ``where`` says in errors what was divided. ``copies_of`` gives the numbers of `copy_groups` of a part that rows are
+    drawn from: copies of one row stay in one part, and drawn test and calibration rows are taken once.
     """
+    drawn_from = {"train"} if {"test", "val"} - labels.keys() else set()
+    if "val" in labels and "cal" not in labels:
+        drawn_from.add("val")
+    copies = {part: numbers for part in sorted(drawn_from) if (numbers := copies_of(part)) is not None}
+    first = {part: first_of_each(numbers) for part, numbers in copies.items()}
+    once = {part: own[first[part]] if part in copies else own for part, own in labels.items()}
+
+    def with_copies(part: str, source: str, rows: Rows) -> Rows:
+        if source not in copies:
+            return rows
+        if part in {"cal", "test"}:
+            return np.sort(first[source][rows])
+        return all_of(copies[source], rows)
+
+    drawn = _draw_missing(once, rng, where)
+    return {part: (source, with_copies(part, source, rows)) for part, (source, rows) in drawn.items()}
+
+
+def _draw_missing(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:
     parts = {part: (part, np.arange(len(own), dtype=np.int64)) for part, own in labels.items()}
     share = max(1, round(len(labels["train"]) * FIFTH))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from volta.core.cache import ArrayCache
+from volta.core.copies import copy_groups
 from volta.core.errors import InputError
 from volta.core.files import hash_array, write_rows
 from volta.core.mapped import row_chunks
@@ -70,11 +71,16 @@ def resplit(task: Task, seed: int) -> Task:
     """Return ``task`` with train, val and cal drawn anew from all its fit rows, as many of each as before.
 
     All methods with one seed see the same rows; the rows are read into memory. Test rows, OOD sets and shifts stay.
+    Copies of one row stay in one part and calibrate once, the parts' shares of the distinct rows being as before.
     """
     fit = task.fit
     parts = (fit.train, fit.val, fit.cal)
     whole = Split(np.concatenate([part.inputs for part in parts]), np.concatenate([part.labels for part in parts]))
-    rows = split_fit_rows(whole.labels, len(fit.val), len(fit.cal), rng(seed, task.name, "resplit"))
+    n_val, n_cal = len(fit.val), len(fit.cal)
+    copies = copy_groups(whole.inputs.reshape(len(whole), -1), whole.labels, n_parts=3)
+    if copies is not None:
+        n_val, n_cal = (round(n_rows / len(whole) * (int(copies.max()) + 1)) for n_rows in (n_val, n_cal))
+    rows = split_fit_rows(whole.labels, n_val, n_cal, rng(seed, task.name, "resplit"), copies)
     train, val, cal = (whole.take(part) for part in rows)
     return replace(task, fit=replace(fit, train=train, val=val, cal=cal), split=SplitDraw(seed))
 

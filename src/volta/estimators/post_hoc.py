@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from volta.core.checks import refuse_mask
+from volta.core.copies import all_of, copy_groups, first_of_each
 from volta.core.errors import InputError
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
@@ -225,11 +226,16 @@ def _check_scores(method: PostHoc, judged: Prediction) -> None:
 
 
 def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
+    """Return rows to fit on and rows to calibrate with; copies of one row stay together and calibrate once."""
     if len(rows.labels) < 2:
         raise InputError("cal has 1 row; pass at least 2, or val=LabelledOutputs(...) too")
-    order = rng(seed, "post_hoc", "halves").permutation(len(rows.labels))
-    half = len(order) // 2
-    return _take(rows, np.sort(order[:half])), _take(rows, np.sort(order[half:]))
+    copies = copy_groups(rows.outputs.logits, rows.labels)
+    n_rows = len(rows.labels) if copies is None else int(copies.max()) + 1
+    order = rng(seed, "post_hoc", "halves").permutation(n_rows)
+    fitted, held_out = np.split(order, [n_rows // 2])
+    if copies is not None:
+        fitted, held_out = all_of(copies, fitted), first_of_each(copies)[held_out]
+    return _take(rows, np.sort(fitted)), _take(rows, np.sort(held_out))
 
 
 def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:

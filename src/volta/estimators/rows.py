@@ -52,15 +52,11 @@ def split_rows(
 
     if hold_val or hold_cal:
         _check_rows(labels)
-    if copies is not None:
-        first = np.unique(copies, return_index=True)[1]
-        drawn = split_rows(labels[first], hold_val=hold_val, hold_cal=hold_cal, draw=draw)
-        train, val = (np.flatnonzero(np.isin(copies, part)) for part in (drawn.train, drawn.val))
-        return drawn._replace(train=train, val=val, cal=np.sort(first[drawn.cal]))
-    n_held_out = max(2, round(HELD_OUT * len(labels)))
+    n_rows = len(labels) if copies is None else int(copies.max()) + 1
+    n_held_out = max(2, round(HELD_OUT * n_rows))
     n_val = n_held_out // 2 if hold_val else 0
     n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
-    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw))
+    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw), copies)
 
 
 def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

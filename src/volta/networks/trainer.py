@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from volta.core.copies import copy_groups
+from volta.core.copies import all_of, copy_groups, first_of_each
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
 from volta.core.seeding import SPLIT_SEED, derive_seed, rng
@@ -241,9 +241,8 @@ def _folds(data: FitData) -> list[NDArray[np.int64]]:
     copies = copy_groups(data.train.inputs, labels)
     if copies is None:
         return stratified_folds(labels, data.n_folds, rng(SPLIT_SEED, "folds"))
-    first = np.unique(copies, return_index=True)[1]
-    folds = stratified_folds(labels[first], data.n_folds, rng(SPLIT_SEED, "folds"))
-    return [np.flatnonzero(np.isin(copies, fold)) for fold in folds]
+    folds = stratified_folds(labels[first_of_each(copies)], data.n_folds, rng(SPLIT_SEED, "folds"))
+    return [all_of(copies, fold) for fold in folds]
 
 
 def pick_device(name: str) -> torch.device:

@@ -55,6 +55,22 @@ def test_one_set_of_features_is_split_60_20_20(root: Path, tmp_path: Path) -> No
     assert "imported from mine.npz" in task.source
 
 
+@pytest.mark.parametrize("kind", ["features", "pixels"])
+def test_copies_of_a_row_are_in_one_part(root: Path, tmp_path: Path, kind: str) -> None:
+    x, y = blobs(100, width=48)
+    if kind == "pixels":
+        x = rng.integers(256, size=(100, 4, 4, 3), dtype=np.uint8)
+    index = rng.permutation(np.arange(100).repeat(np.where(y == 3, 8, 1)))
+    report = import_task(table(tmp_path / "mine.npz", x=x[index], y=y[index]), "mine", root=root)
+    assert (report.rows["cal"], report.rows["test"]) == (10, 20)
+    n_left_out = len(index) - sum(report.rows.values())
+    assert n_left_out > 0
+    assert f"{n_left_out} rows are left out as copies of drawn test or calibration rows" in " ".join(report.notes)
+    task = find_task("mine", root).load(kind, LoadOptions(root))
+    seen = [{row.tobytes() for row in part.inputs} for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)]
+    assert sum(map(len, seen)) == len(set().union(*seen)) == 100
+
+
 def test_train_and_test_are_kept_and_val_is_halved(root: Path, tmp_path: Path) -> None:
     x, y = blobs(80)
     a = import_task(table(tmp_path / "a.npz", train_x=x, train_y=y, test_x=x[:20], test_y=y[:20]), "a", root=root)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.copies import copies_in_test
+from volta.core.copies import copies_in_test, copies_left_out, copy_groups
 from volta.core.errors import InputError, StoreError
 from volta.core.files import sync_folder
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
@@ -209,6 +209,7 @@ def _write(
     notes += writer.notes
     if (small := small_classes((labels for _, labels in parts.values()), class_names)) is not None:
         notes.append(small)
+    notes += filter(None, [copies_left_out(found.values(), (labels for _, labels in parts.values()))])
     if kind == "features" and "test" in found:
         test, train = (rows.inputs[rows.rows] for rows in (parts["test"][0], parts["train"][0]))
         notes += filter(None, [copies_in_test(test, train)])
@@ -248,12 +249,14 @@ def _split(
     for part, rows in named.items():
         if not len(rows):
             raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
-    check_class_sizes(
-        {"train": numbers["train"]},
-        names,
-        1 + ("test" not in named) + ("val" not in named or "cal" not in named),
-    )
-    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), str(source))
+    needed = 1 + ("test" not in named) + ("val" not in named or "cal" not in named)
+    check_class_sizes({"train": numbers["train"]}, names, needed)
+
+    def copies_of(part: str) -> NDArray[np.int64] | None:
+        inputs = named[part].inputs
+        return copy_groups(inputs.reshape(len(inputs), -1), numbers[part], named[part].rows, n_parts=needed)
+
+    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), str(source), copies_of)
     parts = {part: (named[origin].take(rows), numbers[origin][rows]) for part, (origin, rows) in drawn.items()}
     return classes, names, parts
 
