@@ -131,6 +131,13 @@ def test_a_column_that_counts_the_rows_is_told(tmp_path):
     assert "counts the rows" not in silent.stderr
 
 
+def test_classes_that_differ_in_blanks_only_are_refused(tmp_path):
+    lines = [f"{row / 7},{['cat', 'dog', ' dog'][row % 3]}" for row in range(60)]
+    (tmp_path / "blanks.csv").write_text("\n".join(["x,y", *lines]), encoding="utf-8")
+    done = run("fit", tmp_path / "blanks.csv", "--label", "y", "--out", tmp_path / "model")
+    assert "column 'y' has the labels ' dog' and 'dog', which differ in blanks only" in str(done.exception)
+
+
 def test_features_of_one_number_a_row_are_named(tmp_path):
     np.savez(tmp_path / "thin.npz", x=np.arange(30.0), y=np.arange(30) % 2)
     done = run("fit", tmp_path / "thin.npz", "--out", tmp_path / "model")

@@ -24,6 +24,8 @@ def test_labels_of_all_kinds_become_class_numbers() -> None:
         (np.array([0.5, 1.0]), "row 0 has label 0.5; labels must be whole"),
         (np.array([1.0, np.nan]), "row 1 has label nan"),
         (np.array(["a", ""]), "row 1 has an empty label"),
+        (np.array(["a", "  ", "b"]), "row 1 has an empty label"),
+        (np.array(["cat", "dog", " dog", "dog"]), "the labels ' dog' and 'dog', which differ in blanks only"),
         (np.array([1 + 2j, 3]), "labels of type complex128"),
     ],
 )

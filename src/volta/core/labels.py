@@ -18,9 +18,11 @@ N_FOLDS = 5
 def class_values(labels: Array, where: str) -> Array:
     """Return the distinct labels in order: numbers by value, text by spelling. Gaps in numbers are closed by position.
 
-    Booleans and whole-valued floats count as numbers; other floats, NaN and empty text are refused.
+    Booleans and whole-valued floats count as numbers; other floats, NaN, empty text and text that differs from other
+    text only in blanks around it are refused.
     """
     values = np.unique(_clean(labels, where))
+    refuse_blanks(values, where)
     if len(values) < 2:
         raise InputError(f"{where} has one class ({values[0] if len(values) else 'no rows'}); a task needs two or more")
     return values
@@ -68,13 +70,25 @@ def small_classes(numbers: Iterable[NDArray[np.int64]], names: tuple[str, ...]) 
     )
 
 
+def refuse_blanks(values: Array, where: str) -> None:
+    """Refuse distinct labels of which two are the same text but for blanks around it."""
+    if values.dtype.kind != "U":
+        return
+    stripped, counts = np.unique(np.char.strip(values), return_counts=True)
+    if len(stripped) < len(values):
+        alike = stripped[counts.argmax()]
+        one, other = values[np.char.strip(values) == alike][:2].tolist()
+        raise InputError(
+            f"{where} has the labels {one!r} and {other!r}, which differ in blanks only; write both alike, or they "
+            "would be two classes"
+        )
+
+
 def _clean(labels: Array, where: str) -> Array:
     if labels.dtype.kind in "SU":
         text = labels.astype(np.str_)
-        if (np.char.str_len(text) == 0).any():
-            raise InputError(
-                f"{where} row {int(np.argmax(np.char.str_len(text) == 0))} has an empty label; fill it or drop the row"
-            )
+        if (empty := np.char.str_len(np.char.strip(text)) == 0).any():
+            raise InputError(f"{where} row {int(np.argmax(empty))} has an empty label; fill it or drop the row")
         return text
     if labels.dtype.kind in "biu":
         if len(labels) and labels.max() > np.iinfo(np.int64).max:

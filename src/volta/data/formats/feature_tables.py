@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from volta.core.errors import InputError
+from volta.core.labels import refuse_blanks
 from volta.core.types import Array
 from volta.data.formats.labelled_arrays import INPUT_NAMES, LABEL_NAMES
 from volta.data.formats.table import (
@@ -87,7 +88,11 @@ class FeatureTable:
         pieces = [(part.rows, part.labels) for part in self.chunks()]
         labels = joined(self.table, [part for _, part in pieces if part is not None])
         where = f"{self.table.path} column {self.label!r}"
-        typed = as_labels(labels) if classes is None else labels_like(labels, classes, where)
+        if classes is None:
+            typed = as_labels(labels)
+            refuse_blanks(np.unique(typed), where)
+        else:
+            typed = labels_like(labels, classes, where)
         return np.concatenate([part for part, _ in pieces]), typed
 
 
