@@ -95,7 +95,9 @@ def test_copies_are_looked_for_only_where_rows_are_drawn_from():
         (("train", "cal", "test"), ["train"]),
     ):
         asked.clear()
-        parts = complete_parts({part: labels[part] for part in parts_given}, np.random.default_rng(0), "rows", copies_of)
+        parts = complete_parts(
+            {part: labels[part] for part in parts_given}, np.random.default_rng(0), "rows", copies_of
+        )
         assert asked == expected
         for part in parts_given:
             if part not in asked:
