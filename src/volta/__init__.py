@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from volta.benchmarking.benchmark import benchmark, open_run
     from volta.benchmarking.run import Run
     from volta.benchmarking.table import Table
-    from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError
+    from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError, VoltaWarning
     from volta.core.types import FitData, OodSet, Prediction, Split, Task
     from volta.data import TASKS, find_task
+    from volta.estimators.calibration import TooFewRowsWarning
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.images import VoltaImageClassifier
     from volta.estimators.own_network import outputs_of
     from volta.estimators.post_hoc import PostHocClassifier
+    from volta.estimators.rows import RepeatedRowsWarning
     from volta.evaluation.comparison import EvaluationComparison, compare
     from volta.evaluation.evaluation import Evaluation, evaluate
     from volta.methods import METHODS, Method, find_method
@@ -46,15 +48,18 @@ __all__ = [
     "Outputs",
     "PostHocClassifier",
     "Prediction",
+    "RepeatedRowsWarning",
     "Run",
     "Split",
     "StoreError",
     "Table",
     "Task",
+    "TooFewRowsWarning",
     "Trainer",
     "VoltaClassifier",
     "VoltaError",
     "VoltaImageClassifier",
+    "VoltaWarning",
     "__version__",
     "benchmark",
     "check_method",
@@ -72,13 +77,22 @@ _HOMES = {
     "volta.benchmarking.benchmark": ("benchmark", "open_run"),
     "volta.benchmarking.run": ("Run",),
     "volta.benchmarking.table": ("Table",),
-    "volta.core.errors": ("InputError", "MissingDataError", "NotFittedError", "StoreError", "VoltaError"),
+    "volta.core.errors": (
+        "InputError",
+        "MissingDataError",
+        "NotFittedError",
+        "StoreError",
+        "VoltaError",
+        "VoltaWarning",
+    ),
     "volta.core.types": ("FitData", "OodSet", "Prediction", "Split", "Task"),
     "volta.data": ("TASKS", "find_task"),
+    "volta.estimators.calibration": ("TooFewRowsWarning",),
     "volta.estimators.classifier": ("VoltaClassifier",),
     "volta.estimators.images": ("VoltaImageClassifier",),
     "volta.estimators.own_network": ("outputs_of",),
     "volta.estimators.post_hoc": ("PostHocClassifier",),
+    "volta.estimators.rows": ("RepeatedRowsWarning",),
     "volta.evaluation.comparison": ("EvaluationComparison", "compare"),
     "volta.evaluation.evaluation": ("Evaluation", "evaluate"),
     "volta.methods": ("METHODS", "Method", "find_method"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta import InputError, OodSet, Task
+from volta import InputError, OodSet, Split, Task
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
 LABELS = np.arange(200) % 4
@@ -78,6 +78,45 @@ def test_frames_and_whole_numbers_are_taken():
     task = Task.from_arrays(train=(frame, pandas.Series(LABELS)))
     assert task.fit.train.inputs.dtype == np.float64
     assert set(task.fit.train.inputs[:, 0]) <= set((np.arange(200) + 2.0**30).tolist())
+
+
+def test_columns_of_frames_are_matched_by_name():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame, other = (pandas.DataFrame(ROWS + shift, columns=["a", "b", "c"]) for shift in (0.0, 9.0))
+    turned = other[["c", "a", "b"]]
+    task = Task.from_arrays(train=(frame, LABELS), test=(turned, LABELS), ood={"far": turned})
+    assert np.array_equal(task.test.inputs, ROWS + 9.0)
+    assert np.array_equal(task.ood["far"].inputs, ROWS + 9.0)
+    with pytest.raises(InputError, match="test lacks the column 'b', which the training rows have"):
+        Task.from_arrays(train=(frame, LABELS), test=(other.rename(columns={"b": "d"}), LABELS))
+
+
+def test_labels_that_are_missing_are_refused_and_objects_that_are_numbers_are_numbers():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    for nothing in (None, float("nan"), np.float32("nan"), pandas.NA, pandas.NaT):
+        labels = np.array(["a", "b"] * 100, dtype=object)
+        labels[3] = nothing
+        with pytest.raises(InputError, match="train has no label in row 3; pass one label a row"):
+            Task.from_arrays(train=(ROWS, labels))
+    numbers = np.array([1, 2, 10, 3] * 50, dtype=object)
+    assert Task.from_arrays(train=(ROWS, numbers)).class_names == ("1", "2", "3", "10")
+
+
+def test_weights_of_rows_stay_with_them():
+    weights = np.arange(200) % 4 + 1.0
+    task = Task.from_arrays(train=Split(ROWS, LABELS, weights))
+    for part in (task.fit.train, task.fit.val):
+        assert np.allclose(part.weights, (part.labels + 1.0) / 2.5)
+    assert task.fit.cal.weights is None
+    with pytest.raises(InputError, match="train weights row 5 is nan; pass finite numbers"):
+        Task.from_arrays(train=Split(ROWS, LABELS, np.where(np.arange(200) == 5, np.nan, weights)))
+
+
+def test_tensors_are_taken_off_their_graph():
+    torch = pytest.importorskip("torch")
+    for rows in (torch.tensor(ROWS, requires_grad=True), torch.tensor(ROWS).bfloat16()):
+        task = Task.from_arrays(train=(rows, torch.tensor(LABELS)), ood={"far": rows})
+        assert np.allclose(task.ood["far"].inputs, ROWS, atol=0.02)
 
 
 def test_small_classes_are_warned_of():

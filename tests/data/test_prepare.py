@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from volta import Task
+from volta import Split, Task
+from volta.core.cache import ArrayCache
 from volta.core.types import SplitDraw
-from volta.data.prepare import resplit
+from volta.data.prepare import resplit, scale_task
 
 
 def test_a_resplit_draws_the_fit_rows_anew_and_leaves_the_rest(digits):
@@ -37,3 +38,15 @@ def test_a_resplit_keeps_copies_of_a_row_in_one_part():
     assert sum(map(len, seen)) == len(set().union(*seen)) == 100
     assert len(task.fit.cal) == len(seen[2]) > 0
     assert len(task.fit.train) > len(seen[0])
+
+
+def test_weights_of_rows_stay_with_them(tmp_path):
+    rows, labels = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 4
+    task = Task.from_arrays(train=Split(rows, labels, labels + 1.0))
+    for changed in (scale_task(task, "standard", ArrayCache(tmp_path)), resplit(task, 1)):
+        for part in (changed.fit.train, changed.fit.val):
+            # Rows that were drawn to calibrate have no weight of their own any more.
+            known = np.isclose(part.weights, (part.labels + 1.0) / 2.5)
+            assert known.mean() > 0.8
+            assert (known | (part.weights == 1.0)).all()
+        assert changed.fit.cal.weights is None

@@ -133,3 +133,11 @@ def test_rejects_bad_arguments():
         fit_combination([0.1, 0.2], [0.1])
     with pytest.raises(InputError, match="scores holds 1 arrays but 2 were combined"):
         fit_combination([0.1], [0.2]).score([0.1])
+
+
+def test_tensors_are_taken_off_their_graph():
+    torch = pytest.importorskip("torch")
+    flagged = benjamini_hochberg(torch.tensor([0.001, 0.9], requires_grad=True), 0.05)
+    assert flagged.tolist() == [True, False]
+    scores, groups = torch.tensor([0.1, 0.2, 0.3], requires_grad=True), torch.tensor([0, 1, 0])
+    assert [len(part) for part in fit_ood(scores, groups=groups).scores] == [2, 1]

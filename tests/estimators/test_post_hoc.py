@@ -303,3 +303,15 @@ def test_sets_of_outputs_that_are_given_several_times_cover_new_rows():
         covered.append(sets[np.arange(500), labels[60:]].mean())
     # Where copies fit isotonic regression and calibrate both, it is .75.
     assert np.mean(covered) > 0.88
+
+
+def test_weights_count_where_calibration_rows_are_halved():
+    random = np.random.default_rng(0)
+    labels = random.integers(3, size=400)
+    logits = 3.0 * random.normal(size=(400, 3)) + np.eye(3)[labels]
+    weights = np.where(logits.argmax(axis=1) == labels, 2.0, 0.05)
+    plain, weighted = (
+        PostHocClassifier("temperature").fit(cal=LabelledOutputs(Outputs(logits), labels, own)).method_.beta_
+        for own in (None, weights)
+    )
+    assert weighted > 3.0 * plain

@@ -243,3 +243,15 @@ def test_the_sharper_of_two_calibrated_models_is_not_called_better_calibrated():
     pair = volta.compare({"sharp": sharp, "soft": soft}, n_resamples=200).pair("sharp", "soft", "ece")
     assert pair.verdict in ("cannot tell", "equivalent")
     assert "both within what chance alone gives: not told apart" in pair.note
+
+
+def test_tensors_and_booleans_are_taken():
+    torch = pytest.importorskip("torch")
+    probs, labels = torch.tensor([[0.1, 0.9], [0.8, 0.2]], requires_grad=True), torch.tensor([True, False])
+    assert volta.evaluate(probs, labels).metrics["test"]["accuracy"] == 1.0
+    assert (
+        volta.evaluate(logits=torch.tensor([[0.0, 2.0], [1.0, 0.0]]).bfloat16(), labels=labels).metrics["test"][
+            "accuracy"
+        ]
+        == 1.0
+    )

@@ -19,9 +19,8 @@ from volta.methods.gaussians import fit_gaussians
 from volta.methods.scaling import fit_vector_scaling
 from volta.methods.scores import entropy, softmax
 from volta.methods.swag import Moments
-from volta.networks.layers import seed_layers
+from volta.networks.layers import sampled_from
 from volta.networks.recipe import Budget
-from volta.networks.sampling import sampling
 from volta.networks.trainer import Trainer
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
@@ -111,8 +110,7 @@ def test_gmm_density_is_scikit_learns(setting):
 
 def one_pass(network, inputs, random):
     """Return the logits of a pass of its own through the whole network, with dropout on."""
-    seed_layers(network.classifier, random)
-    with sampling(network.classifier):
+    with sampled_from(random):
         return network.outputs(inputs).logits
 
 

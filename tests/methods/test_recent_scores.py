@@ -73,12 +73,16 @@ def test_fdbd():
         assert found[row] == pytest.approx(-np.mean(boundary) / np.linalg.norm(vector - mean), rel=1e-6)
 
 
-def test_fdbd_with_two_classes_of_equal_weight_is_finite():
-    weight = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    features = np.random.default_rng(0).normal(size=(20, 2))
-    found = Outputs(features @ weight.T, features, LastLayer(weight, np.zeros(3)))
-    method = METHODS["fdbd"]().fit_from_outputs(train=LabelledOutputs(found, np.arange(20) % 3))
-    assert np.isfinite(method.predict_outputs(found).uncertainty).all()
+@pytest.mark.parametrize("seed", range(10))
+def test_in_fdbd_two_classes_of_equal_weight_share_no_boundary(seed):
+    random = np.random.default_rng(seed)
+    weight, bias = random.normal(size=(4, 64)), np.array([0.0, 0.0, 0.5, 0.0])
+    weight[3] = weight[2]
+    features = random.normal(size=(20, 64)).astype(np.float32)
+    found = Outputs(features @ weight.T + bias, features, LastLayer(weight, bias))
+    method = METHODS["fdbd"]().fit_from_outputs(train=LabelledOutputs(found, np.arange(20) % 4))
+    assert np.flatnonzero(method.inverse_ == 0).tolist() == [0, 5, 10, 11, 14, 15]
+    assert np.abs(method.predict_outputs(found).uncertainty).max() < 10.0
 
 
 def test_nci():
@@ -292,3 +296,11 @@ def test_pytorch_ood_agrees(peer, head):
     mean = peer.GEN.score(torch.from_numpy(LOGITS), M=2).numpy()
     # They clamp probabilities to 1e-7, we do not.
     assert np.allclose(scores("gen", top=2), 2 * mean, atol=1e-3)
+
+
+def test_pnorm_is_not_chosen_for_a_score_that_is_the_same_for_all_rows():
+    random, right = np.random.default_rng(0), np.arange(200) < 150
+    strength = np.where(right, random.uniform(2, 6, 200), random.uniform(1, 4, 200))
+    # Of these logits the p-norm of every row is the same multiple of its maximum.
+    val = LabelledOutputs(Outputs(np.outer(strength, [1.0, 0.0, 0.0])), np.where(right, 0, 1))
+    assert METHODS["maxlogit_pnorm"]().fit_from_outputs(val=val).p_ is None

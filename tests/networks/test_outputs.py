@@ -63,3 +63,17 @@ def test_what_does_not_fit_is_refused(make, message):
 def test_outputs_need_no_torch():
     code = "import sys, volta.networks.outputs; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ([1.0, 2.0], "weights has 2 rows but labels has 3; pass one entry"),
+        ([1.0, -1.0, 1.0], "weights row 1 is -1.0; pass finite numbers of at least 0"),
+        ([1.0, 1.0, np.nan], "weights row 2 is nan"),
+        ([0.0, 0.0, 0.0], "weights are all 0, so that no row counts"),
+    ],
+)
+def test_weights_that_mean_nothing_are_refused(weights, said):
+    with pytest.raises(InputError, match=said):
+        LabelledOutputs(Outputs(np.eye(3)), np.arange(3), np.array(weights))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
 
 from volta.networks.bodies import Body, Cnn, Encoder, EvenEncoder, Identity, Mlp
 from volta.networks.heads import Linear
-from volta.networks.layers import Dropout, seed_layers
+from volta.networks.layers import sampled_from
 from volta.networks.network import Network
 from volta.networks.rows import EVAL_ROWS
-from volta.networks.sampling import sampling
 from volta.networks.spec import NetworkSpec
 from volta.networks.training_log import TrainingLog
 from volta.networks.wide import Wide
@@ -43,8 +44,7 @@ def generators() -> list[np.random.Generator]:
 
 
 def whole_pass(network: Network, inputs: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    seed_layers(network.classifier, random)
-    with sampling(network.classifier):
+    with sampled_from(random):
         return network.outputs(inputs).logits
 
 
@@ -61,7 +61,6 @@ def check_equal(network: Network, inputs: np.ndarray) -> None:
 def test_passes_over_several_pieces_are_those_of_the_whole_network(body: Body) -> None:
     network = network_of(body, (N_COLUMNS,))
     check_equal(network, inputs_of((N_COLUMNS,), EVAL_ROWS + 7))
-    assert not any(layer.sampling for layer in network.classifier.modules() if isinstance(layer, Dropout))
 
 
 def test_passes_on_pixels_are_those_of_the_whole_network() -> None:
@@ -84,9 +83,25 @@ def test_what_lies_before_dropout_is_computed_once(body: Body, shape: tuple[int,
 
 
 def test_a_walk_that_is_left_leaves_dropout_off() -> None:
-    network = network_of(BODIES["mlp"], (N_COLUMNS,))
-    next(network.sampled_logits(inputs_of((N_COLUMNS,), EVAL_ROWS + 7), generators()))
-    assert not any(layer.sampling for layer in network.classifier.modules() if isinstance(layer, Dropout))
+    network, inputs = network_of(BODIES["mlp"], (N_COLUMNS,)), inputs_of((N_COLUMNS,), EVAL_ROWS + 7)
+    before = network.outputs(inputs).logits
+    walk = network.sampled_logits(inputs, generators())
+    _, passes = next(walk)
+    assert not np.array_equal(passes[0], before[:EVAL_ROWS])
+    np.testing.assert_array_equal(network.outputs(inputs).logits, before)
+
+
+def test_threads_do_not_disturb_one_another() -> None:
+    network, inputs = network_of(BODIES["mlp"], (N_COLUMNS,)), inputs_of((N_COLUMNS,), 500)
+    expected, plain = next(network.sampled_logits(inputs, generators()))[1], network.outputs(inputs).logits
+
+    def call(sample: bool) -> bool:
+        if sample:
+            return np.array_equal(next(network.sampled_logits(inputs, generators()))[1], expected)
+        return np.array_equal(network.outputs(inputs).logits, plain)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(call, [True, False, True] * 40))
 
 
 def test_no_rows_give_no_pieces() -> None:

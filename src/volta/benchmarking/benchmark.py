@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volta.benchmarking.run import Run
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import InputError, MissingDataError, VoltaWarning
 from volta.core.types import Task
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def benchmark(
     run = Run(store.root)
     if run.failures and not progress:
         label, path = next(iter(run.failures.items()))
-        warnings.warn(f"{len(run.failures)} cells failed, such as {label} (see {path}, run.failures)", stacklevel=2)
+        message = f"{len(run.failures)} cells failed, such as {label} (see {path}, run.failures)"
+        warnings.warn(message, VoltaWarning, stacklevel=2)
     return run
 
 

@@ -16,7 +16,7 @@ from volta.cli.own_modules import import_from_here
 from volta.cli.printing import echo
 from volta.cli.stopping import ALL_OR_NOTHING, stoppable
 from volta.cli.warning_lines import warnings_as_lines
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 
 if TYPE_CHECKING:
     from volta.core.types import Array
@@ -148,7 +148,9 @@ def _warn_of_counters(rows: Array, names: Sequence[str] | None) -> None:
     begun = (np.diff(rows[:3], axis=0) == 1).all(axis=0) & (len(rows) > 2)
     for place in (place for place in np.flatnonzero(begun).tolist() if (np.diff(rows[:, place]) == 1).all()):
         name = place if names is None else repr(names[place])
-        warnings.warn(f"column {name} counts the rows; if it is no feature, name it with --id", stacklevel=2)
+        warnings.warn(
+            f"column {name} counts the rows; if it is no feature, name it with --id", VoltaWarning, stacklevel=2
+        )
 
 
 def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:

@@ -126,6 +126,20 @@ def check_sets(sets: ArrayLike, name: str = "sets") -> NDArray[np.bool_]:
     return _as_bool(array, name, "pass True where the class is in the set")
 
 
+def check_weights(weights: ArrayLike, name: str = "weights") -> NDArray[np.float64]:
+    """Return `weights` as an (n_samples,) float64 array of finite numbers of at least 0, not all of them 0."""
+    array = _as_real(weights, name)
+    _check_shape(array, name, 1, "(n_samples,)")
+    values = array.astype(np.float64)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name} row {row} is {values[row]}; pass finite numbers of at least 0")
+    if not values.any():
+        raise InputError(f"{name} are all 0, so that no row counts; pass some above 0, or none at all")
+    return values
+
+
 def check_features(
     features: ArrayLike, name: str = "features", *, remedy: str = "impute it or drop the row"
 ) -> NDArray[Any]:
@@ -195,11 +209,13 @@ def check_count(value: int, name: str, least: int = 1, most: int | None = None) 
     return int(value)
 
 
-def check_number(value: float, name: str, *, zero: bool = False) -> float:
-    """Return `value` as a finite float above 0, or of at least 0 with `zero`."""
+def check_number(value: float, name: str, *, zero: bool = False, below: float = math.inf) -> float:
+    """Return `value` as a finite float above 0, or of at least 0 with `zero`, and below `below`."""
     number = float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
-    if not (0 < number < math.inf or (zero and number == 0)):
-        raise InputError(f"{name} is {value!r}; expected a finite number {'of at least' if zero else 'above'} 0")
+    if not (0 < number < below or (zero and number == 0)):
+        least = f"{'of at least' if zero else 'above'} 0"
+        most = "" if math.isinf(below) else f" and below {below:g}"
+        raise InputError(f"{name} is {value!r}; expected a finite number {least}{most}")
     return number
 
 

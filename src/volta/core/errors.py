@@ -1,4 +1,4 @@
-"""The errors VOLTA raises on purpose; each message names the argument and the next step."""
+"""The errors VOLTA raises on purpose, each naming the argument and the next step, and the base of its warnings."""
 
 
 class VoltaError(Exception):
@@ -27,3 +27,7 @@ class StoreError(VoltaError, OSError):
 
 class NoRoomError(StoreError):
     """A disk takes no more data."""
+
+
+class VoltaWarning(UserWarning):
+    """Base of every warning of the package: what was asked is done, and something about it is to be known."""

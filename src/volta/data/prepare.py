@@ -75,13 +75,19 @@ def resplit(task: Task, seed: int) -> Task:
     """
     fit = task.fit
     parts = (fit.train, fit.val, fit.cal)
-    whole = Split(np.concatenate([part.inputs for part in parts]), np.concatenate([part.labels for part in parts]))
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([np.ones(len(part)) if part.weights is None else part.weights for part in parts])
+    inputs, labels = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "labels"))
+    whole = Split(inputs, labels, weights)
     n_val, n_cal = len(fit.val), len(fit.cal)
     copies = copy_groups(whole.inputs.reshape(len(whole), -1), whole.labels, n_parts=3)
     if copies is not None:
         n_val, n_cal = (round(n_rows / len(whole) * (int(copies.max()) + 1)) for n_rows in (n_val, n_cal))
     rows = split_fit_rows(whole.labels, n_val, n_cal, rng(seed, task.name, "resplit"), copies)
     train, val, cal = (whole.take(part) for part in rows)
+    # Calibration rows count as they were drawn.
+    cal = replace(cal, weights=None)
     return replace(task, fit=replace(fit, train=train, val=val, cal=cal), split=SplitDraw(seed))
 
 
@@ -102,7 +108,7 @@ def scale_task(task: Task, scale: ScaleName, cache: ArrayCache) -> Task:
         return _scaled_rows(rows, scaler, cache)
 
     def scaled_split(split: Split) -> Split:
-        return Split(scaled(split.inputs), split.labels)
+        return replace(split, inputs=scaled(split.inputs))
 
     return replace(
         task,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import refuse_mask
+from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError
 from volta.decisions.ranks import exact_level
 
@@ -69,7 +69,7 @@ def bonferroni(pvalues: ArrayLike) -> NDArray[np.float64]:
 def check_pvalues(pvalues: ArrayLike, ndim: int) -> NDArray[np.float64]:
     """Return `pvalues` as a float64 array of ``ndim`` dimensions with values from 0 to 1."""
     refuse_mask(pvalues, "pvalues")
-    values = np.asarray(pvalues, dtype=np.float64)
+    values = np.asarray(without_graph(pvalues), dtype=np.float64)
     if values.ndim != ndim or values.size == 0:
         expected = "(n_samples,)" if ndim == 1 else "(n_samples, n_tests)"
         raise InputError(f"pvalues has shape {values.shape}; expected {expected}, not empty")

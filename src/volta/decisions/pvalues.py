@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import check_count, check_labels, check_same_length, check_scores
+from volta.core.checks import check_count, check_labels, check_same_length, check_scores, without_graph
 from volta.core.errors import InputError
 from volta.decisions.ranks import exact_level, first_names, float_level, smallest_n
 from volta.decisions.set_scores import Floats
@@ -107,12 +107,16 @@ def fit_ood(scores: ArrayLike, *, groups: ArrayLike | None = None, n_groups: int
     values = check_scores(scores)
     if groups is None:
         return OodTest((np.sort(values),), grouped=False)
-    size = check_count(n_groups, "n_groups") if n_groups is not None else int(np.max(groups, initial=0)) + 1
+    size = check_count(n_groups, "n_groups") if n_groups is not None else _n_groups(groups)
     members = check_labels(groups, size, "groups")
     check_same_length(scores=values, groups=members)
     ordered = values[np.lexsort((values, members))]
     ends = np.cumsum(np.bincount(members, minlength=size))
     return OodTest(tuple(np.split(ordered, ends[:-1])), grouped=True)
+
+
+def _n_groups(groups: ArrayLike) -> int:
+    return int(np.max(np.asarray(without_graph(groups)), initial=0)) + 1
 
 
 def conformal_pvalues(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.checks import check_fraction
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 from volta.core.quantile import conformal_quantile
 from volta.core.scaling import Scaler, row_parts
 from volta.core.types import Array, Prediction
@@ -39,20 +39,22 @@ if TYPE_CHECKING:
 ABSURD = 1e6
 """A row of which a column is so many standard deviations out of range is OOD whatever its p-value, unless validation
 rows are as far out: then such values, say for what is missing, belong to the data."""
+FAR = 100.0
+"""The same where there are too few calibration rows for any p-value to call a row OOD."""
 SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
 """For these the mean size of sets on calibration rows is kept."""
 
 
-class TooFewRowsWarning(UserWarning):
+class TooFewRowsWarning(VoltaWarning):
     """There are too few calibration rows for what is asked; the message says what is done instead."""
 
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """The OOD score of each row, which is calibrated, and whether the row is beyond `absurd_beyond`."""
+    """The OOD score of each row, which is calibrated, and how far it is out of range; see `absurd_beyond`."""
 
     scores: Floats
-    absurd: NDArray[np.bool_]
+    outside: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class OodScore:
         scores = np.empty((3, len(rows)))
         scores[0] = prediction.ood_score
         scores[1:] = guard_scores(self.guard, self.scaler, rows, exact)
-        return Novelty(self.combination.unchecked_score(scores), scores[1] > absurd_beyond(self.combination))
+        return Novelty(self.combination.unchecked_score(scores), scores[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +88,16 @@ class FeatureOodScore:
     def of(self, outputs: Outputs, prediction: Prediction) -> Novelty:
         """Return (n,) scores, higher = more OOD."""
         scores = output_scores(self.guard, outputs, prediction)
-        absurd = np.zeros(len(prediction), dtype=np.bool_)
-        if self.guard is not None:
-            absurd = scores[1] > absurd_beyond(self.combination)
-        return Novelty(self.combination.score(*scores), absurd)
+        outside = np.zeros(len(prediction)) if self.guard is None else scores[1]
+        return Novelty(self.combination.score(*scores), outside)
 
 
-def absurd_beyond(combination: ScoreCombination) -> float:
+def absurd_beyond(combination: ScoreCombination, n_calibration: int, fpr: float) -> float:
     """Return how far out of range a row must be to be OOD whatever its p-value: twice as far as any validation row."""
-    return max(ABSURD, 2.0 * float(combination.reference[1][-1]))
+    if len(combination.reference) == 1:
+        return np.inf
+    enough = 1 / (n_calibration + 1) <= fpr
+    return max(ABSURD if enough else FAR, 2.0 * float(combination.reference[1][-1]))
 
 
 def output_scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError, NotFittedError
+from volta.core.given_rows import missing_values
 from volta.core.types import Array
 
 _FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
@@ -131,13 +132,5 @@ def _missing(targets: NDArray[Any]) -> NDArray[np.bool_]:
     if targets.dtype.kind == "f":
         return np.asarray(~np.isfinite(targets))
     if targets.dtype.kind == "O":
-        # Missing values of every library, and they alone, differ from themselves or refuse to be compared.
-        return np.array([value is None or _unlike_itself(value) for value in targets], dtype=np.bool_)
+        return missing_values(targets)
     return np.zeros(len(targets), dtype=np.bool_)
-
-
-def _unlike_itself(value: Any) -> bool:
-    try:
-        return not bool(value == value)  # noqa: PLR0124
-    except TypeError:
-        return True

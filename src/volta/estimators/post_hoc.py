@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from volta.core.checks import refuse_mask
 from volta.core.copies import all_of, copy_groups, first_of_each
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.core.types import Prediction
@@ -36,11 +37,11 @@ PROBABILITY_TOLERANCE = 1e-3
 """How far from 1 a row of logits may sum and still be taken for probabilities."""
 
 
-class ProbabilitiesAsLogitsWarning(UserWarning):
+class ProbabilitiesAsLogitsWarning(VoltaWarning):
     """What was passed as logits looks like probabilities."""
 
 
-class EqualScoresWarning(UserWarning):
+class EqualScoresWarning(VoltaWarning):
     """A method gives all rows the same score, so that nothing can be decided by it."""
 
 
@@ -235,13 +236,14 @@ def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, Labelled
     fitted, held_out = np.split(order, [n_rows // 2])
     if copies is not None:
         fitted, held_out = all_of(copies, fitted), first_of_each(copies)[held_out]
-    return _take(rows, np.sort(fitted)), _take(rows, np.sort(held_out))
+    return _take(rows, np.sort(fitted)), replace(_take(rows, np.sort(held_out)), weights=None)
 
 
 def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:
     found = rows.outputs
     features = None if found.features is None else found.features[index]
-    return LabelledOutputs(Outputs(found.logits[index], features, found.last_layer), rows.labels[index])
+    weights = None if rows.weights is None else rows.weights[index]
+    return LabelledOutputs(Outputs(found.logits[index], features, found.last_layer), rows.labels[index], weights)
 
 
 _STATE = ("calibration_", "ood_score_", "set_score_", "seed_", "policy_settings_")

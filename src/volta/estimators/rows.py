@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.copies import content_keys, n_copies
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.types import Array
 from volta.core.user_warning import warn_user
@@ -29,7 +29,7 @@ FEWEST_SEEN = 0.02
 """Own calibration rows are looked at where at least this share of them is seen among the rows that are learned from."""
 
 
-class RepeatedRowsWarning(UserWarning):
+class RepeatedRowsWarning(VoltaWarning):
     """Copies of one row may train and calibrate; the message says what to do."""
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from volta.bench.own.checking import check_model
 from volta.bench.own.predictions import OwnModel, RowSet, stored_arrays
 from volta.bench.scoring import metrics_of
-from volta.core.checks import refuse_mask
+from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError
 from volta.core.set_names import check_near
 from volta.core.types import Array
@@ -233,7 +233,7 @@ def _array(values: ArrayLike | None, name: str) -> Array | None:
         return None
     refuse_mask(values, name)
     try:
-        array = np.asarray(values)
+        array = np.asarray(without_graph(values))
     except ValueError as error:
         raise InputError(f"{name} has rows of different lengths; pass as many numbers in each") from error
     if array.ndim == 0:

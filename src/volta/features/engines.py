@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError, MissingDataError
+from volta.core.errors import InputError, MissingDataError, VoltaWarning
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.torch_threads import torch_threads
 from volta.core.types import Array
@@ -36,7 +36,7 @@ _WAITING_BATCHES = 2
 _SESSIONS = Lock()
 
 
-class EngineWarning(UserWarning):
+class EngineWarning(VoltaWarning):
     """Extraction runs another, slower way than it could."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volta.core.checks import check_count
+from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method
@@ -37,6 +37,7 @@ class Enn(Method):
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
         check_count(self.n_indices, "n_indices", most=MAX_PASSES)
+        check_number(self.prior_scale, "prior_scale", zero=True)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)

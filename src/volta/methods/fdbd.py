@@ -14,6 +14,7 @@ from volta.methods.vectors import column_means, distances_from
 from volta.networks.outputs import FitOutputs, Outputs
 
 _TINY = 1e-12
+_ROUNDING = 1e-7
 
 
 @dataclass
@@ -36,7 +37,9 @@ class Fdbd(PostHoc):
         weight = train.need_last_layer().weight.astype(np.float64)
         squares = (weight**2).sum(axis=1)
         between = np.sqrt(np.maximum(squares[:, None] + squares - 2.0 * weight @ weight.T, 0.0))
-        self.inverse_ = np.where(between > _TINY * np.sqrt(squares.max()), 1.0 / np.maximum(between, _TINY), 0.0)
+        # Between equal rows rounding of the products leaves the root of it, not 0.
+        apart = between > _ROUNDING * np.sqrt(squares[:, None] + squares)
+        self.inverse_ = np.where(apart, 1.0 / np.maximum(between, _TINY), 0.0)
         np.fill_diagonal(self.inverse_, 0.0)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_count, check_number
 from volta.core.types import Prediction
 from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
@@ -28,6 +29,11 @@ class Gen(PostHoc):
 
     gamma: float = 0.1
     top: int = 100
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_number(self.gamma, "gamma")
+        check_count(self.top, "top")
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and its generalised entropy."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_count, check_number
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
@@ -43,6 +44,13 @@ class Gmm(PostHoc):
     n_components: int | None = None
     max_iter: int = 50
     ridge: float = 1e-6
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_count(self.max_iter, "max_iter")
+        check_number(self.ridge, "ridge", zero=True)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the mixture on the training rows."""

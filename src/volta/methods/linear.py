@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import check_number
+from volta.core.errors import InputError
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
@@ -42,6 +44,13 @@ class Linear(Method):
     paper_inputs = "features"
 
     ridges: tuple[float, ...] = RIDGES
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        if not isinstance(self.ridges, (tuple, list)) or not self.ridges:
+            raise InputError(f"ridges is {self.ridges!r}; pass one number above 0 or more, such as (1.0, 0.1)")
+        for ridge in self.ridges:
+            check_number(ridge, "ridges")
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         started = time.perf_counter()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import check_count
 from volta.core.types import Prediction
 from volta.methods.post_hoc import PostHoc
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
@@ -31,6 +32,10 @@ class MaxlogitPnorm(PostHoc):
 
     largest_p: int = 10
 
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_count(self.largest_p, "largest_p")
+
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Choose p on the validation rows."""
         val = outputs.of("val")
@@ -54,6 +59,7 @@ def pnorm_doubt(logits: Floats, p: int | None) -> Floats:
 
 
 def _mean_risk(doubt: Floats, wrong: NDArray[np.bool_]) -> float:
-    """Return the mean over i of the share of errors among the i most certain rows."""
-    errors = wrong[np.argsort(doubt, kind="stable")].cumsum()
-    return float((errors / np.arange(1, len(errors) + 1)).mean())
+    """Return the mean over i of the share of errors among the i most certain rows, equal rows sharing their errors."""
+    _, ties, counts = np.unique(doubt, return_inverse=True, return_counts=True)
+    shared = np.repeat(np.bincount(ties, weights=wrong) / counts, counts)
+    return float((shared.cumsum() / np.arange(1, len(shared) + 1)).mean())

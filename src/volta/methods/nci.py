@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_number
 from volta.core.types import Prediction
 from volta.methods.pieces import cached_slices
 from volta.methods.post_hoc import PostHoc
@@ -30,6 +31,10 @@ class Nci(PostHoc):
     standard = False
 
     alpha: float = 1e-3
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_number(self.alpha, "alpha", zero=True)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the training mean and the last layer's weight."""

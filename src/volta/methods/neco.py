@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods.pieces import row_slices
 from volta.methods.post_hoc import PostHoc
@@ -32,6 +33,11 @@ class Neco(PostHoc):
 
     dimension: int | None = None
     times_max_logit: bool = True
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        if self.dimension is not None:
+            check_count(self.dimension, "dimension")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Standardise the training vectors and find their principal directions."""

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 from volta.methods.scores import Floats, softmax
 
 _MAX_STEPS = 200
 _RELATIVE_TOLERANCE = 1e-12
 
 
-class CalibrationWarning(UserWarning):
+class CalibrationWarning(VoltaWarning):
     """A temperature has no finite optimum on the rows it was to be fitted on."""
 
 

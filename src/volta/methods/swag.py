@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from volta.core.checks import check_count
+from volta.core.checks import check_count, check_number
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
@@ -46,6 +46,7 @@ class Swag(Method):
 
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
+        check_number(self.lr, "lr")
         check_count(self.n_epochs, "n_epochs")
         check_count(self.rank, "rank")
         check_count(self.n_samples, "n_samples", most=MAX_PASSES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_number
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
@@ -23,6 +24,10 @@ class TaylorSensus(Method):
     origin = "paper"
 
     weight: float = 0.1
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_number(self.weight, "weight", zero=True)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)

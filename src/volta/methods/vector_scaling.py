@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volta.core.checks import check_number
 from volta.core.types import Prediction
 from volta.methods import graphs
 from volta.methods.post_hoc import PostHoc
@@ -25,6 +26,10 @@ class VectorScaling(PostHoc):
     origin = "extra"
 
     ridge: float = 1.0
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        check_number(self.ridge, "ridge", zero=True)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit scales and biases on the validation rows."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
@@ -91,6 +92,16 @@ class VoltaPlus(Method):
     quiet_weight: float = 0.5
     neighbour_weight: float = 1.0
     neighbours: bool | None = None
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        if self.hidden is not None:
+            check_count(self.hidden, "hidden")
+        check_count(self.batch_size, "batch_size")
+        for name in ("dropout", "input_dropout"):
+            check_number(getattr(self, name), name, zero=True, below=1.0)
+        for name in ("weight_decay", "relative_weight", "distance_weight", "quiet_weight", "neighbour_weight"):
+            check_number(getattr(self, name), name, zero=True)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         need_features(data)

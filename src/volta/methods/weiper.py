@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_count
+from volta.core.checks import check_count, check_number
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods.pieces import row_slices
@@ -58,7 +58,14 @@ class Weiper(PostHoc):
 
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
-        check_count(self.setup_rows, "setup_rows")
+        for name in ("repeats", "n_bins", "setup_rows"):
+            check_count(getattr(self, name), name)
+        for name in ("distance", "lambda_1", "lambda_2"):
+            check_number(getattr(self, name), name, zero=True)
+        for size in self.smoothing:
+            check_count(size, "smoothing")
+        for floor in self.floors:
+            check_number(floor, "floors")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Perturb the last layer and learn how training values are distributed."""

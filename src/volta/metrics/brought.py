@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import cache
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, VoltaWarning
 from volta.core.plugins import Plugin, plugins
 from volta.metrics.metric import Metric
 from volta.metrics.table import METRICS
@@ -26,7 +26,7 @@ def plugin_metrics() -> dict[str, Metric]:
         try:
             found[name] = _checked(plugin)
         except InputError as error:
-            warnings.warn(f"{error}; the metric is left out", stacklevel=2)
+            warnings.warn(f"{error}; the metric is left out", VoltaWarning, stacklevel=2)
     return found
 
 

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import Floats, checked_row_chunks
+from volta.core.errors import VoltaWarning
 from volta.metrics.rows import paired, scan_rows
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
-class FlooredProbabilityWarning(UserWarning):
+class FlooredProbabilityWarning(VoltaWarning):
     """Rows gave their true class a probability below the smallest float64 normal; their log was floored.
 
     >>> import warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 _LEVELS = 1 << 16
 _LARGEST_WORD = (1 << 64) - 1
 _DRAWING = Lock()
+_SAMPLED_FROM: ContextVar[np.random.Generator | None] = ContextVar("sampled_from", default=None)
 
 
 class RandomLayer(nn.Module):
@@ -28,22 +30,22 @@ class RandomLayer(nn.Module):
 class Dropout(RandomLayer):
     """Inverted dropout: zero each value with probability p, divide the rest by 1 − p.
 
-    Active in training mode, and in evaluation mode while ``sampling`` is set (Monte Carlo inference). p is realised to
+    Active in training mode, and in evaluation mode within `sampled_from` (Monte Carlo inference). p is realised to
     within 2⁻¹⁷: masks compare 16 random bits with a threshold, several times cheaper than a Bernoulli draw per value.
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
-        self.sampling = False
         self._threshold = round(p * _LEVELS)
 
     def forward(self, values: Tensor) -> Tensor:
         """Return ``values`` with dropout applied where it is active."""
-        if self._threshold == 0 or not (self.training or self.sampling):
+        random = self.random if self.training else _SAMPLED_FROM.get()
+        if self._threshold == 0 or random is None:
             return values
         n_values = values.numel()
-        words = self.random.integers(0, _LARGEST_WORD, size=-(-n_values // 4), dtype=np.uint64, endpoint=True)
+        words = random.integers(0, _LARGEST_WORD, size=-(-n_values // 4), dtype=np.uint64, endpoint=True)
         # As uint8, not bool: torch turns bytes into floats several times faster.
         keep = torch.from_numpy((words.view(np.uint16)[:n_values] >= self._threshold).view(np.uint8))
         scale = _LEVELS / (_LEVELS - self._threshold)
@@ -55,6 +57,16 @@ def seed_layers(module: nn.Module, random: np.random.Generator) -> None:
     for layer in module.modules():
         if isinstance(layer, RandomLayer):
             layer.random = random
+
+
+@contextmanager
+def sampled_from(random: np.random.Generator) -> Iterator[None]:
+    """Let dropout layers draw from ``random`` in evaluation mode too, in this thread alone."""
+    before = _SAMPLED_FROM.set(random)
+    try:
+        yield
+    finally:
+        _SAMPLED_FROM.reset(before)
 
 
 @contextmanager

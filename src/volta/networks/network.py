@@ -16,10 +16,10 @@ from torch import Tensor
 from volta.core.types import Array
 from volta.networks.array_form import FEW_ROWS, Step, array_form
 from volta.networks.heads import PrototypeHead
-from volta.networks.layers import seed_layers
+from volta.networks.layers import sampled_from
 from volta.networks.outputs import LastLayer, Outputs
 from volta.networks.rows import EVAL_ROWS, InputRows
-from volta.networks.sampling import cut, sampling
+from volta.networks.sampling import cut
 from volta.networks.spec import Classifier, NetworkSpec
 from volta.networks.training_log import TrainingLog
 
@@ -95,15 +95,15 @@ class Network:
 
         What lies before the first dropout layer is computed once for all passes.
         """
-        first, rest = cut(self.classifier.body)
+        first, rest = cut(self.classifier.eval().body)
         start = 0
         for batch in InputRows(inputs, self.device).eval_batches():
             passes = []
-            with torch.inference_mode(), sampling(self.classifier.eval()):
+            with torch.inference_mode():
                 shared = first(batch)
                 for random in generators:
-                    seed_layers(self.classifier, random)
-                    passes.append(self.classifier.head(rest(shared)).double().cpu().numpy())
+                    with sampled_from(random):
+                        passes.append(self.classifier.head(rest(shared)).double().cpu().numpy())
             rows = slice(start, start + len(batch))
             yield rows, passes
             start = rows.stop

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_features, check_labels, check_same_length, without_graph
+from volta.core.checks import check_features, check_labels, check_same_length, check_weights, without_graph
 from volta.core.errors import InputError
 
 SplitName: TypeAlias = Literal["train", "val", "cal"]
@@ -132,6 +132,10 @@ class LabelledOutputs:
         labels = check_labels(self.labels, self.outputs.n_classes).astype(np.int64, copy=False)
         check_same_length(logits=self.outputs, labels=labels)
         object.__setattr__(self, "labels", labels)
+        if self.weights is not None:
+            weights = check_weights(self.weights)
+            check_same_length(labels=labels, weights=weights)
+            object.__setattr__(self, "weights", weights)
 
 
 @dataclass(frozen=True, eq=False)

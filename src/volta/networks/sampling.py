@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor, nn
@@ -41,25 +40,12 @@ def cut(module: nn.Module) -> tuple[Callable[[Tensor], Shared], Callable[[Shared
 
 def first_dropout(layers: nn.Sequential) -> int:
     """Return the place of the first layer that is or holds a dropout layer; their number where none does."""
-    places = (index for index, layer in enumerate(layers) if any(_dropout_layers(layer)))
+    places = (index for index, layer in enumerate(layers) if _draws(layer))
     return next(places, len(layers))
 
 
-@contextmanager
-def sampling(module: nn.Module) -> Iterator[None]:
-    """Let the dropout layers of ``module`` draw in evaluation mode too."""
-    layers = list(_dropout_layers(module))
-    try:
-        for layer in layers:
-            layer.sampling = True
-        yield
-    finally:
-        for layer in layers:
-            layer.sampling = False
-
-
-def _dropout_layers(module: nn.Module) -> Iterator[Dropout]:
-    return (layer for layer in module.modules() if isinstance(layer, Dropout))
+def _draws(module: nn.Module) -> bool:
+    return any(isinstance(layer, Dropout) for layer in module.modules())
 
 
 def _as_it_is(values: Tensor) -> Tensor:

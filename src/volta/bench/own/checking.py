@@ -152,6 +152,8 @@ def _checked_labels(rows: RowSet) -> Array:
     labels, n_classes = rows.labels, rows.n_classes or 0
     if labels is None:
         raise InputError(f"{rows.where} has no labels; add them, one a row (a column label)")
+    if labels.dtype == np.bool_ and n_classes == 2:
+        labels = labels.astype(np.int64)
     if labels.ndim != 1 or labels.dtype.kind not in "iuf":
         raise InputError(
             f"{rows.where}: labels are {labels.dtype} of shape {labels.shape}; number classes 0 … {n_classes - 1} in "

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
+from volta.core.given_rows import column_order
 from volta.core.types import Array
 
 SPLIT_NAMES: dict[str, str] = {
@@ -54,14 +55,5 @@ class SourceRows:
 
     def in_columns(self, columns: tuple[str, ...] | None, where: str) -> SourceRows:
         """Return the rows with their columns in the order of ``columns``, by name where both sides have names."""
-        if columns is None or self.columns is None or columns == self.columns:
-            return self
-        own = set(self.columns)
-        missing = [name for name in columns if name not in own]
-        unknown = [name for name in self.columns if name not in set(columns)]
-        if missing or unknown:
-            what = f"lacks the column {missing[0]!r}" if missing else f"has a column {unknown[0]!r}"
-            which = "which the training rows have" if missing else "which the training rows lack"
-            raise InputError(f"{where} {what}, {which}; give every set the same columns, in any order")
-        place = {name: at for at, name in enumerate(self.columns)}
-        return replace(self, inputs=self.inputs[:, [place[name] for name in columns]], columns=columns)
+        order = column_order(self.columns, columns, where)
+        return self if order is None else replace(self, inputs=self.inputs[:, order], columns=columns)
