@@ -255,3 +255,15 @@ def test_tensors_and_booleans_are_taken():
         ]
         == 1.0
     )
+
+
+def test_rows_near_certainty_are_ordered_by_what_their_probabilities_hold():
+    random = np.random.default_rng(0)
+    gap = random.uniform(30, 60, 1000)
+    right = random.random(1000) < 1 / (1 + np.exp(-(gap - 40) / 3))
+    logits, labels = np.stack([gap, np.zeros(1000), np.zeros(1000)], axis=1), np.where(right, 0, 1)
+    found = volta.evaluate(logits=logits, labels=labels).metrics
+    assert found["test"]["aurc"] == pytest.approx(found["test+msp"]["aurc"], rel=1e-9)
+    exponentials = np.exp(logits - gap[:, None])
+    probs = exponentials / exponentials.sum(axis=1, keepdims=True)
+    assert volta.evaluate(probs, labels).metrics["test"]["aurc"] == pytest.approx(found["test"]["aurc"], rel=1e-9)

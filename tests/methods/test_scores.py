@@ -6,6 +6,7 @@ from volta.methods.scores import (
     energy,
     entropy,
     log_sum_exp,
+    one_minus_max,
     one_minus_max_softmax,
     set_sizes,
     softmax,
@@ -68,3 +69,11 @@ def test_tied_classes_share_the_rest():
 
 def test_sizes_of_sets():
     assert set_sizes(np.array([[True, False, True], [False, False, False]])).tolist() == [2, 0]
+
+
+def test_one_minus_max_keeps_its_digits_near_certainty():
+    gaps = np.linspace(0.0, 300.0, 1000)
+    logits = np.stack([gaps, np.zeros(1000), np.full(1000, -1.0)], axis=1)
+    np.testing.assert_allclose(one_minus_max(softmax(logits)), one_minus_max_softmax(logits), rtol=1e-9)
+    rounded = np.array([[1.0, 0.0], [0.4, 0.6]], dtype=np.float32)
+    np.testing.assert_allclose(one_minus_max(rounded), [0.0, 0.4], atol=1e-7)

@@ -197,6 +197,18 @@ def test_features_of_another_backbone_are_named_first(folder, quick_figures):
     assert "Features:" not in words_of(write_run(folder.with_name("usual"), replace(TINY, backbone="resnet18")))
 
 
+def test_mixed_versions_of_libraries_are_said_first(folder, quick_figures):
+    store = write_run(folder, TINY)
+    assert "Versions of libraries are mixed" not in words_of(store)
+    record = store.records()[0]
+    packages = {**record.environment.packages, "torch": "2.99"}
+    store.replace_record(replace(record, environment=replace(record.environment, packages=packages)))
+    words = words_of(store)
+    assert "Versions of libraries are mixed, and equal seeds may give other numbers with each" in words
+    assert "1 cell with numpy" in words
+    assert "torch 2.99" in words
+
+
 def test_mixed_instruction_sets_are_said_first(folder, quick_figures):
     store = write_run(folder, TINY)
     assert "Instruction sets are mixed" not in words_of(store)

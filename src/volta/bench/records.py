@@ -25,12 +25,15 @@ __all__ = [
     "Metrics",
     "budget_from_json",
     "instruction_sets",
+    "library_versions",
     "stopped_in_climb",
 ]
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
 OWN = "own"
 """Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
+NUMERIC = ("numpy", "scipy", "torch")
+"""Libraries that results are computed with."""
 RECORD_FILE = FileKind("record of a cell", 2, "run volta bench again to compute it anew")
 
 
@@ -133,6 +136,12 @@ class CellRecord:
 def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
     """Return the instruction sets that cells ran with, and how many cells with each; those not on record left out."""
     return dict(Counter(found for record in records if (found := record.environment.instruction_set)))
+
+
+def library_versions(records: Iterable[CellRecord]) -> dict[str, int]:
+    """Return the versions of the libraries that numbers rest on, as text, and how many cells ran with each."""
+    found = (record.environment.packages for record in records)
+    return dict(Counter(", ".join(f"{name} {packages.get(name)}" for name in NUMERIC) for packages in found))
 
 
 def stopped_in_climb(records: Iterable[CellRecord]) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, VAL, EvalSet
 from volta.bench.temperature import tempered_probs
 from volta.core.types import Array
+from volta.methods.scores import one_minus_max
 from volta.metrics import METRICS, FlooredProbabilityWarning, nll_floored_rows, report
 
 Values = dict[str, float]
@@ -59,4 +60,4 @@ def _variants(part: Mapping[str, Array], labels: Array, tempered: Array | None) 
 
 def _only(variant: EvalSet, probs: Array, labels: Array) -> Values:
     names = [name for name, metric in METRICS.items() if str(variant) in metric.variants]
-    return report(probs, labels, 1.0 - probs.max(axis=1), only=names)["test"]
+    return report(probs, labels, one_minus_max(probs), only=names)["test"]

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
+from volta.core.types import Array
 from volta.methods.pieces import cached_slices
 
 Floats = NDArray[np.float64]
 
 _SHORT_ROW = 64
+_NEARLY_CERTAIN = 1.0 - 1e-6
 
 
 def softmax(logits: Floats, scale: float = 1.0) -> Floats:
@@ -99,6 +101,24 @@ def one_minus_max_softmax(logits: Floats, scale: float = 1.0) -> Floats:
         part: Floats = np.empty(logits[rows].shape)
         _exponentials(logits[rows], scale, part)
         doubt[rows] = _share_of_others(part)
+    return doubt
+
+
+def one_minus_max(probs: Array) -> Floats:
+    """Return 1 − max_k p_k of each row of probabilities; near certainty the sum of the others, which keeps its digits.
+
+    >>> one_minus_max(np.array([[1.0, 1e-30, 1e-20], [0.25, 0.75, 0.0]])).tolist()
+    [1.0000000001e-20, 0.25]
+    """
+    doubt: Floats = np.empty(len(probs))
+    for rows in cached_slices(probs):
+        part = np.asarray(probs[rows], dtype=np.float64)
+        largest = row_max(part)
+        doubt[rows] = 1.0 - largest
+        certain = np.flatnonzero(largest > _NEARLY_CERTAIN)
+        others = part[certain]
+        others[np.arange(len(certain)), others.argmax(axis=1)] = 0.0
+        doubt[rows][certain] = row_sums(others)
     return doubt
 
 

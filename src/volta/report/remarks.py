@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volta.bench.records import OWN, instruction_sets
+from volta.bench.records import OWN, instruction_sets, library_versions
 from volta.report.reproduce import Fact
 from volta.report.run import Group, budget_limits
 from volta.report.training import climb_sentence
@@ -32,7 +32,7 @@ class Remarks:
 
 
 def group_warnings(group: Group) -> list[str]:
-    """Return what a reader must know before any number: reduced budget, features, instruction sets, missing cells."""
+    """Return what a reader must know before any number: what is reduced, mixed or missing."""
     lines = []
     if limits := budget_limits(group.budget):
         lines.append(f"Reduced run ({limits}): these numbers are not comparable with a full run’s or the paper’s.")
@@ -41,6 +41,10 @@ def group_warnings(group: Group) -> list[str]:
     if len(mixed) > 1:
         shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} on {name}" for name, n in mixed.items())
         lines.append(f"Instruction sets are mixed, and equal seeds give other numbers on each: {shares}.")
+    versions = library_versions(group.records.values())
+    if len(versions) > 1:
+        shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} with {name}" for name, n in versions.items())
+        lines.append(f"Versions of libraries are mixed, and equal seeds may give other numbers with each: {shares}.")
     if climb := climb_sentence(group):
         lines.append(climb)
     if group.missing:

@@ -11,6 +11,7 @@ from volta.bench.store import RunStore
 from volta.bench.temperature import tempered_probs
 from volta.core.errors import StoreError
 from volta.core.types import Array
+from volta.methods.scores import one_minus_max
 from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, paired_bootstrap
 from volta.stats.comparisons import AFTER_TEMPERATURE, BY_CONFIDENCE, OOD_AVERAGES, Bootstraps
 from volta.stats.results import Results
@@ -101,8 +102,7 @@ def cell_scores(arrays: Mapping[str, Array], ood_sets: tuple[str, ...]) -> RowSc
     tempered = tempered_probs(arrays)
     if tempered is not None:
         variants[AFTER_TEMPERATURE] = row_scores(tempered, labels)
-    confidence = 1 - np.asarray(probs, dtype=np.float64).max(axis=1)
-    variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=confidence)
+    variants[BY_CONFIDENCE] = row_scores(probs, labels, uncertainty=one_minus_max(probs))
     return row_scores(probs, labels, own, outside if own is not None else {}, arrays.get("test/uncertainty"), variants)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from volta.bench.eval_set import TEST, VAL
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.methods.scores import one_minus_max_softmax, softmax
+from volta.methods.scores import one_minus_max, one_minus_max_softmax, softmax
 
 KINDS = ("probs", "logits", "labels", "uncertainty", "ood_score", "sets", "ids")
 """What may be known of rows."""
@@ -123,13 +123,12 @@ def _probs(rows: RowSet) -> Array:
 
 
 def _uncertainty(rows: RowSet) -> Array:
-    """Return the uncertainty given, or 1 − max p; of logits without the cancellation near certainty."""
+    """Return the uncertainty given, or 1 − max p, without cancellation near certainty."""
     if rows.uncertainty is not None:
         return rows.uncertainty
     if rows.probs is None and rows.logits is not None:
         return one_minus_max_softmax(np.asarray(rows.logits, dtype=np.float64))
-    doubt: Array = 1.0 - _probs(rows).max(axis=1).astype(np.float64)
-    return doubt
+    return one_minus_max(_probs(rows))
 
 
 def _ood_score(rows: RowSet) -> Array:
