@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -37,6 +38,22 @@ def test_csv_and_markdown_go_to_a_file(runs, tmp_path):
         assert out.read_text(encoding="utf-8").startswith(begins)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "csv").read_text(encoding="utf-8"))))
     assert {(row["metric"], row["n"]) for row in rows} == {("ece", "3")}
+
+
+def test_what_is_there_stays_unless_forced_and_files_of_runs_stay(runs, tmp_path):
+    out = tmp_path / "changes.txt"
+    out.write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(app, ["compare", *runs, "--out", str(out)])
+    assert "which exists; name another file, or pass --force" in str(done.exception)
+    assert out.read_text(encoding="utf-8") == "mine"
+    assert CliRunner().invoke(app, ["compare", *runs, "--out", str(out), "--force"]).exit_code == 0
+    manifest = Path(runs[1]) / "manifest.json"
+    before = manifest.read_bytes()
+    done = CliRunner().invoke(app, ["compare", *runs, "--out", str(manifest), "--force"])
+    assert "which is a file of a run" in str(done.exception)
+    done = CliRunner().invoke(app, ["leaderboard", *runs, "--out", runs[0]])
+    assert "a run folder with a leaderboard.csv of its own" in str(done.exception)
+    assert manifest.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ class RunConfig:
         for name in self.methods:
             if protocol not in (able := find_method(name).method.protocols):
                 raise InputError(
-                    f"{name} does not run under the protocol {protocol!r}, whose networks lack what it needs "
-                    f"(docs/methods.md); leave it out, or pass {' or '.join(able)}"
+                    f"{name} does not run under the protocol {protocol!r}, whose networks lack what it needs; "
+                    f"leave it out, or pass {' or '.join(able)}"
                 )
 
     def source(self, name: str) -> TaskDefinition:

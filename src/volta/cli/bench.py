@@ -98,7 +98,7 @@ def bench(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Makes features of images: resnet18, efficientnet-lite0, FILE.onnx, hf:MODEL, or a plug-in's.",
+            help="Makes features of images: resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, a plug-in's.",
             rich_help_panel=DATA,
         ),
     ] = None,

@@ -15,7 +15,7 @@ def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
     fit: Annotated[Path, typer.Option(help="Held-out predictions with labels, which the calibrator is fitted to.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz, .csv or .parquet.")],
-    method: Annotated[str, typer.Option(help="Calibrator; see docs/evaluate.md.")] = "temperature",
+    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists them.")] = "temperature",
     logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")] = False,
 ) -> None:

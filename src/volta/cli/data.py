@@ -106,7 +106,8 @@ def import_(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a task of that name.")] = False,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", help="Limit on the sources as NAME=VALUE; see docs/data.md.")
+        list[str] | None,
+        typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown one lists them."),
     ] = None,
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Decode images in a process with limits on time and memory.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from volta.cli.printing import echo, printable
+from volta.cli.text_table import table_console
 
 if TYPE_CHECKING:
     from volta.bench.config import RunConfig
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from volta.stats import LeaderboardRow, Results
 
 EXIT_FAILED_CELLS = 1
-PIPE_COLUMNS = 200
 
 
 def conclude(
@@ -58,14 +58,11 @@ def conclude(
 
 def _print_standings(tables: list[Results], rows: list[LeaderboardRow], budget: Budget) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from volta.report.standings import standings
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPE_COLUMNS)
+    console = table_console()
     for table in tables:
         found = standings(table, rows, budget)
         shown = Table(title=found.title, title_justify="left", caption=found.legend, caption_justify="left")

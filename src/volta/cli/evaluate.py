@@ -26,7 +26,7 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Predictions: npz, CSV or Parquet; see docs/evaluate.md for the columns."
+            metavar="FILE...", help="Predictions: npz, CSV or Parquet with label and p_0, p_1 … (in npz labels, probs)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: a new one, or one that holds results on the same test rows.")],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def extract(
     task: Annotated[str, typer.Argument(metavar="SRC", help="A task with images, built in or imported.")],
     backbone: Annotated[
-        str, typer.Option(help="resnet18, efficientnet-lite0, a file ending in .onnx, timm:NAME or hf:MODEL.")
+        str, typer.Option(help="resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, or a plug-in's.")
     ] = "resnet18",
     weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from volta.cli.completion import complete_metrics
+from volta.cli.model_files import check_new_file
 from volta.cli.printing import echo
 from volta.cli.references import check_reference
 from volta.core.errors import InputError
@@ -60,10 +61,14 @@ def compare(
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="text, markdown or csv.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")] = False,
 ) -> None:
     """Tell what changed between two runs, on the seeds both have, with tests: whether a change helped."""
     if format_ not in COMPARE_FORMATS:
         raise InputError(f"--format is {format_!r}; pass one of {', '.join(COMPARE_FORMATS)}")
+    if out is not None:
+        check_new_file(out, force)
+        _refuse_files_of_runs(out, run_a, run_b)
     from volta.bench.store import RunStore
     from volta.core.files import write_text
     from volta.report import compare_runs
@@ -87,16 +92,25 @@ def compare(
         echo(f"comparison: {out}")
 
 
+def _refuse_files_of_runs(out: Path, *runs: Path) -> None:
+    """Refuse to replace a file in one of the ``runs``, whatever was told."""
+    if out.exists() and any(run.resolve() in out.resolve().parents for run in runs):
+        raise InputError(f"--out is {out}, which is a file of a run; name another file")
+
+
 def leaderboard(
     run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.csv.")] = Path("leaderboard"),
 ) -> None:
     """Make one sortable page and a CSV over many runs, every value computed again from stored predictions."""
+    from volta.bench.store import RunStore
     from volta.report.joint_leaderboard import joint_leaderboard
     from volta.report.joint_page import write_joint_leaderboard
 
     if out.suffix in (".html", ".csv") or out.is_file():
         raise InputError(f"--out is {out}, a file; name the folder that leaderboard.html and leaderboard.csv go into")
+    if RunStore(out).has_manifest:
+        raise InputError(f"--out is {out}, a run folder with a leaderboard.csv of its own; name another folder")
     found = joint_leaderboard(run_folders, say=echo)
     if not found.groups:
         raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")
