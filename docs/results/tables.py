@@ -35,6 +35,8 @@ SETS = {"test": "", "test+T": " +T", "test+msp": " by 1 − max p"}
 DECIMALS = {"accuracy": 4, "ece": 4, "aurc": 4}
 FILES = ("results", "summary", "tests", "ablation", "claims", "paper", "leaderboard")
 ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near:"))
+TOLD_ELSEWHERE = ("split", "instruction_set")
+"""Columns of results.csv that are left out: by the seed, and by environment.json for the whole run, they are known."""
 SHIFTED = ("accuracy", "nll", "ece", "aurc")
 MEAN_OF_ALL = "(mean)"
 MARKS = {"worse": " ▲", "better": " ▼", "equivalent": " ="}
@@ -303,7 +305,8 @@ def copy_rows(source: Path, target: Path, costs: bool) -> None:
         reader = csv.DictReader(file)
         rows = [row for row in reader if wanted(row, source.stem) and (costs or row.get("metric") not in COSTS)]
         with target.open("w", encoding="utf-8", newline="") as copy:
-            writer = csv.DictWriter(copy, reader.fieldnames or [], lineterminator="\n")
+            columns = [name for name in reader.fieldnames or () if name not in TOLD_ELSEWHERE]
+            writer = csv.DictWriter(copy, columns, lineterminator="\n", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows)
 

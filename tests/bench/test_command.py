@@ -43,7 +43,11 @@ def test_a_run_leaves_what_it_promises(finished):
 def test_results_are_tidy(finished):
     with (finished[0] / "results.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["task", "protocol", "method", "seed", "set", "metric", "value"]
+    made = ["split", "epochs", "best_epoch", "instruction_set"]
+    assert list(rows[0]) == ["task", "protocol", "method", "seed", "set", "metric", "value", *made]
+    assert {row["split"] for row in rows} == {"seed 1, fold 2 of 5", "seed 2, fold 3 of 5"}
+    assert {row["epochs"] for row in rows} == {row["best_epoch"] for row in rows} == {"3"}
+    assert all(row["instruction_set"] for row in rows)
     assert {row["method"] for row in rows} == set(METHODS.split(","))
     assert {row["set"] for row in rows} >= {"test", "ood:digits_8_9", "shift:noise-5"}
     assert all(np.isfinite(float(row["value"])) for row in rows)

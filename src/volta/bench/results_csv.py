@@ -11,8 +11,9 @@ from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.core.files import write_text
 
-RESULT_COLUMNS = ("task", "protocol", "method", "seed", "set", "metric", "value")
-ResultRow: TypeAlias = tuple[str, str, str, int, str, str, float]
+_MADE = ("split", "epochs", "best_epoch", "instruction_set")
+RESULT_COLUMNS = ("task", "protocol", "method", "seed", "set", "metric", "value", *_MADE)
+ResultRow: TypeAlias = tuple[str, str, str, int, str, str, float, str, str, str, str]
 
 
 def write_results(store: RunStore, records: Iterable[CellRecord]) -> None:
@@ -21,14 +22,24 @@ def write_results(store: RunStore, records: Iterable[CellRecord]) -> None:
 
 
 def result_rows(records: Iterable[CellRecord]) -> list[ResultRow]:
-    """Return the tidy rows of finished cells, in a fixed order."""
-    rows = [
-        (record.cell.task, record.cell.protocol, record.cell.method, record.cell.seed, str(eval_set), metric, value)
-        for record in records
-        for eval_set, values in record.metrics.items()
-        for metric, value in values.items()
-    ]
+    """Return the tidy rows of finished cells, in a fixed order, each with what its value was made with."""
+    rows: list[ResultRow] = []
+    for record in records:
+        cell, made = record.cell, _made(record)
+        for eval_set, values in record.metrics.items():
+            for metric, value in values.items():
+                rows.append((cell.task, cell.protocol, cell.method, cell.seed, str(eval_set), metric, value, *made))
     return sorted(rows, key=lambda row: row[:6])
+
+
+def _made(record: CellRecord) -> tuple[str, str, str, str]:
+    """Return the draw of rows, the epochs and the best of them, a number for each network, and the instruction set."""
+    drawn = record.split
+    split = "fixed" if drawn.seed is None else f"seed {drawn.seed}"
+    if drawn.fold is not None:
+        split += f", fold {drawn.fold + 1} of {drawn.n_folds}"
+    epochs, best = (" ".join(str(getattr(log, name)) for log in record.trainings) for name in ("epochs", "best_epoch"))
+    return split, epochs, best, record.environment.instruction_set
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
