@@ -211,7 +211,7 @@ def test_several_tasks_and_names_from_python(tmp_path):
         ({"tasks": "digitz"}, r"there is no task 'digitz'; did you mean digits\?"),
         ({"tasks": [3]}, "tasks holds a int"),
         ({"tasks": own_task(name="digits")}, "a task is called 'digits' as one of the package's own"),
-        ({"methods": [3]}, "methods holds 3; pass names, or methods with their parameters"),
+        ({"methods": [3]}, "methods holds 3; pass names, such as"),
         ({"methods": ["knn", Knn()]}, "methods names something twice"),
         ({"seeds": []}, "seeds is empty"),
         ({"scale": "log"}, "scale is 'log'"),

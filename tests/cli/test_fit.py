@@ -138,6 +138,12 @@ def test_classes_that_differ_in_blanks_only_are_refused(tmp_path):
     assert "column 'y' has the labels ' dog' and 'dog', which differ in blanks only" in str(done.exception)
 
 
+def test_of_two_arrays_that_may_be_labels_none_is_guessed(tmp_path):
+    np.savez(tmp_path / "two.npz", x=np.zeros((30, 2)), y=np.arange(30) % 2, label=np.arange(30) % 3)
+    done = run("fit", tmp_path / "two.npz", "--out", tmp_path / "model")
+    assert "has several arrays that may be labels: label, y; name one with --label" in str(done.exception)
+
+
 def test_features_of_one_number_a_row_are_named(tmp_path):
     np.savez(tmp_path / "thin.npz", x=np.arange(30.0), y=np.arange(30) % 2)
     done = run("fit", tmp_path / "thin.npz", "--out", tmp_path / "model")

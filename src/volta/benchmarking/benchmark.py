@@ -49,8 +49,9 @@ def benchmark(
     tasks
         Names (see ``volta tasks``), tasks made with ``volta.Task.from_arrays``, or a list of both.
     methods
-        Names, with parameters or without (``"knn(k=10)"``), methods with their parameters (``Knn(k=10)``), or a list of
-        both; "standard" and "all" stand for the package's own. Your own class must lie in a file that can be imported.
+        Names, with parameters or without (``"knn(k=10)"``), methods with their parameters, or a list of both;
+        "paper", "standard" and "all" stand for the package's own. Your own class must lie in a file that can be
+        imported.
     seeds
         How many, or which; 10 in ``fair`` and the paper's 3 in ``paper`` unless given.
     protocol
@@ -177,7 +178,7 @@ def _method_names(methods: str | Method | Sequence[str | Method], protocol: str)
         elif isinstance(method, str):
             names.append(method)
         else:
-            raise InputError(f"methods holds {method!r}; pass names, or methods with their parameters, as in Knn(k=10)")
+            raise InputError(f"methods holds {method!r}; pass names, such as 'knn(k=10)', or methods")
     return parse_methods(", ".join(names), protocol)
 
 

@@ -51,10 +51,14 @@ class TooFewRowsWarning(VoltaWarning):
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """The OOD score of each row, which is calibrated, and how far it is out of range; see `absurd_beyond`."""
+    """The OOD score of each row, which is calibrated, and how far the row is out of range.
+
+    ``combination`` knows how far validation rows were; see `absurd_beyond`.
+    """
 
     scores: Floats
     outside: Floats
+    combination: ScoreCombination
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ class OodScore:
         scores = np.empty((3, len(rows)))
         scores[0] = prediction.ood_score
         scores[1:] = guard_scores(self.guard, self.scaler, rows, exact)
-        return Novelty(self.combination.unchecked_score(scores), scores[1])
+        return Novelty(self.combination.unchecked_score(scores), scores[1], self.combination)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +93,7 @@ class FeatureOodScore:
         """Return (n,) scores, higher = more OOD."""
         scores = output_scores(self.guard, outputs, prediction)
         outside = np.zeros(len(prediction)) if self.guard is None else scores[1]
-        return Novelty(self.combination.score(*scores), outside)
+        return Novelty(self.combination.score(*scores), outside, self.combination)
 
 
 def absurd_beyond(combination: ScoreCombination, n_calibration: int, fpr: float) -> float:

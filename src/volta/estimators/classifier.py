@@ -41,7 +41,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     Parameters
     ----------
     method
-        A name of ``volta.METHODS`` (see ``volta methods``), or a method with its parameters: ``Knn(k=10)``.
+        A name of ``volta.METHODS`` (see ``volta methods``), with parameters or without (``"knn(k=10)"``), or a method.
     encoder
         ``tabular`` or ``vision`` (features of a vision backbone): which encoder and recipe are used.
     protocol

@@ -51,7 +51,6 @@ class DecidingMixin:
     """
 
     calibration_: Calibration
-    ood_score_: Any  # OodScore of rows, or FeatureOodScore of outputs
     policy_: Policy
     policy_settings_: dict[str, Any]
     classes_: NDArray[Any]
@@ -162,12 +161,12 @@ class DecidingMixin:
         if fdr is not None:
             pvalues = self._pvalues(judged, "none")
             warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
-            return np.asarray(benjamini_hochberg(pvalues, fdr) | (judged.novelty.outside > self._absurd_beyond()))
+            return np.asarray(benjamini_hochberg(pvalues, fdr) | self._absurd(judged))
         level = DEFAULT_FPR if fpr is None else fpr
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
         flags = test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
-        return np.asarray(flags | (judged.novelty.outside > self._absurd_beyond(level)))
+        return np.asarray(flags | self._absurd(judged, level))
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -209,7 +208,8 @@ class DecidingMixin:
         if reason:
             found = replace(found, reasons=(*found.reasons[:2], reason))
         # The level of a batch says how many of its rows are far out, not how many calibration rows there are.
-        return _with_absurd(found, judged.novelty.outside, self._absurd_beyond(DEFAULT_FPR if reason else level))
+        fpr = DEFAULT_FPR if reason else level
+        return _with_absurd(found, self._absurd(judged, fpr), self._absurd_beyond(judged, fpr))
 
     def _set_policy(
         self, max_error: float | None = None, coverage: float | None = None, confidence: float = 0.95
@@ -222,8 +222,11 @@ class DecidingMixin:
         warn_if(policy.note)
         return policy
 
-    def _absurd_beyond(self, fpr: float = DEFAULT_FPR) -> float:
-        return absurd_beyond(self.ood_score_.combination, len(self.calibration_.ood), fpr)
+    def _absurd(self, judged: Judged, fpr: float = DEFAULT_FPR) -> NDArray[np.bool_]:
+        return np.asarray(judged.novelty.outside > self._absurd_beyond(judged, fpr))
+
+    def _absurd_beyond(self, judged: Judged, fpr: float) -> float:
+        return absurd_beyond(judged.novelty.combination, len(self.calibration_.ood), fpr)
 
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
@@ -232,9 +235,8 @@ class DecidingMixin:
         return test.unchecked_pvalues(judged.ood)
 
 
-def _with_absurd(found: Decisions, outside: NDArray[np.float64], beyond: float) -> Decisions:
+def _with_absurd(found: Decisions, absurd: NDArray[np.bool_], beyond: float) -> Decisions:
     """Call rows that are absurdly far out OOD, whatever their p-value, and say so."""
-    absurd = outside > beyond
     if not absurd.any():
         return found
     action = np.where(absurd, ACTIONS.index("ood"), found.action)

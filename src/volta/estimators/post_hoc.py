@@ -56,7 +56,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     method
         A name of a post-hoc method (``temperature``, ``energy``, ``mahalanobis``, ``vim``, ``knn``, ...), or one with
-        its parameters: ``Knn(k=10)``.
+        its parameters: ``METHODS["knn"](k=10)``.
     random_state
         Decides what the method draws and how ``cal`` is halved.
 

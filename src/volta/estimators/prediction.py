@@ -2,7 +2,8 @@
 
 Matrix products round differently for one row and for many, in the last bits. Decisions compare scores with those of
 calibration rows, and rows that are equal must come out equal: data of few distinct rows would otherwise lose its ties,
-and with them what is promised.
+and with them what is promised. Methods that sample (`mc_dropout`, `volta` with passes) are the exception: they draw by
+a row's place among others, and a row alone may be decided otherwise.
 """
 
 from __future__ import annotations

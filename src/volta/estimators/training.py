@@ -31,7 +31,7 @@ def new_method(method: Any, encoder: str, protocol: str) -> Method:
     if isinstance(method, Method):
         return copy.deepcopy(method)
     if not isinstance(method, str):
-        raise InputError(f"method is {method!r}; pass a name or a Method, e.g. 'volta' or Knn(k=10)")
+        raise InputError(f"method is {method!r}; pass a name or a Method, e.g. 'volta' or 'knn(k=10)'")
     return find_method(method).method
 
 

@@ -162,9 +162,13 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
     if not labelled:
         return None
     lower = {column.name.lower(): column.name for column in table.columns if not column.wide}
-    for name in LABEL_NAMES if guess else ():
-        if name in lower:
-            return lower[name]
+    guessed = [lower[name] for name in LABEL_NAMES if guess and name in lower]
+    if len(guessed) > 1:
+        raise InputError(
+            f"{table.path} has several arrays that may be labels: {', '.join(guessed)}; name one with --label"
+        )
+    if guessed:
+        return guessed[0]
     thin = next((lower[name] for name in INPUT_NAMES if name in lower), None)
     if table.path.suffix.lower() == ".npz" and thin is not None:
         raise InputError(f"{table.path} has one number a row in {thin!r}; save its features as (n, d), n rows of d")
