@@ -68,13 +68,13 @@ def column_order(own: Names, columns: Names, where: str) -> list[int] | None:
     """
     if columns is None or own is None or columns == own:
         return None
-    missing = [name for name in columns if name not in set(own)]
-    unknown = [name for name in own if name not in set(columns)]
+    place, wanted = {name: at for at, name in enumerate(own)}, set(columns)
+    missing = [name for name in columns if name not in place]
+    unknown = [name for name in own if name not in wanted]
     if missing or unknown:
         what = f"lacks the column {missing[0]!r}" if missing else f"has a column {unknown[0]!r}"
         which = "which the training rows have" if missing else "which the training rows lack"
         raise InputError(f"{where} {what}, {which}; give every set the same columns, in any order")
-    place = {name: at for at, name in enumerate(own)}
     return [place[name] for name in columns]
 
 
