@@ -16,9 +16,8 @@ import torch
 
 from volta.networks.bodies import Body, Cnn, Encoder
 from volta.networks.heads import Linear
-from volta.networks.layers import seed_layers
+from volta.networks.layers import sampled_from
 from volta.networks.network import Network
-from volta.networks.sampling import sampling
 from volta.networks.spec import NetworkSpec
 from volta.networks.training_log import TrainingLog
 
@@ -54,8 +53,7 @@ def _generators() -> list[np.random.Generator]:
 
 def _whole(network: Network, rows: np.ndarray) -> None:
     for random in _generators():
-        seed_layers(network.classifier, random)
-        with sampling(network.classifier):
+        with sampled_from(random):
             network.outputs(rows)
 
 

@@ -50,7 +50,7 @@ def test_what_is_there_stays_unless_forced_and_files_of_runs_stay(runs, tmp_path
     manifest = Path(runs[1]) / "manifest.json"
     before = manifest.read_bytes()
     done = CliRunner().invoke(app, ["compare", *runs, "--out", str(manifest), "--force"])
-    assert "which is a file of a run" in str(done.exception)
+    assert "a file in a run folder, where none is replaced" in str(done.exception)
     done = CliRunner().invoke(app, ["leaderboard", *runs, "--out", runs[0]])
     assert "a run folder with a leaderboard.csv of its own" in str(done.exception)
     assert manifest.read_bytes() == before

@@ -141,7 +141,9 @@ def test_classes_that_differ_in_blanks_only_are_refused(tmp_path):
 def test_of_two_arrays_that_may_be_labels_none_is_guessed(tmp_path):
     np.savez(tmp_path / "two.npz", x=np.zeros((30, 2)), y=np.arange(30) % 2, label=np.arange(30) % 3)
     done = run("fit", tmp_path / "two.npz", "--out", tmp_path / "model")
-    assert "has several arrays that may be labels: label, y; name one with --label" in str(done.exception)
+    assert "has several arrays that may be labels: y, label; name one with --label" in str(done.exception)
+    done = run("fit", tmp_path / "two.npz", "--id", "label", "--method", "linear", "--out", tmp_path / "model")
+    assert "that may be labels" not in done.output + str(done.exception)
 
 
 def test_features_of_one_number_a_row_are_named(tmp_path):

@@ -89,6 +89,9 @@ def test_columns_of_frames_are_matched_by_name():
     assert np.array_equal(task.ood["far"].inputs, ROWS + 9.0)
     with pytest.raises(InputError, match="test lacks the column 'b', which the training rows have"):
         Task.from_arrays(train=(frame, LABELS), test=(other.rename(columns={"b": "d"}), LABELS))
+    frame.columns, turned.columns = ["a", "a", "b"], ["b", "a", "a"]
+    with pytest.raises(InputError, match="test has two columns 'a'; name each otherwise"):
+        Task.from_arrays(train=(frame, LABELS), test=(turned, LABELS))
 
 
 def test_labels_that_are_missing_are_refused_and_objects_that_are_numbers_are_numbers():

@@ -43,6 +43,27 @@ def test_rows_that_are_equal_by_right_are_no_copies(rows, labels):
     assert copy_groups(rows, labels) is None
 
 
+def test_equal_rows_of_one_hot_columns_are_no_copies():
+    random = np.random.default_rng(0)
+    values = random.choice(4, p=[0.7, 0.1, 0.1, 0.1], size=(4000, 10))
+    rows = np.eye(4)[values].reshape(4000, 40)
+    assert len(np.unique(rows, axis=0)) < 3900
+    labels = (values[:, :3] == 0).sum(axis=1)
+    assert copy_groups(rows, labels) is None
+    assert n_copies(rows[:2000], rows[2000:]) == 0
+    # One column that tells rows apart is enough to see copies.
+    told = np.column_stack([rows, random.normal(size=4000)])
+    assert len(np.unique(copy_groups(told.repeat(2, axis=0), labels.repeat(2)))) == 4000
+
+
+def test_numbers_follow_the_order_of_the_rows():
+    order = np.random.default_rng(0).permutation(np.arange(300).repeat(2))
+    groups = copy_groups(ROWS[order], LABELS[order])
+    firsts = [np.flatnonzero(groups == number)[0] for number in range(300)]
+    assert firsts == sorted(firsts)
+    assert np.array_equal(groups, copy_groups(np.sin(ROWS[order]), LABELS[order]))
+
+
 def test_a_class_that_is_copies_of_one_row_has_rows_of_its_own():
     rows, labels = (np.concatenate([ROWS, ROWS[:1].repeat(4, axis=0) + 1.0]), np.append(LABELS, [3] * 4))
     groups = copy_groups(rows, labels)

@@ -22,6 +22,7 @@ from volta import (
     VoltaImageClassifier,
     outputs_of,
 )
+from volta.core.seeding import rng
 from volta.estimators.calibration import TooFewRowsWarning
 from volta.estimators.post_hoc import EqualScoresWarning, ProbabilitiesAsLogitsWarning
 from volta.methods.knn import Knn
@@ -298,11 +299,32 @@ def test_sets_of_outputs_that_are_given_several_times_cover_new_rows():
         random = np.random.default_rng(seed)
         labels = random.integers(6, size=560)
         logits = 2.0 * random.normal(size=(560, 6)) + np.eye(6)[labels]
-        cal = LabelledOutputs(Outputs(logits[:60].repeat(6, axis=0)), labels[:60].repeat(6))
-        sets = PostHocClassifier("isotonic").fit(cal=cal).predict_set(logits[60:], alpha=0.1)
+        found = Outputs(logits.astype(np.float32), features=random.normal(size=(560, 4)).astype(np.float32))
+        copied = Outputs(found.logits[:60].repeat(6, axis=0), found.features[:60].repeat(6, axis=0))
+        classifier = PostHocClassifier("isotonic").fit(cal=LabelledOutputs(copied, labels[:60].repeat(6)))
+        sets = classifier.predict_set(Outputs(found.logits[60:], found.features[60:]), alpha=0.1)
         covered.append(sets[np.arange(500), labels[60:]].mean())
     # Where copies fit isotonic regression and calibrate both, it is .75.
     assert np.mean(covered) > 0.88
+
+
+def test_rows_of_which_a_network_is_sure_are_no_copies():
+    random = np.random.default_rng(0)
+    labels = random.integers(10, size=3000)
+    logits = 4.0 * random.normal(size=(3000, 10)) + 16.0 * np.eye(10)[labels]
+    # As advised for probabilities, which float32 has rounded: most rows hold the same few numbers.
+    rounded = np.log(np.clip(softmax(logits, axis=1).astype(np.float32), 1e-7, None))
+    classifier = PostHocClassifier("softmax").fit(cal=LabelledOutputs(Outputs(rounded[:1000]), labels[:1000]))
+    assert len(classifier.calibration_.ood) == 500
+    answered = ~classifier.abstain(rounded[1000:], coverage=0.5)
+    assert answered.mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_weights_of_rows_that_only_calibrate_may_be_0():
+    weights = np.zeros(40)
+    weights[rng(0, "post_hoc", "halves").permutation(40)[:20]] = 1.0
+    cal = LabelledOutputs(Outputs(np.random.default_rng(0).normal(size=(40, 3))), np.arange(40) % 3, weights)
+    assert len(PostHocClassifier("energy", random_state=0).fit(cal=cal).calibration_.ood) == 20
 
 
 def test_weights_count_where_calibration_rows_are_halved():

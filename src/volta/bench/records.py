@@ -139,8 +139,8 @@ def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
 
 
 def library_versions(records: Iterable[CellRecord]) -> dict[str, int]:
-    """Return the versions of the libraries that numbers rest on, as text, and how many cells ran with each."""
-    found = (record.environment.packages for record in records)
+    """Return the versions of libraries that numbers rest on, and how many cells ran with each; own models aside."""
+    found = (record.environment.packages for record in records if record.origin != OWN)
     return dict(Counter(", ".join(f"{name} {packages.get(name)}" for name in NUMERIC) for packages in found))
 
 

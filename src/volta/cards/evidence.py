@@ -68,7 +68,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
         uncertainty.append(judged.prediction.uncertainty)
         pvalues.append(test.pvalues(judged.ood))
-        absurd.append(np.stack([classifier._absurd(judged, fpr) for fpr in FPRS]))
+        absurd.append(judged.novelty.absurd)
         for place, predictor in enumerate(predictors):
             sets = predictor.predict(probs)
             sizes[place] += sets.sum()
@@ -79,14 +79,14 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         np.concatenate([piece.correct for piece in pieces]),
         np.concatenate([piece.true_prob for piece in pieces]),
     )
-    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(absurd, axis=1)
+    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(absurd)
     return Evidence(
         source=f"the {n_rows} labelled rows of {table.table.path.name}",
         rows=rows,
         uncertainty=np.concatenate(uncertainty),
         set_sizes=tuple((sizes / n_rows).tolist()),
         set_coverage=tuple((hits / n_rows).tolist()),
-        flagged=tuple(float(np.mean((unusual <= fpr) | absurd_at)) for fpr, absurd_at in zip(FPRS, far, strict=True)),
+        flagged=tuple(float(np.mean((unusual <= fpr) | far)) for fpr in FPRS),
     )
 
 

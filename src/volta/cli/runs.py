@@ -93,9 +93,9 @@ def compare(
 
 
 def _refuse_files_of_runs(out: Path, *runs: Path) -> None:
-    """Refuse to replace a file in one of the ``runs``, whatever was told."""
+    """Refuse to replace a file in one of the ``runs``, whatever was told: what a run needs lies there."""
     if out.exists() and any(run.resolve() in out.resolve().parents for run in runs):
-        raise InputError(f"--out is {out}, which is a file of a run; name another file")
+        raise InputError(f"--out is {out}, a file in a run folder, where none is replaced; name another file")
 
 
 def leaderboard(

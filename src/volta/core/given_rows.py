@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from numbers import Integral
 from typing import Any
 
@@ -64,10 +65,13 @@ def column_names(value: Any) -> Names:
 def column_order(own: Names, columns: Names, where: str) -> list[int] | None:
     """Return the places of ``columns`` among a set's ``own``; None where they stand so, or one of the two has no names.
 
-    Columns that only one of them has are refused; ``where`` says in errors which set it is.
+    Columns that only one of them has are refused, and so are two of one name, unless they stand so; ``where`` says in
+    errors which set it is.
     """
     if columns is None or own is None or columns == own:
         return None
+    if twice := next((name for name, n in Counter(own).items() if n > 1), None):
+        raise InputError(f"{where} has two columns {twice!r}; name each otherwise, or pass arrays without names")
     place, wanted = {name: at for at, name in enumerate(own)}, set(columns)
     missing = [name for name in columns if name not in place]
     unknown = [name for name in own if name not in wanted]

@@ -83,7 +83,9 @@ def resplit(task: Task, seed: int) -> Task:
     n_val, n_cal = len(fit.val), len(fit.cal)
     copies = copy_groups(whole.inputs.reshape(len(whole), -1), whole.labels, n_parts=3)
     if copies is not None:
-        n_val, n_cal = (round(n_rows / len(whole) * (int(copies.max()) + 1)) for n_rows in (n_val, n_cal))
+        own = np.split(copies, np.cumsum([len(part) for part in parts])[:-1])
+        distinct = [len(np.unique(numbers)) for numbers in own]
+        n_val, n_cal = (round(n_rows / sum(distinct) * (int(copies.max()) + 1)) for n_rows in distinct[1:])
     rows = split_fit_rows(whole.labels, n_val, n_cal, rng(seed, task.name, "resplit"), copies)
     train, val, cal = (whole.take(part) for part in rows)
     # Calibration rows count as they were drawn.

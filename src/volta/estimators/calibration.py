@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 ABSURD = 1e6
 """A row of which a column is so many standard deviations out of range is OOD whatever its p-value, unless validation
 rows are as far out: then such values, say for what is missing, belong to the data."""
-FAR = 100.0
-"""The same where there are too few calibration rows for any p-value to call a row OOD."""
 SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
 """For these the mean size of sets on calibration rows is kept."""
 
@@ -51,14 +49,10 @@ class TooFewRowsWarning(VoltaWarning):
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """The OOD score of each row, which is calibrated, and how far the row is out of range.
-
-    ``combination`` knows how far validation rows were; see `absurd_beyond`.
-    """
+    """The OOD score of each row, which is calibrated, and whether the row is beyond `absurd_beyond`."""
 
     scores: Floats
-    outside: Floats
-    combination: ScoreCombination
+    absurd: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +73,7 @@ class OodScore:
         scores = np.empty((3, len(rows)))
         scores[0] = prediction.ood_score
         scores[1:] = guard_scores(self.guard, self.scaler, rows, exact)
-        return Novelty(self.combination.unchecked_score(scores), scores[1], self.combination)
+        return Novelty(self.combination.unchecked_score(scores), scores[1] > absurd_beyond(self.combination))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +86,15 @@ class FeatureOodScore:
     def of(self, outputs: Outputs, prediction: Prediction) -> Novelty:
         """Return (n,) scores, higher = more OOD."""
         scores = output_scores(self.guard, outputs, prediction)
-        outside = np.zeros(len(prediction)) if self.guard is None else scores[1]
-        return Novelty(self.combination.score(*scores), outside, self.combination)
+        absurd = np.zeros(len(prediction), dtype=np.bool_)
+        if self.guard is not None:
+            absurd = scores[1] > absurd_beyond(self.combination)
+        return Novelty(self.combination.score(*scores), absurd)
 
 
-def absurd_beyond(combination: ScoreCombination, n_calibration: int, fpr: float) -> float:
+def absurd_beyond(combination: ScoreCombination) -> float:
     """Return how far out of range a row must be to be OOD whatever its p-value: twice as far as any validation row."""
-    if len(combination.reference) == 1:
-        return np.inf
-    enough = 1 / (n_calibration + 1) <= fpr
-    return max(ABSURD if enough else FAR, 2.0 * float(combination.reference[1][-1]))
+    return max(ABSURD, 2.0 * float(combination.reference[1][-1]))
 
 
 def output_scores(guard: InputGuard | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:

@@ -19,7 +19,7 @@ from volta.decisions.decide import ACTIONS, unchecked_decisions
 from volta.decisions.multiple import discovery_note
 from volta.decisions.set_scores import Floats, ScoreName
 from volta.decisions.sets import Conditional
-from volta.estimators.calibration import Calibration, Novelty, absurd_beyond, warn_if
+from volta.estimators.calibration import Calibration, Novelty, warn_if
 
 DEFAULT_COVERAGE = 0.9
 DEFAULT_FPR = 0.05
@@ -150,8 +150,8 @@ class DecidingMixin:
 
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
         ``conditional="class"`` keeps ``fpr`` within every predicted class. A row with a column a million standard
-        deviations out of range, or a hundred where calibration rows are too few to flag any, is flagged whatever its
-        p-value if it is twice as far out as any validation row: no bound speaks of such rows.
+        deviations out of range, and twice as far out as any validation row, is flagged whatever its p-value: no bound
+        speaks of such rows.
         """
         if fdr is not None and conditional != "none":
             raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
@@ -161,12 +161,12 @@ class DecidingMixin:
         if fdr is not None:
             pvalues = self._pvalues(judged, "none")
             warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
-            return np.asarray(benjamini_hochberg(pvalues, fdr) | self._absurd(judged))
+            return np.asarray(benjamini_hochberg(pvalues, fdr) | judged.novelty.absurd)
         level = DEFAULT_FPR if fpr is None else fpr
         test = self.calibration_.ood_test(conditional)
         warn_if(test.note(level, self.classes_.tolist()))
         flags = test.flags(judged.ood, fpr=level, groups=judged.prediction.labels if test.grouped else None)
-        return np.asarray(flags | self._absurd(judged, level))
+        return np.asarray(flags | judged.novelty.absurd)
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -207,9 +207,7 @@ class DecidingMixin:
         )
         if reason:
             found = replace(found, reasons=(*found.reasons[:2], reason))
-        # The level of a batch says how many of its rows are far out, not how many calibration rows there are.
-        fpr = DEFAULT_FPR if reason else level
-        return _with_absurd(found, self._absurd(judged, fpr), self._absurd_beyond(judged, fpr))
+        return _with_absurd(found, judged.novelty.absurd)
 
     def _set_policy(
         self, max_error: float | None = None, coverage: float | None = None, confidence: float = 0.95
@@ -222,12 +220,6 @@ class DecidingMixin:
         warn_if(policy.note)
         return policy
 
-    def _absurd(self, judged: Judged, fpr: float = DEFAULT_FPR) -> NDArray[np.bool_]:
-        return np.asarray(judged.novelty.outside > self._absurd_beyond(judged, fpr))
-
-    def _absurd_beyond(self, judged: Judged, fpr: float) -> float:
-        return absurd_beyond(judged.novelty.combination, len(self.calibration_.ood), fpr)
-
     def _pvalues(self, judged: Judged, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
         if test.grouped:
@@ -235,14 +227,13 @@ class DecidingMixin:
         return test.unchecked_pvalues(judged.ood)
 
 
-def _with_absurd(found: Decisions, absurd: NDArray[np.bool_], beyond: float) -> Decisions:
+def _with_absurd(found: Decisions, absurd: NDArray[np.bool_]) -> Decisions:
     """Call rows that are absurdly far out OOD, whatever their p-value, and say so."""
     if not absurd.any():
         return found
     action = np.where(absurd, ACTIONS.index("ood"), found.action)
     answer, abstain, unlike = found.reasons
-    far = f"{unlike}, or a column more than {beyond:,.0f} deviations out of range"
-    return replace(found, action=action, reasons=(answer, abstain, far))
+    return replace(found, action=action, reasons=(answer, abstain, f"{unlike}, or a column a million deviations out"))
 
 
 class ClassifierMonitor:

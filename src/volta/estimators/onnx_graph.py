@@ -124,7 +124,7 @@ class Combined(nn.Module):
         self.beyond = _constant((np.arange(len(combination.surprises)) == ordered.shape[1]).astype(np.float64)[:, None])
         self.highest_rank = float(combination.surprises[-1])
         self.rounding = rounding
-        self.combination = combination
+        self.absurd_beyond = absurd_beyond(combination) if len(ordered) > 1 else np.inf
         self.tie = rounding.scores * float(np.abs(ordered[0, -1]) / combination.units[0]) + ABSOLUTE_TIE
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -152,7 +152,6 @@ class Decider(nn.Module):
         n = len(ordered)
         self.rank = Rank(ordered[None])
         self._n = n
-        self.absurd_beyond = absurd_beyond(combined.combination, n, fpr)
         pvalues = (1 + n - np.arange(n + 1)) / (n + 1)
         # The largest score that is not flagged: p-values fall with the rank. Infinity, of rows with NaN, always is.
         n_unflagged = int((pvalues > float(exact_level(fpr, "fpr"))).sum())
@@ -216,8 +215,9 @@ class FeatureGraph(nn.Module):
         furthest, distance = self.guard(rows)
         scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
         total = inputs.sum(dim=1, keepdim=True)
-        absurd = furthest > self.decider.absurd_beyond
-        outputs: GraphOutputs = self.decider(found, self.combination(scores), total, absurd)
+        outputs: GraphOutputs = self.decider(
+            found, self.combination(scores), total, furthest > self.combination.absurd_beyond
+        )
         return outputs
 
 
@@ -256,7 +256,7 @@ class OutputsGraph(nn.Module):
         ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1))
         absurd = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
         if guarded:
-            absurd = absurd | (guarded[0] > self.decider.absurd_beyond)
+            absurd = absurd | (guarded[0] > self.combination.absurd_beyond)
         total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
         outputs: GraphOutputs = self.decider(found, ood, total, absurd)
         return outputs

@@ -227,16 +227,20 @@ def _check_scores(method: PostHoc, judged: Prediction) -> None:
 
 
 def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
-    """Return rows to fit on and rows to calibrate with; copies of one row stay together and calibrate once."""
+    """Return rows to fit on and rows to calibrate with; copies of one row stay together and calibrate once.
+
+    Copies are told by features: logits of many rows are alike where a network is sure.
+    """
     if len(rows.labels) < 2:
         raise InputError("cal has 1 row; pass at least 2, or val=LabelledOutputs(...) too")
-    copies = copy_groups(rows.outputs.logits, rows.labels)
+    features = rows.outputs.features
+    copies = None if features is None else copy_groups(features, rows.labels)
     n_rows = len(rows.labels) if copies is None else int(copies.max()) + 1
     order = rng(seed, "post_hoc", "halves").permutation(n_rows)
     fitted, held_out = np.split(order, [n_rows // 2])
     if copies is not None:
         fitted, held_out = all_of(copies, fitted), first_of_each(copies)[held_out]
-    return _take(rows, np.sort(fitted)), replace(_take(rows, np.sort(held_out)), weights=None)
+    return _take(rows, np.sort(fitted)), _take(replace(rows, weights=None), np.sort(held_out))
 
 
 def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:

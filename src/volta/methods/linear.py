@@ -47,7 +47,7 @@ class Linear(Method):
 
     def check_parameters(self) -> None:
         """Refuse numbers out of range."""
-        if not isinstance(self.ridges, (tuple, list)) or not self.ridges:
+        if np.ndim(self.ridges) != 1 or not len(self.ridges):
             raise InputError(f"ridges is {self.ridges!r}; pass one number above 0 or more, such as (1.0, 0.1)")
         for ridge in self.ridges:
             check_number(ridge, "ridges")

@@ -162,7 +162,8 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
     if not labelled:
         return None
     lower = {column.name.lower(): column.name for column in table.columns if not column.wide}
-    guessed = [lower[name] for name in LABEL_NAMES if guess and name in lower]
+    thin_names = [column.name for column in table.columns if not column.wide and column.name not in roles.ids]
+    guessed = [name for name in thin_names if guess and name.lower() in LABEL_NAMES]
     if len(guessed) > 1:
         raise InputError(
             f"{table.path} has several arrays that may be labels: {', '.join(guessed)}; name one with --label"
