@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 
 from volta.bench.attempt import Outcome, attempt, failed
 from volta.bench.cells import Cell
@@ -21,6 +22,7 @@ from volta.bench.store import RunStore
 from volta.core import ending_server
 from volta.core.ending_server import STARTED_BY
 from volta.core.parent_death import end_with_parent
+from volta.methods import find_method
 from volta.networks.loop import EpochReport
 
 POLL_SECONDS = 0.5
@@ -31,7 +33,7 @@ _KILLED = "the process running it was killed by the operating system, for instan
 class ProcessExecutor:
     """Keeps ``n_workers`` processes busy with one cell each.
 
-    Cells that share a network are kept apart while others wait, so that workers rarely wait for the same training. A
+    Cells that share a network are kept apart while others wait, so that workers rarely wait for one training. A
     worker that dies takes its pool with it: the cells in flight are then tried again one by one, and one that kills its
     process again counts as failed while the rest goes on.
     """
@@ -117,10 +119,26 @@ def _context() -> multiprocessing.context.BaseContext:
 
 
 def _next_cell(pending: list[Cell], running: dict[Future[Outcome], Cell]) -> Cell:
-    """Take the first cell whose block no worker is in, or else the first."""
+    """Take the first cell whose block no worker is in, else the first that need not wait for a network, or the first.
+
+    Of the cells that share a network only one trains it.
+    """
     blocks = {cell.block for cell in running.values()}
-    index = next((index for index, cell in enumerate(pending) if cell.block not in blocks), 0)
+    training = {cell.block for cell in running.values() if _shares_network(cell.method)}
+
+    def apart(cell: Cell) -> bool:
+        return cell.block not in training or not _shares_network(cell.method)
+
+    free = (index for index, cell in enumerate(pending) if cell.block not in blocks)
+    index = next(free, None)
+    if index is None:
+        index = next((index for index, cell in enumerate(pending) if apart(cell)), 0)
     return pending.pop(index)
+
+
+@cache
+def _shares_network(method: str) -> bool:
+    return find_method(method).method.shares_network
 
 
 @dataclass
