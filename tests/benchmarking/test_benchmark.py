@@ -94,7 +94,7 @@ def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
     done = run_script(
         tmp_path,
         f"""
-        import _thread, multiprocessing, threading, time
+        import _thread, multiprocessing, signal, threading, time
         from pathlib import Path
         import volta
 
@@ -109,6 +109,8 @@ def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
                 _thread.interrupt_main()
 
         if __name__ == "__main__":
+            # A shell has its background jobs ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             own = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
             own.start()
             folder = Path({str(tmp_path / "run")!r})
