@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.copies import copies_in_test, copies_left_out, copy_groups
-from volta.core.errors import InputError, StoreError
-from volta.core.files import sync_folder
+from volta.core.errors import InputError
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
-from volta.core.leftovers import if_dead, living, part_folder, remove_tree, sweep
+from volta.core.leftovers import part_folder
 from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.sealed import inside, write_object
 from volta.core.seeding import SPLIT_SEED, rng
@@ -31,11 +29,10 @@ from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_array
 from volta.data.formats.source_rows import SourceRows
 from volta.data.importing.array_writer import ArrayWriter
 from volta.data.importing.imported_tasks import ARRAYS, TASK_FILE, had_images, task_folder
+from volta.data.importing.moving import move_task, refuse_existing, tidy
 from volta.data.importing.task_record import TASK_KIND, StoredOod, StoredSplit, TaskRecord
 from volta.data.options import data_root
 from volta.data.tasks import TASKS
-
-_ASIDE = ".old-"
 
 
 @dataclass(frozen=True)
@@ -132,9 +129,9 @@ def import_task(
     target = task_folder(folder, name)
     if name in TASKS:
         raise InputError(f"name is {name!r}, which is a built-in task; choose another")
-    _refuse_existing(target, replace)
+    refuse_existing(target, replace)
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
-    _tidy(inside(folder, "imported"))
+    tidy(inside(folder, "imported"))
     with part_folder(target.parent) as temporary:
         reader = _Reader(label, tuple(ids), image_size, skip_bad, progress, limits)
         report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
@@ -142,18 +139,11 @@ def import_task(
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
         # Another import may have made it meanwhile.
-        _refuse_existing(target, replace)
+        refuse_existing(target, replace)
         if record.kind == "pixels":
             _remove_features(folder, name)
-        _move(temporary, target)
+        move_task(temporary, target)
     return report
-
-
-def _refuse_existing(target: Path, replace: bool) -> None:
-    if target.exists() and not replace:
-        raise InputError(
-            f"the task {target.name!r} exists already at {target}; choose another name or pass --force to replace it"
-        )
 
 
 def _remove_features(folder: Path, name: str) -> None:
@@ -283,41 +273,7 @@ def _checked_names(
     return {name: Path(path) for name, path in ood.items()}, {name: Path(path) for name, path in severe.items()}
 
 
-def _tidy(parent: Path) -> None:
-    """Make the folder of imported tasks and sweep what killed imports left there; a task moved aside moves back."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for aside in sorted(parent.glob(f"{_ASIDE}*")):
-            with if_dead(aside) as dead:
-                if dead:
-                    _restore(aside, parent)
-        sweep(parent)
-    except OSError as error:
-        raise StoreError(
-            f"{parent} cannot be written: {error.strerror or error}; name another folder with --data"
-        ) from error
-
-
-def _restore(aside: Path, parent: Path) -> None:
-    for task in aside.iterdir():
-        if not (parent / task.name).exists():
-            task.rename(parent / task.name)
-    remove_tree(aside)
-
-
 def _scratch(temporary: Path, name: str) -> Path:
     folder = temporary / "scratch" / name
     folder.mkdir(parents=True)
     return folder
-
-
-def _move(temporary: Path, target: Path) -> None:
-    if target.exists():
-        aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=target.parent))
-        with living(aside):
-            target.rename(aside / target.name)
-            temporary.rename(target)
-            remove_tree(aside)
-    else:
-        temporary.rename(target)
-    sync_folder(target.parent)
