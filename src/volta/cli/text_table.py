@@ -24,10 +24,8 @@ def print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for place, column in enumerate(columns):
-        names = [row[0] for row in rows] if place == 0 else []
-        table.add_column(column, min_width=max(map(len, names), default=None))
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    table.columns[0].min_width = max((len(row[0]) for row in rows), default=None)
     for row in rows:
         table.add_row(*row)
     table_console().print(table)

@@ -17,7 +17,7 @@ from volta.core.given_rows import Names, column_names, column_order, given_label
 from volta.core.labels import check_class_sizes, class_numbers, class_values, small_classes
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.set_names import check_ood_names, check_task_name, with_severities
-from volta.core.splits import complete_parts
+from volta.core.splits import complete_parts, parts_of_train
 from volta.core.types import Array, EncoderKind, FitData, OodSet, Split, Task
 
 Labelled: TypeAlias = tuple[Any, Any] | Split
@@ -45,7 +45,7 @@ def task_from_arrays(
     classes = class_values(train.labels, "train labels")
     names = tuple(str(value) for value in classes.tolist())
     numbers = {part: class_numbers(own.labels, classes, f"{part} labels") for part, own in given.items()}
-    needed = 1 + ("test" not in given) + ("val" not in given or "cal" not in given)
+    needed = parts_of_train(given)
     check_class_sizes({"train": numbers["train"]}, names, needed)
 
     def copies_of(part: str) -> NDArray[np.int64] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +121,11 @@ def _allot_by_lot(sizes: Rows, n_rows: int, rng: np.random.Generator) -> Rows:
     ends[-1] = missing
     counts[order] += np.diff(np.floor(ends + rng.random()), prepend=0.0).astype(np.int64)
     return np.asarray(counts)
+
+
+def parts_of_train(given: Collection[str]) -> int:
+    """Return how many parts `complete_parts` makes of the training rows: train, and what is not among ``given``."""
+    return 1 + ("test" not in given) + ("val" not in given or "cal" not in given)
 
 
 def complete_parts(

@@ -19,7 +19,7 @@ from volta.core.limits import DEFAULT_LIMITS, Limits
 from volta.core.sealed import inside, write_object
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.set_names import check_ood_names, with_severities
-from volta.core.splits import complete_parts
+from volta.core.splits import complete_parts, parts_of_train
 from volta.core.types import Array, EncoderKind, InputKind
 from volta.data.download.transfer import OnProgress
 from volta.data.formats.feature_files import stored_features
@@ -239,7 +239,7 @@ def _split(
     for part, rows in named.items():
         if not len(rows):
             raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
-    needed = 1 + ("test" not in named) + ("val" not in named or "cal" not in named)
+    needed = parts_of_train(named)
     check_class_sizes({"train": numbers["train"]}, names, needed)
 
     def copies_of(part: str) -> NDArray[np.int64] | None:
