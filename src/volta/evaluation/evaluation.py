@@ -21,7 +21,8 @@ from volta.core.types import Array
 from volta.decisions.binomial import binomial_interval
 from volta.metrics import METRICS, Interval
 from volta.metrics.floor_words import FLOOR_METRICS, show_floor
-from volta.stats.bootstrap import LEVEL, N_RESAMPLES, hierarchical_interval, paired_bootstrap
+from volta.stats.bootstrap import N_RESAMPLES, paired_bootstrap
+from volta.stats.intervals import LEVEL, hierarchical_interval
 from volta.stats.stored_bootstrap import cell_scores
 
 if TYPE_CHECKING:

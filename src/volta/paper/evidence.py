@@ -13,9 +13,9 @@ from volta.metrics import METRICS
 from volta.paper.values import CIFAR10_NEAR, OURS, paper_title, paper_values
 from volta.stats import Bootstrap, PairTest, Results, Sample, compare_pair, sample_of
 from volta.stats.best import distinct_methods
-from volta.stats.bootstrap import shared_row_variance
 from volta.stats.comparisons import AFTER_TEMPERATURE, OOD_AVERAGES
 from volta.stats.csv_rows import joined_notes
+from volta.stats.intervals import shared_row_variance
 from volta.stats.paired import difference_sample, median_of, paired_estimate
 from volta.stats.pairs import compare_samples
 from volta.stats.ranks import higher_is_better

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volta.stats.best import distinct_methods, p_best
-from volta.stats.bootstrap import LEVEL, Bootstrap
+from volta.stats.bootstrap import Bootstrap
 from volta.stats.comparisons import (
     AFTER_TEMPERATURE,
     OOD_AVERAGES,
@@ -15,6 +15,7 @@ from volta.stats.comparisons import (
     compared_methods,
 )
 from volta.stats.csv_rows import joined_notes
+from volta.stats.intervals import LEVEL
 from volta.stats.mean_estimates import mean_estimate
 from volta.stats.ranks import higher_is_better, rank_values
 from volta.stats.results import TEST_SET, Results

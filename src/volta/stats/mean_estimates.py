@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from volta.bench.records import OWN
-from volta.stats.bootstrap import Bootstrap, shared_row_variance
+from volta.stats.bootstrap import Bootstrap
 from volta.stats.estimate import Estimate
+from volta.stats.intervals import shared_row_variance
 from volta.stats.paired import fixed_models_estimate, paired_estimate
 from volta.stats.results import Results
 
