@@ -16,6 +16,7 @@ import volta
 from tests.bench.running import ENVIRONMENT, results
 from volta.bench.store import RunStore
 from volta.benchmarking.benchmark import _method_names, _seeds
+from volta.methods import ABLATION
 from volta.methods.knn import Knn
 from volta.methods.softmax import Softmax
 from volta.stats.pairs import compare_pair
@@ -129,6 +130,16 @@ def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
     assert done.stdout.splitlines()[-2:] == ["interrupted", "True 1"], done.stdout + done.stderr
 
 
+def test_ablation_rows_and_networks_of_another_run_are_asked_for_as_on_the_command_line(run, tmp_path, capsys):
+    asked = {**QUICK, "seeds": (1,), "ablation": True, "progress": True}
+    told = volta.benchmark(own_task(), "softmax", out=tmp_path / "told", networks_of=run.path, **asked)
+    assert told.failures == {}
+    assert set(told.methods) == {"softmax", *ABLATION}
+    assert "took 4 trained networks from" in capsys.readouterr().out
+    ours, theirs = (one.predictions("softmax", 1)["test"]["probs"] for one in (told, run))
+    assert np.array_equal(ours, theirs)
+
+
 def test_tables(run):
     assert set(run.results().column("method")) == set(run.methods)
     accuracy = run.results().where(method="volta", set="test", metric="accuracy")
@@ -218,6 +229,9 @@ def test_several_tasks_and_names_from_python(tmp_path):
         ({"seeds": []}, "seeds is empty"),
         ({"scale": "log"}, "scale is 'log'"),
         ({"executor": "magic"}, "--executor is 'magic'"),
+        ({"shifts": "some"}, "shifts is 'some'"),
+        ({"severities": 6}, r"severities is \(6,\)"),
+        ({"severities": "1,2"}, "severities is '1,2'; pass a number from 1 to 5"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(tmp_path, arguments, said):

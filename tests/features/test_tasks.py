@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from tests.bench.running import ENVIRONMENT, volta
+from volta import benchmark
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data import LoadOptions, pixel_sets, store_features
@@ -159,6 +160,21 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
     )
     assert extended.returncode == 0, extended.stderr
     assert "Contact sheet: 19 corruptions" in (run / "report.html").read_text(encoding="utf-8")
+    from_python = benchmark(
+        "colours",
+        "softmax",
+        seeds=2,
+        protocol="paper",
+        max_epochs=1,
+        data=places / "data",
+        shifts="generated",
+        severities=(2, 5),
+        out=run,
+        executor="local",
+        progress=False,
+    )
+    assert len({cell.name for cell in (run / "cells").iterdir()}) == 2, "the same cells as the command's"
+    assert from_python.failures == {}
     refused = volta("bench", *arguments, "--corruptions", "--shifts", "none", "--out", tmp_path / "other")
     assert refused.returncode == 2
     assert "--shifts is 'none'" in refused.stderr

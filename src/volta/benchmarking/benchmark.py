@@ -17,6 +17,7 @@ from volta.core.types import Task
 if TYPE_CHECKING:
     from volta.bench.progress import Listener
     from volta.core.scaling import ScaleName
+    from volta.data.options import ShiftOrigin
     from volta.methods import Method
 
 
@@ -26,6 +27,7 @@ def benchmark(
     seeds: int | Sequence[int] | None = None,
     *,
     protocol: str = "fair",
+    ablation: bool = False,
     out: Path | str | None = None,
     max_epochs: int | None = None,
     limit_train: int | None = None,
@@ -36,10 +38,14 @@ def benchmark(
     workers: int | None = None,
     threads: int | None = None,
     address: str | None = None,
+    networks_of: Path | str | None = None,
     resplit: bool | None = None,
     scale: ScaleName = "auto",
     data: Path | str | None = None,
     backbone: str | None = None,
+    weights: Path | str | None = None,
+    shifts: ShiftOrigin = "auto",
+    severities: int | Sequence[int] = 1,
     progress: bool = True,
 ) -> Run:
     """Compare methods on tasks over seeds, as ``volta bench`` does, and return the run.
@@ -56,6 +62,8 @@ def benchmark(
         How many, or which; 10 in ``fair`` and the paper's 3 in ``paper`` unless given.
     protocol
         ``fair``: the same features, encoder and budget for all; ``paper``: as in the paper.
+    ablation
+        Whether full VOLTA and every row of the ablation study run too.
     out
         Run folder, ``runs/TASK`` unless given. What it has finished with the same data, code and parameters is kept,
         and only what is missing runs.
@@ -63,14 +71,18 @@ def benchmark(
         Limits that make a reduced run.
     device, executor, workers, threads, address
         Where cells run: ``executor`` is ``auto``, ``local``, ``processes`` or ``ray``.
+    networks_of
+        Run folder whose trained networks are taken where they fit.
     resplit
         Whether train, val and cal are drawn anew for every seed; None as each task has it.
     scale
         ``auto`` scales the columns of own data on its training rows, alike for every method; ``standard``, ``none``.
     data
         Data folder; ``VOLTA_DATA`` or the cache folder unless given.
-    backbone
-        What makes features of images, where a task has images: see ``volta bench --help``.
+    backbone, weights
+        What makes features of images, where a task has images (see ``volta bench --help``), and a weights file for it.
+    shifts, severities
+        Corrupted test sets of images: ``auto``, ``official``, ``generated`` or ``none``, at severities from 1 to 5.
     progress
         Whether to show how far it is.
 
@@ -92,23 +104,24 @@ def benchmark(
     from volta.benchmarking.request import default_folder, make_config
     from volta.data import LoadOptions
     from volta.features.tasks import Extraction
+    from volta.methods import ABLATION
     from volta.networks.recipe import Budget
 
-    execution = Execution(executor, workers, address)
+    execution = Execution(executor, workers, address, None if networks_of is None else Path(networks_of))
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
     store = RunStore(Path(out) if out is not None else default_folder(names))
     config = make_config(
         store,
         tasks=asked,
-        methods=_method_names(methods, protocol),
+        methods=(*_method_names(methods, protocol), *(ABLATION if ablation else ())),
         protocol=protocol,
         seeds=_seeds(seeds, protocol),
         budget=Budget(max_epochs, limit_train, batch_size, limit_test),
         device=device,
         threads=threads,
-        options=LoadOptions(None if data is None else Path(data), scale=scale),
-        extraction=Extraction(backbone),
+        options=LoadOptions(None if data is None else Path(data), _severities(severities), shifts, scale=scale),
+        extraction=Extraction(backbone, None if weights is None else Path(weights)),
         resplit=resplit,
     )
     listener = _listener(progress)
@@ -154,15 +167,29 @@ def _seeds(seeds: Any, protocol: str) -> tuple[int, ...]:
 
     if seeds is None:
         return parse_seeds(None, protocol)
-    # A NumPy integer counts, and so does an array of them; the letters of a text do not.
-    if hasattr(seeds, "__index__") and not hasattr(seeds, "__len__"):
+    if _is_number(seeds):
         return parse_seeds(str(operator.index(seeds)), protocol)
+    return _whole_numbers(
+        seeds, f"seeds is {seeds!r}; pass how many, as in 3, or a list of whole numbers, as in [1, 2]"
+    )
+
+
+def _severities(severities: Any) -> tuple[int, ...]:
+    given = [severities] if _is_number(severities) else severities
+    return _whole_numbers(given, f"severities is {severities!r}; pass a number from 1 to 5, or a list, as in [1, 5]")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one whole number: a NumPy integer is, an array is not."""
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _whole_numbers(values: Any, refusal: str) -> tuple[int, ...]:
+    """Return the whole numbers of a list or an array; the letters of a text are none."""
     try:
-        return tuple(operator.index(seed) for seed in seeds)
+        return tuple(operator.index(value) for value in values)
     except TypeError:
-        raise InputError(
-            f"seeds is {seeds!r}; pass how many, as in 3, or a list of whole numbers, as in [1, 2]"
-        ) from None
+        raise InputError(refusal) from None
 
 
 def _method_names(methods: str | Method | Sequence[str | Method], protocol: str) -> tuple[str, ...]:
