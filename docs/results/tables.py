@@ -190,13 +190,12 @@ def ablation(run: str) -> str:
 
 def claims(run: str) -> str:
     """The paper's claims with the report's verdicts and the figures behind them."""
-    return table(
-        ["claim", "verdict", "figures"],
-        [
-            [row["statement"], f"**{row['verdict']}**", row["sentence"].replace("|", "\\|")]
-            for row in read(run, "claims")
-        ],
-    )
+
+    def verdict(row: dict[str, str]) -> str:
+        return f"**{row['verdict']}**" if int(row["n"]) else "not run"
+
+    lines = [[row["statement"], verdict(row), row["sentence"].replace("|", "\\|")] for row in read(run, "claims")]
+    return table(["claim", "verdict", "figures"], lines)
 
 
 def costs(run: str) -> str:
