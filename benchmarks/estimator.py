@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
+from latency import quantiles_ms, session_of
 from volta import VoltaClassifier
 
 WIDTHS = (256, 128, 64, 128)
@@ -34,7 +34,6 @@ WITHOUT_PANDAS = "import sys; sys.modules['pandas'] = None; "
 
 BATCH = 1024
 EPOCHS = 8
-WARM_UP = 100
 
 
 def import_seconds(statement: str) -> float:
@@ -60,25 +59,6 @@ def epoch_seconds(fit: Callable[[int], object]) -> float:
         fit(n_epochs)
         spent.append(time.process_time() - started)
     return (spent[1] - spent[0]) / (EPOCHS - EPOCHS // 2)
-
-
-def median_ms(call: Callable[[np.ndarray], object], rows: np.ndarray, repeats: int) -> float:
-    times = []
-    for index in range(WARM_UP + repeats):
-        row = rows[index % len(rows)][None]
-        started = time.perf_counter()
-        call(row)
-        times.append(1e3 * (time.perf_counter() - started))
-    return float(np.median(times[WARM_UP:]))
-
-
-def graph_of(classifier: VoltaClassifier, folder: Path) -> Callable[[np.ndarray], object]:
-    path = folder / "volta.onnx"
-    classifier.to_onnx(path)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return lambda row: session.run(None, {"inputs": row.astype(np.float64)})
 
 
 def main() -> None:
@@ -116,12 +96,13 @@ def main() -> None:
         calls: dict[str, Callable[[np.ndarray], object]] = {
             "VoltaClassifier.decide": classifier.decide,
             "VoltaClassifier.predict_proba": classifier.predict_proba,
-            "the ONNX graph in ONNX Runtime": graph_of(classifier, Path(place)),
+            "the ONNX graph in ONNX Runtime": session_of(classifier, Path(place)),
             "MLPClassifier.predict_proba": network.predict_proba,
             "LogisticRegression.predict_proba": regression.predict_proba,
         }
         for name, call in calls.items():
-            print(f"one row, {name}: median {median_ms(call, rows, options.repeats):.3f} ms of {options.repeats} calls")
+            median, _ = quantiles_ms(call, rows, options.repeats)
+            print(f"one row, {name}: median {median:.3f} ms of {options.repeats} calls")
 
 
 if __name__ == "__main__":
