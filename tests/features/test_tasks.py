@@ -173,8 +173,17 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
         executor="local",
         progress=False,
     )
-    assert len({cell.name for cell in (run / "cells").iterdir()}) == 2, "the same cells as the command's"
+    assert len(list((run / "cells").iterdir())) == 2, "the same cells as the command's"
     assert from_python.failures == {}
+    with pytest.raises(MissingDataError, match=r"absent\.safetensors does not exist"):
+        benchmark(
+            "colours",
+            data=places / "data",
+            backbone="resnet18",
+            weights=tmp_path / "absent.safetensors",
+            out=tmp_path / "absent",
+            progress=False,
+        )
     refused = volta("bench", *arguments, "--corruptions", "--shifts", "none", "--out", tmp_path / "other")
     assert refused.returncode == 2
     assert "--shifts is 'none'" in refused.stderr

@@ -107,10 +107,10 @@ def benchmark(
     from volta.methods import ABLATION
     from volta.networks.recipe import Budget
 
-    execution = Execution(executor, workers, address, None if networks_of is None else Path(networks_of))
+    execution = Execution(executor, workers, address, _path(networks_of))
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
-    store = RunStore(Path(out) if out is not None else default_folder(names))
+    store = RunStore(_path(out) or default_folder(names))
     config = make_config(
         store,
         tasks=asked,
@@ -120,8 +120,8 @@ def benchmark(
         budget=Budget(max_epochs, limit_train, batch_size, limit_test),
         device=device,
         threads=threads,
-        options=LoadOptions(None if data is None else Path(data), _severities(severities), shifts, scale=scale),
-        extraction=Extraction(backbone, None if weights is None else Path(weights)),
+        options=LoadOptions(_path(data), _severities(severities), shifts, scale=scale),
+        extraction=Extraction(backbone, _path(weights)),
         resplit=resplit,
     )
     listener = _listener(progress)
@@ -149,6 +149,10 @@ def open_run(path: Path | str) -> Run:
     Run(...): 1 of 1 cells on digits
     """
     return Run(path)
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)
 
 
 def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task]:
