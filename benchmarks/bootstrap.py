@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from volta.stats.bootstrap import paired_bootstrap
-from volta.stats.rowscores import RowScores, row_scores
+from volta.stats.weighted import RowScores, row_scores
 
 
 def make_model(labels: np.ndarray, n_classes: int, skill: float, generator: np.random.Generator) -> RowScores:

@@ -30,10 +30,8 @@ from torch import nn
 
 from volta.core.errors import MissingDataError, VoltaError
 from volta.features import BACKBONES, Engine, TorchBackbone, load_backbone, make_engine, run_batches
-from volta.features.export import exported
-from volta.features.openvino import PRECISIONS
-from volta.features.preprocessing import Pipeline, Preprocessing
-from volta.features.weights import hash_weights
+from volta.features.backbones.backbone import Pipeline, Preprocessing, hash_weights
+from volta.features.engines import PRECISIONS, exported
 
 EAGER_BATCHES = (8, 32, 128)
 ENGINE_BATCH = 16

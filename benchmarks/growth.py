@@ -19,14 +19,12 @@ import torch
 from volta import metrics
 from volta.core.types import EncoderKind, FitData, Split
 from volta.methods.volta import Volta
-from volta.networks.bodies import Encoder
-from volta.networks.heads import Prototypes
-from volta.networks.loop import train
+from volta.networks.modules import Encoder, Prototypes
 from volta.networks.objectives import CrossEntropy
-from volta.networks.protocols import VISION_RECIPE
 from volta.networks.recipe import Budget
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import VISION_RECIPE, Trainer
+from volta.networks.training import train
 
 CLASS_ROWS = 10_000
 STEPS = ("epoch", "predict", "metrics")

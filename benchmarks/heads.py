@@ -24,7 +24,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import MissingDataError
 from volta.core.seeding import first_seeds
 from volta.data import find_task
-from volta.data.options import data_root
+from volta.data.task import data_root
 
 Makers = dict[str, Callable[[], str | Task]]
 

@@ -24,19 +24,17 @@ import numpy as np
 import torch
 
 from larger_than_memory import GIB, N_CLASSES, N_FEATURES, PEAK_LIMIT_GIB, Memory, write_rows
-from volta.bench.cells import Cell
+from volta.bench.cell import CellRunner, DiskNetworkStore
 from volta.bench.config import RunConfig, TaskLoader
-from volta.bench.executors import Executor
-from volta.bench.executors.local import LocalExecutor
-from volta.bench.job import CellRunner
-from volta.bench.network_store import DiskNetworkStore
+from volta.bench.executors import Executor, LocalExecutor
+from volta.bench.keys import Cell
 from volta.bench.progress import Listener
 from volta.bench.records import CellRecord
 from volta.bench.runner import run
 from volta.bench.store import RunStore
 from volta.core.types import FitData, OodSet, Split, Task
 from volta.data import LoadOptions
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.registry import METHODS
 from volta.networks.recipe import Budget
 from volta.report.build import build_report

@@ -16,7 +16,7 @@ import numpy as np
 
 from volta import metrics
 from volta.stats.bootstrap import paired_bootstrap
-from volta.stats.rowscores import row_scores
+from volta.stats.weighted import row_scores
 
 ROWS = 5_000
 GAPS = (0.12, 0.04, 0.008)

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from volta.methods.mixtures import fit_mixture, spread_points
+from volta.methods.gmm import fit_mixture, spread_points
 
 
 def clouds(n_rows: int, width: int) -> np.ndarray:

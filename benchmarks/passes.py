@@ -14,15 +14,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from volta.networks.bodies import Body, Cnn, Encoder
-from volta.networks.heads import Linear
-from volta.networks.layers import sampled_from
+from volta.networks.modules import AnyEncoder, Cnn, Encoder, Linear, sampled_from
 from volta.networks.network import Network
+from volta.networks.recipe import TrainingLog
 from volta.networks.spec import NetworkSpec
-from volta.networks.training_log import TrainingLog
 
 N_PASSES = 10
-CASES: dict[str, tuple[Body, tuple[int, ...], int]] = {
+CASES: dict[str, tuple[AnyEncoder, tuple[int, ...], int]] = {
     "512 features": (Encoder(dropout=0.2), (512,), 4096),
     "32×32 pixels": (Cnn(dropout=0.2), (3, 32, 32), 128),
 }

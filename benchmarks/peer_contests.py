@@ -17,31 +17,20 @@ import torch
 import mixture
 import training
 from volta.core.types import FitData, Prediction, Split
-from volta.methods.aps import Aps
-from volta.methods.conformal import Conformal
-from volta.methods.energy import Energy
-from volta.methods.fdbd import Fdbd
-from volta.methods.gen import Gen
-from volta.methods.isotonic import Isotonic
-from volta.methods.knn import Knn
+from volta.methods.base import PostHoc
+from volta.methods.calibrated import Isotonic, Temperature, VectorScaling
+from volta.methods.conformal import Aps, Conformal
+from volta.methods.energy import Energy, React, Scale
+from volta.methods.fdbd import Fdbd, Nci
+from volta.methods.gmm import fit_mixture, spread_points
+from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
 from volta.methods.linear import Linear
-from volta.methods.mahalanobis import Mahalanobis
-from volta.methods.max_logit import MaxLogit
-from volta.methods.mixtures import fit_mixture, spread_points
-from volta.methods.nci import Nci
-from volta.methods.nnguide import NnGuide
-from volta.methods.post_hoc import PostHoc
-from volta.methods.react import React
-from volta.methods.rmds import Rmds
-from volta.methods.scale import Scale
-from volta.methods.softmax import Softmax
-from volta.methods.temperature import Temperature
-from volta.methods.vector_scaling import VectorScaling
+from volta.methods.mahalanobis import Mahalanobis, Rmds
+from volta.methods.softmax import Gen, MaxLogit, Softmax
 from volta.methods.vim import Vim
 from volta.networks.outputs import LabelledOutputs, Outputs
-from volta.networks.protocols import VISION_RECIPE
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import VISION_RECIPE, Trainer
 
 N_CLASSES = 10
 NEIGHBOUR_QUERIES = 2_000

@@ -22,13 +22,11 @@ import torch
 
 from volta.core.types import FitData
 from volta.data import find_task
-from volta.methods.scaling import fit_temperature
-from volta.networks.bodies import Encoder
-from volta.networks.heads import Epistemic, Head, Hyperbolic, Linear, Prototypes
+from volta.methods.calibrators import fit_temperature
+from volta.networks.modules import Encoder, Epistemic, Head, Hyperbolic, Linear, Prototypes
 from volta.networks.objectives import CrossEntropy, Objective, VariancePenalty
-from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, volta_setup
 
 EPOCHS = (6, 8, 10, 12, 16, 24, 32)
 COLUMNS = ("task", "encoder", "network", "epochs", "seed", "val_nll", "val_accuracy", "seconds")

@@ -27,16 +27,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from volta.bench.cells import Cell
+from volta.bench.cell_metrics import EvalSet, metrics_of
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
-from volta.bench.environment import environment
 from volta.bench.executors import Executor
-from volta.bench.manifest import Manifest
+from volta.bench.keys import Cell, fingerprints_of
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord, EvalSet
+from volta.bench.records import CellRecord, Manifest, environment
 from volta.bench.runner import make_plan, run
-from volta.bench.scoring import metrics_of
-from volta.bench.stamps import stamps_of
 from volta.bench.store import RunStore
 from volta.core.types import Array, Task
 from volta.methods import find_method
@@ -156,7 +153,7 @@ def _fill(store: RunStore, config: RunConfig, cells: list[Cell]) -> None:
             notes=(),
             environment=environment(),
             wall_s=1.0,
-            stamps=stamps_of(entry.method),
+            stamps=fingerprints_of(entry.method),
         )
         # A crash may lose what was only made up.
         with patch("os.fsync"):

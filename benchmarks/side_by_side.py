@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from training import PlainVolta
-from volta.networks.protocols import VISION_RECIPE
+from volta.networks.trainer import VISION_RECIPE
 
 N_CLASSES = 10
 BATCH_ROWS = VISION_RECIPE.batch_size

@@ -18,15 +18,14 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from volta.core.own_process import keep_freed_memory
+from volta.core.processes import keep_freed_memory
 from volta.core.types import FitData, Split
-from volta.networks.bodies import Cnn
-from volta.networks.heads import Linear, Prototypes
-from volta.networks.loop import EpochReport, train
+from volta.networks.modules import Cnn, Linear, Prototypes
 from volta.networks.objectives import CrossEntropy
-from volta.networks.protocols import PAPER_RECIPE, VISION_ENCODER, VISION_RECIPE
 from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import PAPER_RECIPE, VISION_ENCODER, VISION_RECIPE
+from volta.networks.training import EpochReport, train
 
 CPU = torch.device("cpu")
 N_CLASSES = 10

@@ -6,11 +6,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volta.bench.cells import Cell
-from volta.bench.environment import BlasLibrary, Environment
-from volta.bench.manifest import Manifest, RunSettings
-from volta.bench.records import CellRecord, EvalSet
-from volta.bench.stamps import Stamps, scoring_stamp
+from volta.bench.cell_metrics import EvalSet
+from volta.bench.keys import Cell, Fingerprints, scoring_fingerprint
+from volta.bench.records import BlasLibrary, CellRecord, Environment, Manifest, RunSettings
 from volta.bench.store import RunStore
 from volta.networks.recipe import Budget
 
@@ -29,7 +27,7 @@ ENVIRONMENT = Environment(
 )
 
 
-STAMPS = Stamps("training", "method", scoring_stamp())
+STAMPS = Fingerprints("training", "method", scoring_fingerprint())
 
 
 def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = None, **changes: Any) -> CellRecord:

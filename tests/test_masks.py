@@ -8,7 +8,7 @@ import pytest
 import volta
 from volta import InputError, LabelledOutputs, Outputs, PostHocClassifier, Task, VoltaClassifier
 from volta.decisions import benjamini_hochberg
-from volta.estimators.image_inputs import as_images
+from volta.estimators.images import as_images
 
 _RNG = np.random.default_rng(0)
 _LABELS = np.arange(60) % 3

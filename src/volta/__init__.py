@@ -11,25 +11,21 @@ from volta._version import __version__
 
 if TYPE_CHECKING:
     from volta import decisions, metrics
-    from volta.benchmarking.benchmark import benchmark, open_run
-    from volta.benchmarking.run import Run
-    from volta.benchmarking.table import Table
+    from volta.api import Run, Table, benchmark, open_run
     from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError, VoltaWarning
     from volta.core.types import FitData, OodSet, Prediction, Split, Task
     from volta.data import TASKS, find_task
-    from volta.estimators.calibration import TooFewRowsWarning
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.deciding import TooFewRowsWarning
     from volta.estimators.images import VoltaImageClassifier
-    from volta.estimators.own_network import outputs_of
-    from volta.estimators.post_hoc import PostHocClassifier
-    from volta.estimators.rows import RepeatedRowsWarning
-    from volta.evaluation.comparison import EvaluationComparison, compare
-    from volta.evaluation.evaluation import Evaluation, evaluate
+    from volta.estimators.inputs import RepeatedRowsWarning
+    from volta.estimators.post_hoc import PostHocClassifier, outputs_of
     from volta.methods import METHODS, Method, find_method
     from volta.methods.conformance import check_method
     from volta.metrics import METRICS
     from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
     from volta.networks.trainer import Trainer
+    from volta.predictions.evaluate import Evaluation, EvaluationComparison, compare, evaluate
 
 __all__ = [
     "METHODS",
@@ -74,9 +70,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "volta.benchmarking.benchmark": ("benchmark", "open_run"),
-    "volta.benchmarking.run": ("Run",),
-    "volta.benchmarking.table": ("Table",),
+    "volta.api": (
+        "benchmark",
+        "open_run",
+        "Run",
+        "Table",
+    ),
     "volta.core.errors": (
         "InputError",
         "MissingDataError",
@@ -85,21 +84,44 @@ _HOMES = {
         "VoltaError",
         "VoltaWarning",
     ),
-    "volta.core.types": ("FitData", "OodSet", "Prediction", "Split", "Task"),
-    "volta.data": ("TASKS", "find_task"),
-    "volta.estimators.calibration": ("TooFewRowsWarning",),
+    "volta.core.types": (
+        "FitData",
+        "OodSet",
+        "Prediction",
+        "Split",
+        "Task",
+    ),
+    "volta.data": (
+        "TASKS",
+        "find_task",
+    ),
     "volta.estimators.classifier": ("VoltaClassifier",),
+    "volta.estimators.deciding": ("TooFewRowsWarning",),
     "volta.estimators.images": ("VoltaImageClassifier",),
-    "volta.estimators.own_network": ("outputs_of",),
-    "volta.estimators.post_hoc": ("PostHocClassifier",),
-    "volta.estimators.rows": ("RepeatedRowsWarning",),
-    "volta.evaluation.comparison": ("EvaluationComparison", "compare"),
-    "volta.evaluation.evaluation": ("Evaluation", "evaluate"),
-    "volta.methods": ("METHODS", "Method", "find_method"),
+    "volta.estimators.inputs": ("RepeatedRowsWarning",),
+    "volta.estimators.post_hoc": (
+        "outputs_of",
+        "PostHocClassifier",
+    ),
+    "volta.methods": (
+        "METHODS",
+        "Method",
+        "find_method",
+    ),
     "volta.methods.conformance": ("check_method",),
     "volta.metrics": ("METRICS",),
-    "volta.networks.outputs": ("LabelledOutputs", "LastLayer", "Outputs"),
+    "volta.networks.outputs": (
+        "LabelledOutputs",
+        "LastLayer",
+        "Outputs",
+    ),
     "volta.networks.trainer": ("Trainer",),
+    "volta.predictions.evaluate": (
+        "EvaluationComparison",
+        "compare",
+        "Evaluation",
+        "evaluate",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

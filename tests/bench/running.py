@@ -9,10 +9,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-from volta.bench.manifest import MANIFEST_FILE
-from volta.bench.results_csv import result_rows
-from volta.bench.store import MANIFEST, RunStore
-from volta.core.sealed import read_object, sealed_object
+from volta.bench.records import MANIFEST_FILE
+from volta.bench.store import MANIFEST, RunStore, result_rows
+from volta.core.checksummed import checksummed_object, read_object
 from volta.metrics import METRICS
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "PYTHONWARNINGS": "default"}
@@ -57,7 +56,7 @@ def edit_manifest(folder, change):
     path = Path(folder) / MANIFEST
     value = copy.deepcopy(dict(read_object(path, MANIFEST_FILE).values))
     change(value)
-    path.write_bytes(sealed_object(MANIFEST_FILE, value))
+    path.write_bytes(checksummed_object(MANIFEST_FILE, value))
 
 
 def results(folder):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.bench.running import QUICK, command_with, edit_manifest, results, volta
-from volta.bench.records import TEST
+from volta.bench.cell_metrics import TEST
 from volta.bench.store import RunStore
 
 METHODS = "volta,softmax,temperature,conformal"

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.bench.running import volta
-from volta.bench.config import RunConfig, TaskLoader, parse_methods, parse_seeds, plan_cells
-from volta.bench.row_limits import limit_rows
+from volta.bench.config import RunConfig, TaskLoader, limit_rows, parse_methods, parse_seeds, plan_cells
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from volta.bench.cells import COST_METRICS
-from volta.bench.efficiency import BATCH_ROWS, measure_efficiency
+from volta.bench.cell import BATCH_ROWS, measure_efficiency
+from volta.bench.keys import COST_METRICS
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.base import Method
 from volta.metrics import METRICS

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from tests.bench.running import edit_manifest
 from tests.stats.builders import make_store
-from volta.bench.rescoring import recompute
-from volta.bench.store import PREDICTIONS, RECORD, RunStore
+from volta.bench.store import PREDICTIONS, RECORD, RunStore, recompute
 from volta.cli.main import app
 from volta.core.errors import StoreError
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from volta.bench.cell import CellRunner, DiskNetworkStore
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
-from volta.bench.job import CellRunner
-from volta.bench.network_store import DiskNetworkStore
 from volta.networks.recipe import Budget
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from volta.bench.cells import Cell
-from volta.bench.executors.processes import _next_cell
+from volta.bench.executors import _next_cell
+from volta.bench.keys import Cell
 
 
 def cell(method, seed):

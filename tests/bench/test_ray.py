@@ -8,14 +8,12 @@ import time
 import pytest
 
 from tests.bench.running import results
+from volta.bench.cell import CellRunner, DiskNetworkStore
 from volta.bench.config import RunConfig
-from volta.bench.executors.local import LocalExecutor
-from volta.bench.job import CellRunner
-from volta.bench.network_store import DiskNetworkStore
+from volta.bench.executors import LocalExecutor
 from volta.bench.progress import Listener
-from volta.bench.results_csv import write_results
 from volta.bench.runner import run
-from volta.bench.store import RunStore
+from volta.bench.store import RunStore, write_results
 from volta.networks.recipe import Budget
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'volta-uq[ray]'")
@@ -48,7 +46,7 @@ def test_a_lost_node_costs_nothing(tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 
-    from volta.bench.executors.cluster import RayExecutor
+    from volta.bench.executors import RayExecutor
 
     local, remote = RunStore(tmp_path / "local"), RunStore(tmp_path / "ray")
     run(

@@ -12,16 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests.records import ENVIRONMENT, make_manifest, make_record
-from volta.bench.cells import Cell
-from volta.bench.environment import BlasLibrary, environment
-from volta.bench.manifest import MANIFEST_FILE, Manifest
-from volta.bench.records import RECORD_FILE, TEST, CellRecord, EvalSet, instruction_sets, stopped_in_climb
-from volta.bench.stamps import NO_STAMPS
+from volta.bench.cell_metrics import TEST, EvalSet
+from volta.bench.keys import NO_FINGERPRINTS, Cell
+from volta.bench.records import (
+    MANIFEST_FILE,
+    RECORD_FILE,
+    BlasLibrary,
+    CellRecord,
+    Manifest,
+    environment,
+    instruction_sets,
+    stopped_in_climb,
+)
+from volta.core.checksummed import JsonFields
 from volta.core.errors import InputError, StoreError
-from volta.core.json_fields import JsonFields
 from volta.core.types import SplitDraw
-from volta.networks.recipe import Budget
-from volta.networks.training_log import TrainingLog
+from volta.networks.recipe import Budget, TrainingLog
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
 CLIMBING = TrainingLog(max_epochs=100, patience=2, climb_epochs=10.0, val_losses=(0.1, 0.2, 0.3), seconds=4.5)
@@ -96,7 +102,7 @@ def test_a_record_tells_how_its_networks_were_trained():
 
 def test_a_record_of_a_version_without_stamps_is_read():
     value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
-    assert read_record(value) == make_record(CELL, stamps=NO_STAMPS)
+    assert read_record(value) == make_record(CELL, stamps=NO_FINGERPRINTS)
 
 
 def test_a_record_of_a_version_without_instruction_sets_is_read():
@@ -125,7 +131,7 @@ def test_the_instruction_set_is_what_the_libraries_use():
 
     assert environment().cpu_capability == torch.backends.cpu.get_cpu_capability()
     done = subprocess.run(
-        [sys.executable, "-c", "from volta.bench.environment import environment; print(environment().cpu_capability)"],
+        [sys.executable, "-c", "from volta.bench.records import environment; print(environment().cpu_capability)"],
         env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
         capture_output=True,
         text=True,

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.stats.builders import make_store
-from volta.bench.records import TEST
-from volta.bench.rescoring import current_records, recompute
-from volta.bench.stamps import scoring_stamp
-from volta.bench.store import RECORD
+from volta.bench.cell_metrics import TEST
+from volta.bench.keys import scoring_fingerprint
+from volta.bench.store import RECORD, current_records, recompute
 from volta.core.errors import StoreError
 from volta.report.run import load_run
 from volta.stats import load_tables
@@ -33,7 +32,7 @@ def test_what_other_code_scored_is_scored_again_once(store):
     assert said == ["the code of metrics has changed: computing those of 1 cells again from their stored predictions"]
     assert first.test["accuracy"] > 0.5
     assert first.test["latency_ms"] == 7.0
-    assert first.stamps.scoring == second.stamps.scoring == scoring_stamp()
+    assert first.stamps.scoring == second.stamps.scoring == scoring_fingerprint()
     assert (first.stamps.training, first.stamps.method) == ("training", "method")
     assert [first, second] == store.records()
     before = [(store.cells_folder / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()]

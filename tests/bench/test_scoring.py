@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from volta.bench.eval_set import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
-from volta.bench.scoring import metrics_of
-from volta.bench.temperature import tempered_probs
+from volta.bench.cell_metrics import (
+    FAR,
+    NEAR,
+    TEST,
+    TEST_AFTER_TEMPERATURE,
+    TEST_BY_MSP,
+    EvalSet,
+    metrics_of,
+    tempered_probs,
+)
 from volta.metrics import METRICS, aurc, ece, nll
 
 

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from volta.bench.spilled_outputs import _PIECE_ROWS, SpilledOutputCache
-from volta.networks.bodies import Identity
-from volta.networks.heads import Linear
+from volta.bench.cell import _PIECE_ROWS, SpilledOutputCache
+from volta.networks.modules import Identity, Linear
 from volta.networks.network import Network
+from volta.networks.recipe import TrainingLog
 from volta.networks.spec import NetworkSpec
-from volta.networks.training_log import TrainingLog
 
 
 def linear_network() -> Network:

@@ -20,7 +20,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 import volta
-from volta.bench.stamps import stamps_of
+from volta.bench.keys import stamps_of
 from volta.core import source_stamp
 from volta.core.types import FitData, Split
 from volta.methods import find_method

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from tests.records import STAMPS, make_manifest, make_record
-from volta.bench.cells import Cell, make_cell
-from volta.bench.manifest import MANIFEST_FILE
-from volta.bench.predictions_file import pack_arrays
-from volta.bench.store import PREDICTIONS, RECORD, RunStore
+from volta.bench.keys import Cell, make_cell
+from volta.bench.records import MANIFEST_FILE
+from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
+from volta.core.checksummed import checksummed_object
 from volta.core.errors import StoreError
 from volta.core.files import hash_file
-from volta.core.sealed import sealed_object
 from volta.networks.recipe import Budget
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
@@ -149,7 +148,7 @@ def test_a_run_without_its_manifest_is_taken_up_again(store):
 
 def test_manifests_that_cannot_be_read_say_what_to_do(store):
     path = store.root / "manifest.json"
-    path.write_bytes(sealed_object(replace(MANIFEST_FILE, version=999), {}))
+    path.write_bytes(checksummed_object(replace(MANIFEST_FILE, version=999), {}))
     with pytest.raises(StoreError, match=r"newer version of volta \(format 999"):
         store.read_manifest()
     path.write_text('{"schema": 1}')

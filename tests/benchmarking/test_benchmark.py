@@ -14,12 +14,12 @@ import torch
 
 import volta
 from tests.bench.running import ENVIRONMENT, results
+from volta.api import _method_names, _seeds
 from volta.bench.store import RunStore
-from volta.benchmarking.benchmark import _method_names, _seeds
 from volta.methods import ABLATION
 from volta.methods.knn import Knn
 from volta.methods.softmax import Softmax
-from volta.stats.pairs import compare_pair
+from volta.stats.comparisons import compare_pair
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(240) % 3

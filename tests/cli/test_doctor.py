@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from volta import __version__
-from volta.cli import installation
+from volta.cli import info
 from volta.cli.main import app
 
 ASKED = [
@@ -24,7 +24,7 @@ ASKED = [
 @pytest.fixture
 def asked(monkeypatch):
     """Let the distribution ask for given packages."""
-    return lambda names: monkeypatch.setattr(installation, "requires", lambda _: names)
+    return lambda names: monkeypatch.setattr(info, "requires", lambda _: names)
 
 
 def doctor(tmp_path):
@@ -60,7 +60,7 @@ def test_a_missing_core_package_is_a_problem(tmp_path, asked):
 
 def test_needs_are_read_from_the_distribution(asked):
     asked(ASKED)
-    found = {need.name: (need.extra, need.least) for need in installation.needs()}
+    found = {need.name: (need.extra, need.least) for need in info.needs()}
     assert found == {
         "numpy": (None, "1.26"),
         "absent-core": (None, "1"),
@@ -71,10 +71,10 @@ def test_needs_are_read_from_the_distribution(asked):
 
 def test_what_another_python_needs_is_left_out(asked):
     asked(["numpy>=1.26; python_version < '3.13'", "numpy>=2.1; python_version >= '3.13'"])
-    (need,) = installation.needs()
+    (need,) = info.needs()
     assert need.least == ("2.1" if sys.version_info >= (3, 13) else "1.26")
 
 
 def test_an_older_version_is_noticed():
-    assert installation.Need("numpy", None, "1.26", "1.9.3").state == "older than 1.26"
-    assert installation.Need("torch", None, "2.4", "2.13.0+cpu").state == "ok"
+    assert info.Need("numpy", None, "1.26", "1.9.3").state == "older than 1.26"
+    assert info.Need("torch", None, "2.4", "2.13.0+cpu").state == "ok"

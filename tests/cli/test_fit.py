@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.conftest import CLASSES, NAMES, make_rows, run, write_csv
 from volta import VoltaClassifier
-from volta.cli.fit import summary
+from volta.cli.model import summary
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.core.files import hash_file
-from volta.data.formats.tabular_files import new_table
+from volta.data.table_files import new_table
 
 
 def test_the_model_is_that_of_the_same_rows_in_python(shell):

@@ -6,7 +6,7 @@ import re
 
 from typer.testing import CliRunner
 
-from volta.cli.completion import complete_methods, complete_metrics, complete_tasks
+from volta.cli.bench import complete_methods, complete_metrics, complete_tasks
 from volta.cli.main import app
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

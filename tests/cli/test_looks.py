@@ -12,13 +12,18 @@ from tests.report.synthetic import Plan, write_run
 from volta.bench.config import RunConfig
 from volta.bench.runner import RunSummary
 from volta.bench.store import RunStore
-from volta.cli.looks import looks_up_to, run_until_decided
+from volta.cli.bench import analyses_up_to, run_until_decided
 from volta.cli.main import app
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
-from volta.report.looks import StoredLooks, read_looks, with_looks
-from volta.report.questions import comparison_key, judge_questions
-from volta.report.statistics import compute_statistics
+from volta.report.statistics import (
+    StoredAnalyses,
+    answer_questions,
+    comparison_key,
+    compute_statistics,
+    read_analyses,
+    with_analyses,
+)
 from volta.stats import Question, alpha_at, load_tables
 
 METHODS = ("volta", "softmax", "temperature", "energy")
@@ -71,7 +76,7 @@ def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
     assert set(ran[1][0]) == {"volta", "energy"}
     assert ran[2][0] == ("volta",)
     assert [alpha for _, alpha in judge.calls] == [alpha_at(n, (2, 3, 4)) for n in (2, 3, 4)]
-    looks = read_looks(store)
+    looks = read_analyses(store)
     assert {question.key: (question.verdict, question.n_seeds) for question in looks.decided} == {
         "first": ("holds", 2),
         "second": ("no difference that matters", 3),
@@ -99,11 +104,11 @@ def test_the_cheapest_open_question_comes_first(store):
 def test_verdicts_outlast_the_call_that_gave_them(store):
     first = Judge(asked("early", ("volta", "softmax"), {2: "holds"}), asked("late", ("volta", "energy"), {4: "holds"}))
     decide_with(store, first)
-    kept = read_looks(store)
+    kept = read_analyses(store)
     # What another version would say of the same seeds changes nothing that was decided.
     other = Judge(asked("early", ("volta", "softmax"), {}), asked("late", ("volta", "energy"), {2: "does not hold"}))
     ran, _, _ = decide_with(store, other)
-    assert read_looks(store).decided == kept.decided
+    assert read_analyses(store).decided == kept.decided
     assert [set(methods) for methods, _ in ran] == [set(METHODS), {"volta", "energy"}, {"volta", "energy"}]
 
 
@@ -111,11 +116,11 @@ def test_verdicts_outlast_the_call_that_gave_them(store):
 def test_looks_are_declared_once_for_a_folder(store, looks):
     judge = Judge(asked("open", ("volta", "softmax"), {}))
     decide_with(store, judge)
-    before = read_looks(store)
+    before = read_analyses(store)
     with pytest.raises(InputError, match="go on with --cap 4"):
         decide_with(store, judge, looks)
     assert len(judge.calls) == 3
-    assert read_looks(store) == before
+    assert read_analyses(store) == before
 
 
 def test_it_ends_as_soon_as_all_is_decided(store):
@@ -130,25 +135,25 @@ def test_nothing_to_decide_is_said(store):
 
 
 def test_looks_end_at_the_cap():
-    assert looks_up_to(5) == (5,)
-    assert looks_up_to(100) == (5, 10, 20, 40, 100)
+    assert analyses_up_to(5) == (5,)
+    assert analyses_up_to(100) == (5, 10, 20, 40, 100)
     with pytest.raises(InputError, match="--cap is 1"):
-        looks_up_to(1)
+        analyses_up_to(1)
 
 
 def test_a_look_rests_on_its_own_seeds_whatever_more_there_is(tmp_path, store):
     methods = tuple((name, name, "volta" if name == "volta" else "paper") for name in METHODS)
     fewer = write_run(tmp_path / "fewer", Plan(methods=methods, seeds=first_seeds(2), n_rows=60))
-    assert judge_questions(store, first_seeds(2), 0.01, n_resamples=20) == judge_questions(
+    assert answer_questions(store, first_seeds(2), 0.01, n_resamples=20) == answer_questions(
         fewer, first_seeds(2), 0.01, n_resamples=20
     )
 
 
 def test_named_comparisons_are_questions_where_the_paper_says_nothing(tmp_path):
     store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
-    keys = [question.key for question in judge_questions(store, (42, 123, 456), 0.05, n_resamples=0)]
+    keys = [question.key for question in answer_questions(store, (42, 123, 456), 0.05, n_resamples=0)]
     assert "my-data · fair · accuracy · volta against softmax" in keys
-    named = judge_questions(store, (42, 123, 456), 0.05, "softmax", n_resamples=0)
+    named = answer_questions(store, (42, 123, 456), 0.05, "softmax", n_resamples=0)
     assert {question.methods[0] for question in named} == {"softmax"}
     assert {question.verdict for question in named} <= {"", "better", "worse", "no difference that matters"}
 
@@ -160,15 +165,15 @@ def test_the_reports_comparisons_keep_the_verdicts_of_their_looks(tmp_path):
     row = next(row for row in stats.tests if comparison_key(row) == key)
     for verdict, shown in (("better", "better"), ("no difference that matters", "equivalent")):
         decided = Question(key, ("volta", "softmax"), verdict, 2, None, "")
-        found = with_looks(stats, StoredLooks((2, 3), 3, (decided,), 0))
+        found = with_analyses(stats, StoredAnalyses((2, 3), 3, (decided,), 0))
         kept = next(row for row in found.tests if comparison_key(row) == key)
         assert kept.verdict == shown
         assert kept.note.endswith(f"verdict of the look at 2 seeds, level {alpha_at(2, (2, 3)):.4f}")
         assert replace(kept, verdict=row.verdict, note=row.note) == row
         others = [row for row in stats.tests if comparison_key(row) != key]
         assert [row for row in found.tests if comparison_key(row) != key] == others
-    latest = StoredLooks((2, 3), 3, (Question(key, ("volta", "softmax"), "better", 3, None, ""),), 0)
-    assert with_looks(stats, latest).tests == stats.tests
+    latest = StoredAnalyses((2, 3), 3, (Question(key, ("volta", "softmax"), "better", 3, None, ""),), 0)
+    assert with_analyses(stats, latest).tests == stats.tests
 
 
 def test_seeds_beyond_the_declared_looks_decide_nothing(tmp_path):
@@ -176,7 +181,7 @@ def test_seeds_beyond_the_declared_looks_decide_nothing(tmp_path):
     stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(2, (2,)))
     key = "my-data · fair · accuracy · volta against softmax"
     decided = Question(key, ("volta", "softmax"), "better", 2, None, "")
-    found = {comparison_key(row): row for row in with_looks(stats, StoredLooks((2,), 2, (decided,), 3)).tests}
+    found = {comparison_key(row): row for row in with_analyses(stats, StoredAnalyses((2,), 2, (decided,), 3)).tests}
     assert {row.n for row in found.values()} == {3}
     kept = found.pop(key)
     assert (kept.verdict, "verdict of the look at 2 seeds" in kept.note) == ("better", True)
@@ -199,7 +204,7 @@ def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
 
 
 def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("volta.cli.looks.looks_up_to", lambda cap: looks_up_to(cap, (2, 3)))
+    monkeypatch.setattr("volta.cli.bench.analyses_up_to", lambda cap: analyses_up_to(cap, (2, 3)))
     folder = tmp_path / "run"
     options = ["bench", "digits", "--decide", "--cap", "3", "--methods", "volta,temperature", "--max-epochs", "2"]
     command = [*options, "--executor", "local", "--out", str(folder)]
@@ -207,7 +212,7 @@ def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch
     assert first.exit_code == 0, first.output
     assert "look at 2 seeds, tests at level" in first.output
     store = RunStore(folder)
-    looks = read_looks(store)
+    looks = read_analyses(store)
     assert looks.looks == (2, 3)
     assert looks.n_seeds in (2, 3)
     page = (folder / "report.html").read_text(encoding="utf-8")
@@ -217,7 +222,7 @@ def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch
     assert alphas <= {alpha_at(n, (2, 3)) for n in (2, 3)}
     again = CliRunner().invoke(app, [*command, "--no-report"])
     assert "nothing to run" in again.output
-    assert read_looks(store) == looks
+    assert read_analyses(store) == looks
 
 
 def test_deciding_without_a_reference_is_refused_before_anything_runs(tmp_path):

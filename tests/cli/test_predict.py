@@ -14,10 +14,10 @@ import pytest
 from tests.cli.conftest import NAMES, run, write_csv
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
-from volta.data.formats import table as tables
-from volta.data.formats.table import read_columns
-from volta.data.formats.tabular_files import new_table, open_table
-from volta.estimators.calibration import TooFewRowsWarning
+from volta.data import tables
+from volta.data.table_files import new_table, open_table
+from volta.data.tables import read_columns
+from volta.estimators.deciding import TooFewRowsWarning
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 import volta.cli
 from tests.bench.running import ENVIRONMENT, edit_manifest
 from tests.stats.builders import make_store
-from volta.cli.printing import echo, printable
 from volta.cli.runs import status
+from volta.cli.terminal import echo, printable
 
 
 @pytest.mark.parametrize(

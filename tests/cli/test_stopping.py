@@ -8,7 +8,7 @@ import signal
 import pytest
 import typer
 
-from volta.cli.stopping import EXIT_INTERRUPTED, stoppable
+from volta.cli.terminal import EXIT_INTERRUPTED, stoppable
 
 
 def press():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from volta.core.contained import contained
 from volta.core.errors import InputError
-from volta.core.limits import Limits
+from volta.core.files import Limits
+from volta.core.processes import run_sandboxed
 
 HERE = __name__
 FILE = Path("some.file")
@@ -44,7 +44,7 @@ def take(n_bytes: int) -> int:
 
 
 def test_a_result_comes_back() -> None:
-    assert contained(f"{HERE}:add", FILE, {"first": 2, "second": 3}, Limits()) == 5
+    assert run_sandboxed(f"{HERE}:add", FILE, {"first": 2, "second": 3}, Limits()) == 5
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_a_result_comes_back() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit and signals")
 def test_whatever_happens_is_an_input_error(function: str, arguments: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        contained(f"{HERE}:{function}", FILE, arguments, Limits())
+        run_sandboxed(f"{HERE}:{function}", FILE, arguments, Limits())
 
 
 def test_an_endless_loop_is_stopped() -> None:
     with pytest.raises(InputError, match=r"some\.file is refused: reading it took more than 2 s"):
-        contained(f"{HERE}:loop", FILE, {}, Limits(parser_seconds=2.0))
+        run_sandboxed(f"{HERE}:loop", FILE, {}, Limits(parser_seconds=2.0))
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for the process in /proc")
 def test_the_process_ends_with_its_parent() -> None:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path; from volta.core.contained import contained; from volta.core.limits import Limits\n"
+        "from pathlib import Path; from volta.core.processes import contained; from volta.core.files import Limits\n"
         f"contained('{HERE}:loop', Path('x'), {{}}, Limits())"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])

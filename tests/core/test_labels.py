@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from volta.core.checks import check_class_sizes, class_numbers, class_values
 from volta.core.errors import InputError
-from volta.core.labels import check_class_sizes, class_numbers, class_values
 
 
 def test_labels_of_all_kinds_become_class_numbers() -> None:

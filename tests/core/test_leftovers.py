@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import StoreError
-from volta.core.files import atomic_path, reserve_npy, write_rows
-from volta.core.leftovers import part_folder, sweep
+from volta.core.files import atomic_path, remove_temp_files, reserve_npy, temp_folder, write_rows
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
 
@@ -19,7 +18,7 @@ import os, sys
 sys.path[:] = {path!r}
 from pathlib import Path
 from volta.core.files import atomic_path
-from volta.core.leftovers import part_folder
+from volta.core.files import part_folder
 with part_folder(Path({folder!r})) as folder, atomic_path(Path({folder!r}) / "record.json") as file:
     (folder / "half").write_text("half")
     file.write_text("half")
@@ -30,16 +29,16 @@ with part_folder(Path({folder!r})) as folder, atomic_path(Path({folder!r}) / "re
 def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED.format(path=sys.path, folder=str(tmp_path))], check=False)
     assert len(list(tmp_path.iterdir())) == 2
-    assert len(sweep(tmp_path)) == 2
+    assert len(remove_temp_files(tmp_path)) == 2
     assert not list(tmp_path.iterdir())
 
 
 def test_what_lives_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / ".old.json.x.part").write_text("")
-    with part_folder(tmp_path) as folder, atomic_path(tmp_path / "deep" / "new.json") as file:
-        assert sweep(tmp_path) == []
-        assert sweep(tmp_path, deep=True) == [tmp_path / "deep" / ".old.json.x.part"]
+    with temp_folder(tmp_path) as folder, atomic_path(tmp_path / "deep" / "new.json") as file:
+        assert remove_temp_files(tmp_path) == []
+        assert remove_temp_files(tmp_path, deep=True) == [tmp_path / "deep" / ".old.json.x.part"]
         assert folder.is_dir()
         assert file.is_file()
     assert {path.name for path in tmp_path.rglob("*")} == {"deep", "new.json"}
@@ -49,13 +48,13 @@ def test_links_and_other_files_are_no_leftovers(tmp_path: Path) -> None:
     (tmp_path / "array.npy.part").write_text("kept for resuming")
     (tmp_path / "target").mkdir()
     (tmp_path / ".part-link").symlink_to(tmp_path / "target")
-    assert sweep(tmp_path, deep=True) == []
+    assert remove_temp_files(tmp_path, deep=True) == []
 
 
 @pytest.mark.timeout(60)
 def test_a_pipe_called_as_a_leftover_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".x.json.part")
-    assert sweep(tmp_path) == [tmp_path / ".x.json.part"]
+    assert remove_temp_files(tmp_path) == [tmp_path / ".x.json.part"]
     assert not list(tmp_path.iterdir())
 
 
@@ -67,7 +66,7 @@ def test_folders_within_folders_without_end(tmp_path: Path) -> None:
             place = place.joinpath(*["d"] * 200)
             place.mkdir(parents=True)
     try:
-        sweep(tmp_path, deep=True)
+        remove_temp_files(tmp_path, deep=True)
         assert (tmp_path / "deep").is_dir()
     finally:
         # Python's own removal goes no deeper than it can call itself.

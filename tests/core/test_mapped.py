@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from volta.core.checks import check_features
-from volta.core.files import hash_array
-from volta.core.mapped import file_position, row_chunks
+from volta.core.files import file_position, hash_array, row_chunks
 
 
 def resident_file_bytes() -> int:

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from volta.core.own_process import KEPT_BLOCK_BYTES, N_NEW_OBJECTS
+from volta.core.processes import KEPT_BLOCK_BYTES, N_NEW_OBJECTS
 
 COUNT = """
 import gc, resource
 import numpy as np
-from volta.core.own_process import settle
+from volta.core.processes import settle
 settle()
 def faults(n_bytes):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -13,7 +13,7 @@ import pytest
 
 from volta.core.ending_server import STARTED_BY
 
-CHILD = "import os, time; from volta.core.parent_death import end_with_parent; end_with_parent({parent}); print(os.getpid(), flush=True); time.sleep(60)"
+CHILD = "import os, time; from volta.core.processes import end_with_parent; end_with_parent({parent}); print(os.getpid(), flush=True); time.sleep(60)"
 PARENT = (
     "import os, subprocess, sys, time; "
     f"subprocess.Popen([sys.executable, '-c', {CHILD!r}.format(parent=os.getpid())]); time.sleep(60)"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, unknown_name
 from volta.core.plugins import is_address, load_address, package_version, plugins
-from volta.core.suggest import unknown_name
 
 
 def test_an_address_is_a_module_and_a_name():

@@ -9,9 +9,9 @@ import pytest
 
 from tests.conftest import blobs
 from volta import LabelledOutputs, Outputs, PostHocClassifier, Prediction, Task, VoltaClassifier
-from volta.bench.evaluate import predict_sets
+from volta.bench.cell import predict_sets
 from volta.core.errors import InputError
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.registry import find_method
 from volta.methods.scores import softmax
 from volta.networks.recipe import Budget

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from volta.core.second_process import SecondProcess, SecondProcessError
+from volta.core.processes import SecondProcess, SecondProcessError
 
 
 def test_a_helper_answers_one_call_after_another():
@@ -37,7 +37,7 @@ def test_a_helper_that_has_ended_says_so():
 def test_a_script_without_a_guard_is_not_run_again(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text(
-        "print('begun')\nfrom volta.core.second_process import SecondProcess\nwith SecondProcess() as h: print(h.call('builtins:int', '7'))\n"
+        "print('begun')\nfrom volta.core.processes import SecondProcess\nwith SecondProcess() as h: print(h.call('builtins:int', '7'))\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["begun", "7"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volta.core.errors import InputError
-from volta.core.source_stamp import PACKAGE, file_of, source_stamp, used_files
+from volta.core.fingerprints import PACKAGE, file_of, fingerprint, used_files
 
 FILES = {
     "own/__init__.py": "from own.basics import kept\nfrom .parts import Part as Piece\nHERE = 1\ncut = 2\n",
@@ -86,7 +86,7 @@ def test_modules_that_import_each_other_end():
 
 def test_order_and_repetition_do_not_matter():
     one, other = PACKAGE / "core" / "quantile.py", PACKAGE / "core" / "seeding.py"
-    assert source_stamp([one, other]) == source_stamp([other, one, one]) != source_stamp([one])
+    assert fingerprint([one, other]) == fingerprint([other, one, one]) != fingerprint([one])
 
 
 def test_what_has_no_file_is_refused():
@@ -94,4 +94,4 @@ def test_what_has_no_file_is_refused():
     exec("class Loose: pass", scope)
     with pytest.raises(InputError, match=r"Loose is not defined in a file.*move it to a \.py file"):
         file_of(scope["Loose"])
-    assert file_of(source_stamp) == PACKAGE / "core" / "source_stamp.py"
+    assert file_of(fingerprint) == PACKAGE / "core" / "source_stamp.py"

@@ -13,7 +13,7 @@ import pytest
 
 SCRIPT = """
 import subprocess, sys, time
-from volta.core.watcher import ending_with_this_process
+from volta.core.processes import ending_with_this_process
 def detached(code):
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdin=subprocess.DEVNULL).pid
 with ending_with_this_process():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from volta.data import LoadOptions, find_task
-from volta.data.holdings import list_data
+from volta.data.inventory import list_data
 
 # Read before the fixture that hides the user's folders from every other test here.
 FOLDER = os.environ.get("VOLTA_DATA")

@@ -15,20 +15,19 @@ from volta.core.errors import InputError, MissingDataError, StoreError
 from volta.data import (
     TASKS,
     LoadOptions,
-    catalog,
     corruption_sheet,
     find_task,
     image_sets,
+    inventory,
     pixel_sets,
     store_features,
 )
-from volta.data.catalog import ARCHIVES, archive_names
 from volta.data.corruptions import CORRUPTION_NAMES
-from volta.data.download.transfer import Checksum
-from volta.data.formats import cifar_binary
-from volta.data.formats.tiny_imagenet_archive import OOD_CLASSES
-from volta.data.holdings import get_data, list_data, verify_data
-from volta.data.published.noise import uniform_noise_images
+from volta.data.download import Checksum
+from volta.data.inventory import ARCHIVES, archive_names, get_data, list_data, verify_data
+from volta.data.tasks import cifar
+from volta.data.tasks.cifar import uniform_noise_images
+from volta.data.tasks.tiny_imagenet import OOD_CLASSES
 
 from .file_server import FileServer, Route
 from .genuine import cifar10_tar, cifar10c_tar, cifar100_tar, images, svhn_mat, tar, tiny_imagenet_zip
@@ -39,7 +38,7 @@ ROWS = 100
 @pytest.fixture
 def served(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> FileServer:
     """Replace every official archive by a small one in the same format, behind a dead first address."""
-    monkeypatch.setattr(cifar_binary, "BATCH_ROWS", ROWS)
+    monkeypatch.setattr(cifar, "BATCH_ROWS", ROWS)
     labels = np.arange(ROWS) % 10
     contents = {
         "cifar-10": cifar10_tar(ROWS)[0],
@@ -59,7 +58,7 @@ def serve_archive(server: FileServer, monkeypatch: pytest.MonkeyPatch, name: str
     checksum = Checksum("md5", hashlib.md5(content).hexdigest())
     urls = (f"{server.address}/gone/{name}", url)
     small = replace(ARCHIVES[name], urls=urls, size=len(content), checksum=checksum)
-    monkeypatch.setitem(catalog.ARCHIVES, name, small)
+    monkeypatch.setitem(inventory.ARCHIVES, name, small)
 
 
 def test_cifar10_from_the_archives(served: FileServer, root: Path) -> None:

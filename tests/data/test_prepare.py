@@ -5,7 +5,7 @@ import numpy as np
 from volta import Split, Task
 from volta.core.cache import ArrayCache
 from volta.core.types import SplitDraw
-from volta.data.prepare import resplit, scale_task
+from volta.data.task_builder import resplit, scale_task
 
 
 def test_a_resplit_draws_the_fit_rows_anew_and_leaves_the_rest(digits):

@@ -11,7 +11,7 @@ from volta import Task
 from volta.bench.config import RunConfig, TaskLoader
 from volta.core.cache import ArrayCache
 from volta.data import LoadOptions
-from volta.data.prepare import SCALED, scale_task
+from volta.data.task_builder import SCALED, scale_task
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(300, 3)) * [1.0, 1e4, 1e-3] + [0.0, 1e6, 0.0]
@@ -46,7 +46,7 @@ def test_vision_features_of_one_scale_stay(task, tmp_path):
 
 
 def test_large_sets_on_disk_are_scaled_on_disk(task, tmp_path, monkeypatch):
-    monkeypatch.setattr("volta.data.prepare._LARGE_BYTES", 100)
+    monkeypatch.setattr("volta.data.task_builder._LARGE_BYTES", 100)
     np.save(tmp_path / "train.npy", task.fit.train.inputs)
     mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
     on_disk = replace(task, fit=replace(task.fit, train=replace(task.fit.train, inputs=mapped)))

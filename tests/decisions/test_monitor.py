@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from volta.core.errors import InputError
 from volta.decisions import Monitor
-from volta.decisions.monitor import betting_functions
-from volta.decisions.running_ranks import RunningRanks, online_pvalues
+from volta.decisions.monitor import RunningRanks, betting_functions, online_pvalues
 
 
 @given(st.integers(0, 10_000), st.integers(1, 40), st.lists(st.integers(1, 200), min_size=1, max_size=5))

@@ -9,7 +9,7 @@ from scipy import stats
 from volta.core.errors import InputError
 from volta.core.quantile import conformal_quantile
 from volta.decisions import conformal_rank, conformal_threshold, smallest_n
-from volta.decisions.binomial import beta_quantile, binomial_cdf
+from volta.decisions.conformal import beta_quantile, binomial_cdf
 
 
 @pytest.mark.parametrize(

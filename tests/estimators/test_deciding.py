@@ -8,9 +8,9 @@ import pytest
 from tests.estimators.test_face import draw, quick
 from volta import VoltaClassifier, decisions
 from volta.core.errors import InputError
-from volta.estimators.calibration import TooFewRowsWarning
+from volta.estimators.deciding import TooFewRowsWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_row_is_judged_alike_by_itself_and_among_others(method):
         assert np.array_equal(alone.sets[0], together.sets[place])
 
 
-@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_an_absurd_row_is_ood_and_no_pvalue_says_more_than_calibration_rows_can():
     classifier = quick(max_epochs=5).fit(*draw(300), eval_set=draw(100, 1), cal_set=draw(9, 2))
     far = draw(2, 3)[0]

@@ -13,11 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.estimators.history import warn_about
+from volta.estimators.classifier import warn_about
 from volta.methods.knn import Knn
-from volta.networks.training_log import TrainingLog
+from volta.networks.recipe import TrainingLog
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 def draw(n_rows, seed=0):

@@ -13,7 +13,7 @@ from volta import InputError, MissingDataError, NotFittedError, StoreError, Volt
 from volta.estimators.saving import save_classifier
 from volta.features import Preprocessing, module_backbone
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 NAMES = np.array(["dark", "light"])
 
 

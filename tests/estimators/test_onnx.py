@@ -9,8 +9,8 @@ import torch
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, __version__
 from volta.core.errors import InputError, NotFittedError
 from volta.decisions import fit_guard
-from volta.estimators import onnx_graph
-from volta.estimators.calibration import TooFewRowsWarning
+from volta.estimators import onnx
+from volta.estimators.deciding import TooFewRowsWarning
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
 pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
@@ -92,7 +92,7 @@ def test_a_row_with_nan_is_ood(volta_graph):
     np.testing.assert_array_equal(got["decision"][[0, 2]], kept.action)
 
 
-@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
 def test_an_absurd_row_is_ood_however_few_calibration_rows_there_are(tmp_path):
     rows, labels = rows_of(60, seed=0)
     classifier = VoltaClassifier("linear").fit(rows, labels)
@@ -117,10 +117,10 @@ def test_columns_far_from_0_for_their_spread_are_decided_alike(tmp_path):
     assert_decides_alike(opened(tmp_path / "dates.onnx"), classifier, rows[400:])
 
 
-@pytest.mark.filterwarnings("ignore:no threshold shows an error:volta.estimators.calibration.TooFewRowsWarning")
-@pytest.mark.filterwarnings("ignore:50 calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:no threshold shows an error:volta.estimators.deciding.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:50 calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
 def test_long_calibration_adaptive_sets_wide_rows_and_no_policy(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graph, "SEARCH_WIDTH", 8)  # ranks by blocks, as with more than a thousand rows
+    monkeypatch.setattr(onnx, "SEARCH_WIDTH", 8)  # ranks by blocks, as with more than a thousand rows
     rows, labels = rows_of(500, seed=0)
     classifier = VoltaClassifier("aps", scale="none", max_epochs=1).fit(rows, labels)
     assert not classifier.fit_policy(max_error=0.001).exists
@@ -174,7 +174,7 @@ def test_ranks_are_those_of_numpy_for_every_length():
         ordered = np.sort(random.integers(0, 200, (2, length)).astype(float), axis=1)
         scores = np.concatenate([random.integers(-5, 210, (50, 2)), ordered[:, -1][None] + [[0.0], [1.0]]])
         expected = np.stack([np.searchsorted(ordered[j], scores[:, j], side="left") for j in range(2)], axis=1)
-        got = onnx_graph.Rank(ordered)(torch.tensor(scores).unsqueeze(2)).long()
+        got = onnx.Rank(ordered)(torch.tensor(scores).unsqueeze(2)).long()
         np.testing.assert_array_equal(got.numpy(), expected)
 
 
@@ -182,13 +182,13 @@ def test_guard_scores_are_the_guards():
     rows, _ = rows_of(200, seed=0)
     guard = fit_guard(rows)
     wide = np.concatenate([rows, far_rows()]).astype(np.float64)
-    furthest, distance = onnx_graph.GuardScores(guard)(torch.tensor(wide))
+    furthest, distance = onnx.GuardScores(guard)(torch.tensor(wide))
     expected = guard.parts(wide)
     np.testing.assert_allclose(np.maximum(furthest.numpy()[:, 0], 0.0), expected[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(distance.numpy()[:, 0], expected[1], rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:.*too few for coverage:volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:.*too few for coverage:volta.estimators.deciding.TooFewRowsWarning")
 def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
     path = tmp_path / "model.onnx"
     with pytest.raises(NotFittedError, match="is not fitted"):
@@ -222,7 +222,7 @@ def test_sets_of_thresholds_below_float32_are_those_of_python(tmp_path):
     assert (found["set"] != decided.sets).any(axis=1).mean() < 0.02
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 def test_a_method_whose_graph_would_decide_otherwise_is_refused(tmp_path):
     random = np.random.default_rng(1)
     labels = random.integers(2, size=900)

@@ -23,12 +23,12 @@ from volta import (
     outputs_of,
 )
 from volta.core.seeding import rng
-from volta.estimators.calibration import TooFewRowsWarning
+from volta.estimators.deciding import TooFewRowsWarning
 from volta.estimators.post_hoc import EqualScoresWarning, ProbabilitiesAsLogitsWarning
+from volta.methods.base import PostHoc
 from volta.methods.knn import Knn
-from volta.methods.post_hoc import PostHoc
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 class Mine(nn.Module):
@@ -241,7 +241,7 @@ def test_calibration_rows_are_for_nothing_else(method):
     assert np.array_equal(fits[0].uncertainty(rows), fits[1].uncertainty(rows))
 
 
-@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
 def test_absurd_outputs_are_ood_or_refused_however_few_calibration_rows_there_are(network, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     classifier = PostHocClassifier("energy").fit(
@@ -292,7 +292,7 @@ def test_rows_alone_are_flagged_as_among_others(method):
     assert np.array_equal(alone, classifier.is_ood(new))
 
 
-@pytest.mark.filterwarnings("ignore::volta.estimators.calibration.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_sets_of_outputs_that_are_given_several_times_cover_new_rows():
     covered = []
     for seed in range(8):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from volta.core.types import Prediction
-from volta.estimators.prediction import settled
+from volta.estimators.deciding import settled
 
 
 def test_scores_of_any_number_type_become_float64() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.estimators.rows import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
+from volta.estimators.inputs import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
 
 
 def parts(labels, **options):

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from volta import VoltaClassifier
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 def draw(n_rows, seed=0):

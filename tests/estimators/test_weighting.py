@@ -10,9 +10,9 @@ from sklearn.preprocessing import StandardScaler
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.estimators.rows import RepeatedRowsWarning
+from volta.estimators.inputs import RepeatedRowsWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 def draw(n_rows=150, seed=0):

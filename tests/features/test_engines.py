@@ -19,13 +19,13 @@ from volta.features import (
     ExportError,
     Preprocessing,
     TorchBackbone,
+    engines,
     load_backbone,
     make_engine,
-    openvino,
     run_batches,
 )
+from volta.features.backbones.backbone import prepare
 from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
-from volta.features.preprocessing import prepare
 
 needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="needs volta-uq[openvino]")
 needs_onnx = pytest.mark.skipif(
@@ -230,7 +230,7 @@ def test_openvino_agrees_with_torch_and_can_be_sent(tiny: TorchBackbone, pixels:
 def test_bf16_needs_a_processor_that_has_it(
     tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volta.features.openvino.has_bfloat16", lambda: False)
+    monkeypatch.setattr("volta.features.engines.has_bfloat16", lambda: False)
     with pytest.raises(InputError, match="no instructions for bfloat16"):
         make_engine(tiny, precision="bf16", cache=tmp_path)
 
@@ -246,12 +246,12 @@ def test_precision_and_runtime_are_checked(tiny: TorchBackbone, tmp_path: Path) 
 def test_bf16_that_kills_its_process_is_refused(
     tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("volta.features.openvino.has_bfloat16", lambda: True)
-    monkeypatch.setattr("volta.features.openvino._TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
-    openvino._bfloat16_works.cache_clear()
+    monkeypatch.setattr("volta.features.engines.has_bfloat16", lambda: True)
+    monkeypatch.setattr("volta.features.engines._TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    engines._bfloat16_works.cache_clear()
     with pytest.raises(InputError, match=r"kills the process.*ONEDNN_MAX_CPU_ISA"):
         make_engine(tiny, precision="bf16", cache=tmp_path)
-    openvino._bfloat16_works.cache_clear()
+    engines._bfloat16_works.cache_clear()
 
 
 def test_openvino_missing_is_said(tiny: TorchBackbone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from volta.core.cache import ARRAY, JOURNAL, META, ArrayCache, cache_key
 from volta.core.errors import InputError, StoreError
-from volta.features.feature_writer import FeatureWriter
+from volta.features.extract import FeatureWriter
 
 KEY = cache_key({"data": "a", "backbone": "b"})
 

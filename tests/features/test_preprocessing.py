@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from volta.core.errors import InputError
-from volta.features.preprocessing import (
+from volta.features.backbones.backbone import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     Pipeline,

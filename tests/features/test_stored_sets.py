@@ -11,15 +11,14 @@ from PIL import Image
 from tests.bench.running import ENVIRONMENT, volta
 from volta.bench.config import RunConfig
 from volta.bench.store import RunStore
-from volta.cli.ending import print_plan
-from volta.cli.extract import extract as extract_command
+from volta.cli.bench import print_plan
+from volta.cli.data import extract as extract_command
 from volta.core.errors import InputError
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
 from volta.data.importing import import_task
 from volta.features import extract_sets, load_backbone
 from volta.features.extract import NotExtractedError
-from volta.features.stored_sets import Agreement, extract_missing, match_stored
-from volta.features.tasks import Extraction, extract_task, load_task
+from volta.features.tasks import Agreement, Extraction, extract_missing, extract_task, load_task, match_stored
 
 onnx = pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
 pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")

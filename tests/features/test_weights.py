@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from volta.core.errors import InputError, MissingDataError
 from volta.features import load_backbone
 from volta.features.backbones import find_weights
+from volta.features.backbones.backbone import hash_weights, load_weights, read_weights
 from volta.features.backbones.resnet18 import ResNet18
-from volta.features.weights import hash_weights, load_weights, read_weights
 
 
 @pytest.fixture(scope="module")

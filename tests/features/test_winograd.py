@@ -4,9 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from volta.features.backbones.resnet18 import ResNet18
-from volta.features.fast_resnet import FastResNet18
-from volta.features.winograd import WinogradConv
+from volta.features.backbones.resnet18 import FastResNet18, ResNet18, WinogradConv
 
 
 @pytest.mark.parametrize(("height", "width"), [(28, 28), (14, 7), (7, 14), (1, 5), (4, 2), (9, 3)])

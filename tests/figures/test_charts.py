@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from volta.figures import CHARTS, Context, Difference, GroupNumbers, MethodValues, PairDifference, TrainingCurve
-from volta.figures.accuracy_ece_density import density_json
-from volta.report.payload import script_json
+from volta.figures.calibration import density_json
+from volta.report.page import script_json
 
 from .test_figures import bins, curve, histogram, some
 

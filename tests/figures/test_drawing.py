@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from volta.core.second_process import SecondProcess, SecondProcessError
+from volta.core.processes import SecondProcess, SecondProcessError
 from volta.figures import CHARTS
-from volta.figures.drawing import Drawing
+from volta.figures.charts import Drawing
 
 from .test_charts import numbers
 
@@ -52,8 +52,8 @@ def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path)
 
 def test_a_helper_draws_what_the_table_of_charts_holds(tmp_path):
     with SecondProcess() as helper:
-        helper.call("volta.figures.drawing:keep", 0, numbers())
-        helper.call("volta.figures.drawing:draw_kept", 0, "risk_coverage", tmp_path / "x")
+        helper.call("volta.figures.charts:keep", 0, numbers())
+        helper.call("volta.figures.charts:draw_kept", 0, "risk_coverage", tmp_path / "x")
     assert {path.name for path in tmp_path.iterdir()} == {"x.png", "x.pdf"}
 
 

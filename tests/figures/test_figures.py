@@ -8,7 +8,7 @@ from matplotlib.collections import PolyCollection
 
 from volta import figures
 from volta.figures import Context, MethodBins, MethodCurve, MethodRank, MethodValues, ScoreHistogram
-from volta.figures.accuracy_ece_density import density
+from volta.figures.calibration import density
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
 LINE = "digits · fair protocol · n = 289 test rows · 3 seeds · reduced: at most 5 epochs"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from volta.figures.scales import beaten_by, dwarfed_reach, pareto_front, rank_among, rank_scale, unit_scale
-from volta.figures.ticks import log_ticks
+from volta.figures.draw import log_ticks
+from volta.figures.style import beaten_by, dwarfed_reach, pareto_front, rank_among, rank_scale, unit_scale
 
 
 def test_a_place_between_worst_and_best():

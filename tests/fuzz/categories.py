@@ -19,18 +19,17 @@ from tests.fuzz.own_models import OWN_MODELS
 from tests.fuzz.run_folders import RUN_FOLDERS
 from tests.fuzz.tables import TABLES
 from volta.core.errors import InputError
-from volta.core.limits import Limits
-from volta.data.formats.array_files import read_npy, read_npz
-from volta.data.formats.feature_files import FeatureFiles
-from volta.data.formats.image_decoding import decode
-from volta.data.formats.image_files import decode_all, list_images
-from volta.data.formats.labelled_arrays import read_labelled_arrays
-from volta.data.formats.onnx_graph import probe_onnx
-from volta.data.formats.svhn_matlab import read_svhn
-from volta.data.formats.table import read_columns
-from volta.data.formats.tabular_files import open_table
-from volta.data.importing.imported_tasks import DAMAGED, imported_tasks
-from volta.data.options import LoadOptions
+from volta.core.files import Limits
+from volta.data.arrays import read_npy, read_npz
+from volta.data.feature_files import FeatureFiles
+from volta.data.images import decode, decode_all, list_images
+from volta.data.labelled_arrays import read_labelled_arrays
+from volta.data.lookup import DAMAGED, imported_tasks
+from volta.data.table_files import open_table
+from volta.data.tables import read_columns
+from volta.data.task import LoadOptions
+from volta.data.tasks.cifar import read_svhn
+from volta.features.backbones.onnx_file import probe_onnx
 
 LIMITS = Limits(parser_seconds=15.0, parser_bytes=2 << 30)
 _RNG = np.random.default_rng(0)
@@ -189,7 +188,7 @@ def _safetensors() -> list[bytes]:
 
 
 def _read_weights(path: Path) -> str:
-    from volta.features.weights import read_weights
+    from volta.features.backbones.backbone import read_weights
 
     return repr({name: tuple(value.shape) for name, value in read_weights(path).items()})
 

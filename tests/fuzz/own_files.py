@@ -17,22 +17,20 @@ import torch
 from tests.conftest import blobs
 from tests.fuzz.harness import Category
 from tests.records import make_manifest, make_record
-from volta.bench.cells import Cell
-from volta.bench.manifest import MANIFEST_FILE, Manifest
-from volta.bench.network_store import NETWORK_FILE, decode_network, encode_network
-from volta.bench.predictions_file import pack_arrays
-from volta.bench.records import RECORD_FILE
-from volta.bench.scoring import metrics_of
-from volta.bench.store import MANIFEST, PREDICTIONS, PROGRESS_FILE, RECORD, RunStore
+from volta.bench.cell import NETWORK_FILE, decode_network, encode_network
+from volta.bench.cell_metrics import metrics_of
+from volta.bench.keys import Cell
+from volta.bench.records import MANIFEST_FILE, RECORD_FILE, Manifest
+from volta.bench.store import MANIFEST, PREDICTIONS, PROGRESS_FILE, RECORD, RunStore, pack_arrays
 from volta.core.cache import META_FILE, ArrayCache, cache_key
+from volta.core.checksummed import FileKind, checksummed_object, pack_checksummed, read_object, unpack_checksummed
 from volta.core.errors import StoreError
-from volta.core.sealed import FileKind, pack_sealed, read_object, sealed_object, unpack_sealed
-from volta.data.importing.task_record import TASK_KIND, TaskRecord
+from volta.data.lookup import TASK_KIND, TaskRecord
 from volta.methods import METHODS
 from volta.methods.saving import MODEL_FILE, load_method, save_method
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
-from volta.report.looks import LOOKS_FILE, read_looks
+from volta.report.statistics import ANALYSES_FILE, read_analyses
 
 CELL = Cell("digits", "fair", "volta", 1, "k" * 64)
 _PARTS = {"what": "fuzz"}
@@ -67,7 +65,7 @@ def resealed(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
             value = change(value, rng)
             value = value if isinstance(value, dict) else {}
         # A change of kind and version is refused by itself; what is meant here lies behind them.
-        return sealed_object(kind, {name: part for name, part in value.items() if not name.startswith("file_")})
+        return checksummed_object(kind, {name: part for name, part in value.items() if not name.startswith("file_")})
 
     return mutate
 
@@ -76,7 +74,7 @@ def resealed_header(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
     """Return a mutator that changes an array or what is said of them, and seals the file anew."""
 
     def mutate(data: bytes, rng: random.Random) -> bytes:
-        header, arrays = unpack_sealed(np.frombuffer(bytearray(data), np.uint8), "x", kind)
+        header, arrays = unpack_checksummed(np.frombuffer(bytearray(data), np.uint8), "x", kind)
         value = {name: part for name, part in header.values.items() if not name.startswith("file_")}
         if rng.random() < 0.3 and arrays:
             name = rng.choice(sorted(arrays))
@@ -84,7 +82,7 @@ def resealed_header(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
             arrays[name] = rng.choice((values.ravel()[:1], values.astype(np.int8), np.zeros(3), values * 0))
         else:
             value = change(value, rng)
-        return bytes(pack_sealed(kind, arrays, value if isinstance(value, dict) else {}))
+        return bytes(pack_checksummed(kind, arrays, value if isinstance(value, dict) else {}))
 
     return mutate
 
@@ -179,7 +177,7 @@ def _progress(path: Path) -> str:
 def _looks(path: Path) -> str:
     store = _kept()[1]
     (store.root / "looks.json").write_bytes(path.read_bytes())
-    return repr(read_looks(store))
+    return repr(read_analyses(store))
 
 
 def _network(path: Path) -> str:
@@ -242,7 +240,7 @@ def _task_record() -> dict[str, Any]:
 
 def task_file() -> list[bytes]:
     """Return a sound description of a task."""
-    return [sealed_object(TASK_KIND, _task_record())]
+    return [checksummed_object(TASK_KIND, _task_record())]
 
 
 def _task(path: Path) -> str:
@@ -264,7 +262,7 @@ def _cache_file(name: str) -> Callable[[], list[bytes]]:
 
 
 def _objects(kind: FileKind, value: Callable[[], dict[str, Any]]) -> Callable[[], list[bytes]]:
-    return lambda: [sealed_object(kind, value())]
+    return lambda: [checksummed_object(kind, value())]
 
 
 def _predictions_file() -> list[bytes]:
@@ -286,7 +284,7 @@ def _progress_value() -> dict[str, Any]:
 
 _MANIFESTS = _objects(MANIFEST_FILE, lambda: make_manifest([CELL]).to_json())
 _RECORDS = _objects(RECORD_FILE, _record_value)
-_LOOKS = _objects(LOOKS_FILE, _looks_value)
+_LOOKS = _objects(ANALYSES_FILE, _looks_value)
 _PROGRESS = _objects(PROGRESS_FILE, _progress_value)
 
 OWN_FILES: dict[str, Category] = {
@@ -304,7 +302,7 @@ OWN_FILES: dict[str, Category] = {
     "stranger-record": Category("x", _RECORDS, _record, mutate=resealed(RECORD_FILE)),
     "stranger-predictions": Category("x", _predictions_file, _other_predictions, mutate=_repacked, share=0.5),
     "stranger-progress": Category("x", _PROGRESS, _progress, mutate=resealed(PROGRESS_FILE)),
-    "stranger-looks": Category("x", _LOOKS, _looks, mutate=resealed(LOOKS_FILE)),
+    "stranger-looks": Category("x", _LOOKS, _looks, mutate=resealed(ANALYSES_FILE)),
     "stranger-task": Category("x", task_file, _task, mutate=resealed(TASK_KIND)),
     "stranger-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), mutate=resealed(META_FILE)),
     "stranger-network": Category(

@@ -12,12 +12,12 @@ import numpy as np
 from tests.fuzz.harness import Category
 from tests.fuzz.own_files import resealed_header
 from volta import PostHocClassifier, VoltaClassifier
-from volta.cli.model_files import load_model
+from volta.cli.model import load_model
 from volta.core.cache import ARRAY, JOURNAL, PART, ShardWriter
 from volta.core.errors import StoreError
 from volta.core.files import write_json
-from volta.data.download.unpack import RECORD
-from volta.data.holdings import verify_data
+from volta.data.download import RECORD
+from volta.data.inventory import verify_data
 from volta.methods.saving import MODEL_FILE
 from volta.networks.outputs import LabelledOutputs, Outputs
 

@@ -15,24 +15,24 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from volta.core import contained
+from volta.core import processes
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from tests.fuzz.parser_process import serve_many; serve_many()"
 )
-_PARSERS = ("scipy.io", "onnxruntime", "pyarrow.parquet", "datasets", "volta.data.formats.svhn_matlab")
+_PARSERS = ("scipy.io", "onnxruntime", "pyarrow.parquet", "datasets", "volta.data.tasks.cifar")
 
 
 @contextmanager
 def forked_parsers() -> Iterator[None]:
     """Have every parser's process forked from one that has imported the parsers."""
-    usual = contained.run_job
-    contained.run_job = _run
+    usual = processes.run_job
+    processes.run_job = _run
     try:
         yield
     finally:
-        contained.run_job = usual
+        processes.run_job = usual
 
 
 def _run(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
@@ -49,8 +49,7 @@ def serve_many() -> None:
     import signal
     from importlib import import_module
 
-    from volta.core.contained import serve
-    from volta.core.parent_death import end_with_parent
+    from volta.core.processes import end_with_parent, serve_sandboxed
 
     end_with_parent()
     for name in _PARSERS:
@@ -67,7 +66,7 @@ def serve_many() -> None:
         if pid == 0:
             os.dup2(out, 1)
             os.close(out)
-            serve(job)
+            serve_sandboxed(job)
         os.close(out)
         text, late = b"", False
         while True:

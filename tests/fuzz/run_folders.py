@@ -16,11 +16,8 @@ from tests.fuzz.harness import Category
 from tests.fuzz.mutator import mutate
 from tests.fuzz.own_files import resealed
 from tests.stats.builders import make_store
-from volta.bench.manifest import MANIFEST_FILE
-from volta.bench.records import RECORD_FILE
-from volta.bench.rescoring import current_records, recompute
-from volta.bench.status import read_status
-from volta.bench.store import MANIFEST, PREDICTIONS, RECORD, RunStore
+from volta.bench.records import MANIFEST_FILE, RECORD_FILE
+from volta.bench.store import MANIFEST, PREDICTIONS, RECORD, RunStore, current_records, read_status, recompute
 from volta.core.errors import StoreError
 
 _SOUND = b"sound"

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.fuzz.harness import Category
-from volta.bench.own.files import read_models
-from volta.data.formats.cifar_binary import class_names, read_records
-from volta.data.formats.hugging_face_folder import read_saved_dataset
+from volta.data.labelled_arrays import read_saved_dataset
+from volta.data.tasks.cifar import class_names, read_records
+from volta.predictions.prediction_files import read_models
 
 _RNG = np.random.default_rng(0)
 _PROBS, _LABELS = _RNG.dirichlet(np.ones(3), 12), np.arange(12) % 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.methods.aps import adaptive_sets, mass_above
+from volta.methods.conformal import adaptive_sets, mass_above
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 100])

@@ -11,7 +11,7 @@ import volta
 from tests.core.test_received import Wrong
 from volta import Method, Prediction
 from volta.core.errors import InputError
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.registry import METHODS, find_method
 from volta.methods.scores import softmax
 

@@ -14,12 +14,12 @@ from tests.conftest import blobs
 from volta.core.errors import InputError, NotFittedError, StoreError
 from volta.core.types import FitData, Split
 from volta.methods import ABLATION, METHODS, find_method
+from volta.methods.calibrators import CalibrationWarning
 from volta.methods.saving import count_values, load_method, parameters_of, save_method
-from volta.methods.scaling import CalibrationWarning
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 NAMES = list(METHODS)
 
 

@@ -12,10 +12,10 @@ from volta.core.errors import InputError
 from volta.core.types import FitData
 from volta.decisions import aps_scores
 from volta.methods import METHODS, find_method
-from volta.methods.exporting import RowGraph, row_graph, write_onnx
+from volta.methods.base import PostHoc
+from volta.methods.calibrators import CalibrationWarning
 from volta.methods.graphs import MethodGraph, TensorPrediction, adaptive_set, one_minus_max_softmax
-from volta.methods.post_hoc import PostHoc
-from volta.methods.scaling import CalibrationWarning
+from volta.methods.saving import RowGraph, row_graph, write_onnx
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
@@ -120,7 +120,7 @@ def test_a_method_is_written_with_its_notes(fitted, tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 def test_methods_that_sample_are_refused_with_what_to_do():
     data, _ = blobs(n_rows=80)
     trainer = Trainer(seed=1, budget=Budget(max_epochs=1))

@@ -14,16 +14,16 @@ from tests.conftest import blobs
 from volta.core.quantile import conformal_quantile
 from volta.core.seeding import rng
 from volta.methods import find_method
-from volta.methods.aps import mass_above
-from volta.methods.gaussians import fit_gaussians
-from volta.methods.scaling import fit_vector_scaling
+from volta.methods.calibrators import fit_vector_scaling
+from volta.methods.conformal import mass_above
+from volta.methods.mahalanobis import fit_gaussians
 from volta.methods.scores import entropy, softmax
 from volta.methods.swag import Moments
-from volta.networks.layers import sampled_from
+from volta.networks.modules import sampled_from
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

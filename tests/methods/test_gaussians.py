@@ -7,7 +7,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LinearRegression
 
-from volta.methods.gaussians import fit_distances, fit_gaussians, fit_shrunk_distances
+from volta.methods.mahalanobis import fit_distances, fit_gaussians, fit_shrunk_distances
 
 
 @pytest.fixture

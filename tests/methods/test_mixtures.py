@@ -5,8 +5,8 @@ import pytest
 from sklearn.cluster import kmeans_plusplus
 from sklearn.mixture import GaussianMixture
 
-from volta.methods.mixtures import Mixture, fit_mixture, spread_points
-from volta.methods.vectors import mean_variance
+from volta.methods.gmm import Mixture, fit_mixture, spread_points
+from volta.methods.scores import mean_variance
 
 
 def blobs(gap: float, n: int = 6000, width: int = 5) -> np.ndarray:

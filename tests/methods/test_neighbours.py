@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.methods import neighbours
-from volta.methods.neighbours import k_largest, largest_products
+from volta.methods import knn
+from volta.methods.knn import k_largest, largest_products
 
 
 @pytest.mark.parametrize(("n_columns", "k"), [(1, 1), (63, 5), (64, 1), (1000, 1), (1000, 15), (1003, 7), (640, 10)])
@@ -24,7 +24,7 @@ def test_pieces_give_every_row(monkeypatch):
     expected = np.sort(queries @ bank.T, axis=1)[:, -3:]
     # Columns one by one, in four pieces the last of which is short, and all at once.
     for n_values in (1, 300, 10_000):
-        monkeypatch.setattr(neighbours, "_CHUNK_VALUES", n_values)
+        monkeypatch.setattr(knn, "_CHUNK_VALUES", n_values)
         found = np.empty((11, 3))
         for rows, products in largest_products(queries, bank, 3):
             found[rows] = np.sort(products, axis=1)

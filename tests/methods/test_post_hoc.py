@@ -9,13 +9,13 @@ from tests.conftest import blobs
 from tests.methods.test_contract import same
 from volta.core.errors import InputError
 from volta.methods import METHODS
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.saving import load_method, save_method
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 POST_HOC = [name for name, method in METHODS.items() if issubclass(method, PostHoc)]
 FROM_LOGITS = [
     "softmax",

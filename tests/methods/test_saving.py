@@ -9,8 +9,8 @@ from tests.conftest import blobs
 from volta.core.errors import StoreError
 from volta.core.types import Prediction
 from volta.methods import METHODS
-from volta.methods.gaussians import Gaussians
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
+from volta.methods.mahalanobis import Gaussians
 from volta.methods.saving import count_values, load_method, save_method
 from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs
 from volta.networks.recipe import Budget

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from volta.core.errors import InputError
-from volta.methods.scaling import CalibrationWarning, fit_share, fit_temperature, half_a_row
+from volta.methods.calibrators import CalibrationWarning, fit_share, fit_temperature, half_a_row
 from volta.methods.scores import entropy, one_minus_max_softmax, softmax
 
 

@@ -10,8 +10,7 @@ from scipy.special import softmax as scipy_softmax
 from sklearn.isotonic import IsotonicRegression
 
 from volta.methods import METHODS
-from volta.methods.calibrators import CALIBRATORS
-from volta.methods.scaling import CalibrationWarning, fit_temperature
+from volta.methods.calibrators import CALIBRATORS, CalibrationWarning, fit_temperature
 from volta.networks.outputs import LabelledOutputs, Outputs
 
 NEW = ("structured_vector_scaling", "structured_matrix_scaling", "ensemble_temperature", "isotonic")

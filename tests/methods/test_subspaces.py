@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.methods import subspaces
-from volta.methods.subspaces import fit_minor_space
+from volta.methods import vim
+from volta.methods.vim import fit_minor_space
 
 N_COLUMNS = 12
 
@@ -40,13 +40,13 @@ def test_lengths_are_those_of_a_singular_value_decomposition(minor_scale: float,
 
 def test_float32_does_where_it_can_and_not_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[object] = []
-    whole = subspaces._second_moment
+    whole = vim._second_moment
 
     def noted(rows: np.ndarray, centre: np.ndarray, working: object) -> np.ndarray:
         used.append(working)
         return whole(rows, centre, working)
 
-    monkeypatch.setattr(subspaces, "_second_moment", noted)
+    monkeypatch.setattr(vim, "_second_moment", noted)
     for rows, expected in (
         (rows_of(0.3), [np.float32]),
         (rows_of(1e-6), [np.float32, np.float64]),

@@ -12,15 +12,15 @@ from tests.conftest import blobs
 from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.core.types import FitData, Split
-from volta.methods.gaussians import fit_shrunk_distances
+from volta.methods.mahalanobis import fit_shrunk_distances
 from volta.methods.volta_plus import VoltaPlus
 from volta.metrics import auroc
+from volta.networks.modules import prepared
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
-from volta.networks.wide import prepared
 
 PARTS = ("train", "val", "cal")
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["gaussians", "neighbours"])

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from tests.stats.builders import make_store
 from volta import metrics
 from volta.core.errors import InputError
-from volta.figures.names import metric_label
-from volta.metrics.metric import OOD, PROBS, Metric
+from volta.figures.style import metric_label
+from volta.metrics.table import OOD, PROBS, Metric
 from volta.report import export
 from volta.report.statistics import compute_statistics
 from volta.stats import load_tables

@@ -7,8 +7,8 @@ from sklearn.metrics import roc_curve as sklearn_roc_curve
 
 from volta import metrics
 from volta.core.errors import InputError
-from volta.metrics.detection import SortedScores
-from volta.metrics.metric import OOD
+from volta.metrics.ood import SortedScores
+from volta.metrics.table import OOD
 
 from . import reference
 from .strategies import scores

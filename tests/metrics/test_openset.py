@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from volta import metrics
 from volta.core.errors import InputError
-from volta.metrics import openset
-from volta.metrics.harmonic import harmonic_between
-from volta.metrics.metric import JOINT
+from volta.metrics import ood
+from volta.metrics.selective import harmonic_between
+from volta.metrics.table import JOINT
 
 from . import reference
 from .strategies import scores, selections
@@ -42,7 +42,7 @@ def test_agrees_with_the_definitions(case, ood_scores):
         "scod_aurc": float(reference.aurc(*rows)),
         "scod_augrc": float(reference.augrc(*rows)),
     }
-    joint = openset.joint_scores(id_scores, correct, ood_scores)
+    joint = ood.joint_scores(id_scores, correct, ood_scores)
     for name, value in expected.items():
         assert getattr(metrics, name)(id_scores, correct, ood_scores) == pytest.approx(value, abs=1e-12), name
         assert metrics.METRICS[name].shared(joint) == pytest.approx(value, abs=1e-12), name

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from volta import metrics
 from volta.core.errors import InputError
-from volta.metrics.binning import bin_edges, bin_index, first_bin_limit
+from volta.metrics.bins import bin_edges, bin_index, first_bin_limit
 
 from . import reference
 from .strategies import predictions

@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from volta.networks.array_form import FEW_ROWS, array_form
-from volta.networks.bodies import Encoder, Identity, Mlp
-from volta.networks.heads import Epistemic, Hyperbolic, Linear, Prototypes
-from volta.networks.network import ExactRows, Network
+from volta.networks.modules import Encoder, Epistemic, Hyperbolic, Identity, Linear, Mlp, Prototypes
+from volta.networks.network import FEW_ROWS, ExactRows, Network, array_form
+from volta.networks.recipe import TrainingLog
 from volta.networks.spec import NetworkSpec
-from volta.networks.training_log import TrainingLog
 
 BODIES = (Encoder((16, 8), projection=12, residual=False), Encoder((16, 8)), Mlp((16, 8)), Identity(5))
 ROWS = np.random.default_rng(0).normal(size=(FEW_ROWS + 24, 5)).view(ExactRows)

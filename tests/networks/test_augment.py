@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from volta.networks.augment import PADDING, flip_and_crop
+from volta.networks.training import PADDING, flip_and_crop
 
 
 def test_every_image_gets_its_own_flip_and_crop():

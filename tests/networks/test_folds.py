@@ -13,7 +13,7 @@ from volta.methods.softmax import Softmax
 from volta.methods.volta import Volta
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,22 @@ import torch
 
 from tests.conftest import blobs
 from volta.core.seeding import derive_seed
-from volta.networks.bodies import Cnn, Encoder, Mlp
-from volta.networks.heads import Epistemic, Hyperbolic, Linear, Prototypes, hyperbolic_logits
-from volta.networks.layers import Dropout, normalise, seed_layers
-from volta.networks.protocols import TABULAR_ENCODER, VISION_ENCODER
+from volta.networks.modules import (
+    Cnn,
+    Dropout,
+    Encoder,
+    Epistemic,
+    Hyperbolic,
+    Linear,
+    Mlp,
+    Prototypes,
+    hyperbolic_logits,
+    normalise,
+    seed_layers,
+)
 from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import TABULAR_ENCODER, VISION_ENCODER, Trainer
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5])

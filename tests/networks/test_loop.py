@@ -11,10 +11,8 @@ import torch
 from tests.conftest import blobs
 from volta.core.errors import InputError
 from volta.core.types import Split
-from volta.networks import rows as rows_module
-from volta.networks.bodies import Encoder, Mlp
-from volta.networks.heads import Linear, Prototypes
-from volta.networks.loop import TrainingError, train
+from volta.networks import training as rows_module
+from volta.networks.modules import Encoder, Linear, Mlp, Prototypes
 from volta.networks.objectives import (
     CrossEntropy,
     FilmDecoder,
@@ -24,20 +22,20 @@ from volta.networks.objectives import (
     diversity_loss,
     margin_loss,
 )
-from volta.networks.optimiser import pace
-from volta.networks.protocols import (
+from volta.networks.recipe import Budget, Recipe
+from volta.networks.spec import NetworkSpec
+from volta.networks.trainer import (
     FAIR_EPOCHS,
     FAIR_MIN_STEPS,
     PAPER_RECIPE,
     TABULAR_RECIPE,
     VISION_RECIPE,
+    Trainer,
     baseline_setup,
+    pick_device,
     volta_setup,
 )
-from volta.networks.recipe import Budget, Recipe
-from volta.networks.rows import InputRows, epoch_order
-from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer, pick_device
+from volta.networks.training import InputRows, TrainingError, epoch_order, pace, train
 
 CPU = torch.device("cpu")
 RECIPE = Recipe("adamw", 1e-2, 1e-3, "onecycle", batch_size=64, max_epochs=12, patience=3)

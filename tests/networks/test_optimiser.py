@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from volta.networks.optimiser import Optimiser
-from volta.networks.recipe import Recipe
-from volta.networks.training_log import CLIMB_SHARE
+from volta.networks.recipe import CLIMB_SHARE, Recipe
+from volta.networks.training import Optimiser
 
 N_BATCHES, N_EPOCHS = 4, 5
 OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}

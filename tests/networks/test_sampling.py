@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from volta.networks.bodies import Body, Cnn, Encoder, EvenEncoder, Identity, Mlp
-from volta.networks.heads import Linear
-from volta.networks.layers import sampled_from
+from volta.networks.modules import AnyEncoder, Cnn, Encoder, EvenEncoder, Identity, Linear, Mlp, Wide, sampled_from
 from volta.networks.network import Network
-from volta.networks.rows import EVAL_ROWS
+from volta.networks.recipe import TrainingLog
 from volta.networks.spec import NetworkSpec
-from volta.networks.training_log import TrainingLog
-from volta.networks.wide import Wide
+from volta.networks.training import EVAL_ROWS
 
 N_COLUMNS = 6
 EVEN = {"low": (0.0,) * 6, "rooted": (True,) * 6, "centre": (0.1,) * 6, "scale": (2.0,) * 6}
-BODIES: dict[str, Body] = {
+BODIES: dict[str, AnyEncoder] = {
     "mlp": Mlp((8, 5)),
     "residual encoder": Encoder((8, 5)),
     "deep encoder": Encoder((8, 5), projection=7, residual=False),
@@ -29,7 +26,7 @@ BODIES: dict[str, Body] = {
 }
 
 
-def network_of(body: Body, shape: tuple[int, ...]) -> Network:
+def network_of(body: AnyEncoder, shape: tuple[int, ...]) -> Network:
     spec = NetworkSpec(body, Linear(), shape, 3)
     log = TrainingLog(1, None, 0.0, (1.0,), 0.0)
     return Network(spec, spec.build(0).eval(), log, "key", torch.device("cpu"))
@@ -58,7 +55,7 @@ def check_equal(network: Network, inputs: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
-def test_passes_over_several_pieces_are_those_of_the_whole_network(body: Body) -> None:
+def test_passes_over_several_pieces_are_those_of_the_whole_network(body: AnyEncoder) -> None:
     network = network_of(body, (N_COLUMNS,))
     check_equal(network, inputs_of((N_COLUMNS,), EVAL_ROWS + 7))
 
@@ -70,7 +67,7 @@ def test_passes_on_pixels_are_those_of_the_whole_network() -> None:
 @pytest.mark.parametrize(
     ("body", "shape"), [(Mlp((8, 5)), (6,)), (Encoder((8, 5)), (6,)), (Cnn(dropout=0.2), (3, 8, 8))]
 )
-def test_what_lies_before_dropout_is_computed_once(body: Body, shape: tuple[int, ...]) -> None:
+def test_what_lies_before_dropout_is_computed_once(body: AnyEncoder, shape: tuple[int, ...]) -> None:
     network = network_of(body, shape)
     calls: list[int] = []
     layers = [

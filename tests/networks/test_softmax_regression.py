@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from volta.core.types import Split
-from volta.networks.softmax_regression import SoftmaxRegression
+from volta.methods.linear import SoftmaxRegression
 
 
 def draw(n_rows=200, n_columns=6, n_classes=4, seed=0):

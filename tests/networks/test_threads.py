@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from volta.networks.threads import one_thread_for
+from volta.networks.training import one_thread_for
 
 
 @pytest.fixture

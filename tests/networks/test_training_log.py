@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from volta.networks.training_log import TrainingLog
+from volta.networks.recipe import TrainingLog
 
 
 def log(losses, max_epochs, patience=3, climb_epochs=0.0):

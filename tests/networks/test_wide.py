@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from volta.networks.bodies import Encoder, EvenEncoder
-from volta.networks.heads import Linear
+from volta.networks.modules import LARGEST_INPUT, Encoder, EvenEncoder, Linear, Wide, fit_even, prepared
 from volta.networks.spec import NetworkSpec
-from volta.networks.wide import LARGEST_INPUT, Wide, fit_even, prepared
 
 
 def wide(rows):

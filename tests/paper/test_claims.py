@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.stats.builders import five, table
-from volta.paper import CLAIM_TASKS, CLAIMS, judge_claims, judge_evidence, paper_evidence, questions_of
+from volta.paper import CLAIM_TASKS, CLAIMS, evaluate_claims, evaluate_evidence, paper_evidence, questions_of
 
 NOISY = five([0.85, 0.9, 0.95], [0.01, 0.02, 0.05])
 
@@ -18,7 +18,7 @@ def method(accuracy=0.9, ece=0.02, **centres):
 
 
 def verdicts(values):
-    return {row.claim: row for row in judge_claims([table(values)])}
+    return {row.claim: row for row in evaluate_claims([table(values)])}
 
 
 def test_there_are_eight_claims_each_with_a_rule():
@@ -72,7 +72,7 @@ def test_extra_methods_do_not_decide_the_papers_claims():
     values = {"volta": method(ece=0.02), "swag": method(ece=0.09)}
     results = table(values | {"ensemble": method(ece=0.001)})
     results.origins["ensemble"] = "extra"
-    (row,) = [row for row in judge_claims([results]) if row.claim == "best-ece"]
+    (row,) = [row for row in evaluate_claims([results]) if row.claim == "best-ece"]
     assert row.verdict == "holds"
 
 
@@ -206,7 +206,7 @@ def test_what_was_not_run_cannot_be_told():
     assert {row.verdict for row in found.values()} == {"cannot tell"}
     assert found["best-ece"].sentence == "No baseline of the paper has ECE in this run."
     assert found["deep-encoder-matters"].sentence == "volta-full and volta-full-shallow were not both run."
-    assert judge_claims([table({"swag": method()})]) == []
+    assert evaluate_claims([table({"swag": method()})]) == []
 
 
 def test_one_seed_tells_nothing_and_says_why():
@@ -218,14 +218,14 @@ def test_one_seed_tells_nothing_and_says_why():
 
 
 def test_the_papers_own_table_under_the_same_rules():
-    found = {row.claim: row for row in judge_evidence(paper_evidence())}
+    found = {row.claim: row for row in evaluate_evidence(paper_evidence())}
     assert found["best-ece"].verdict == "holds"
     assert "MC Dropout 0.0185 ± 0.003 (n = 3)" in found["best-ece"].sentence
     assert found["accuracy-on-par"].verdict == "cannot tell"
     assert found["ood-competitive"].verdict == "cannot tell"
     assert "no standard deviation is given" in found["deep-encoder-matters"].sentence
     assert {row.protocol for row in found.values()} == {"paper (printed)"}
-    assert judge_evidence(paper_evidence("tinyimagenet"))[0].verdict == "cannot tell"
+    assert evaluate_evidence(paper_evidence("tinyimagenet"))[0].verdict == "cannot tell"
 
 
 def test_calibration_is_judged_after_temperature_under_fair_alone():
@@ -236,7 +236,7 @@ def test_calibration_is_judged_after_temperature_under_fair_alone():
         results = table({name: method(ece=ece) for name, ece in raw.items()}, protocol=protocol)
         for name, ece in scaled.items():
             results.values[name]["test+T"] = {"ece": dict(enumerate(around(ece, 0.00025)))}
-        return {row.claim: row for row in judge_claims([results])}
+        return {row.claim: row for row in evaluate_claims([results])}
 
     assert judged("fair")["best-ece"].verdict == "does not hold"
     assert "ECE after temperature" in judged("fair")["best-ece"].sentence
@@ -247,7 +247,7 @@ def test_calibration_is_judged_after_temperature_under_fair_alone():
 
 def test_claims_are_about_the_papers_tasks_alone():
     values = {"volta": method(ece=0.01), "swag": method(ece=0.09)}
-    assert {task: bool(judge_claims([table(values, task=task)])) for task in (*CLAIM_TASKS, "mine")} == {
+    assert {task: bool(evaluate_claims([table(values, task=task)])) for task in (*CLAIM_TASKS, "mine")} == {
         "cifar10": True,
         "cifar100": True,
         "tinyimagenet": True,
@@ -257,7 +257,7 @@ def test_claims_are_about_the_papers_tasks_alone():
 
 
 def test_claims_become_questions():
-    rows = judge_claims([table({"volta": method(ece=0.01), "swag": method(ece=0.09)})])
+    rows = evaluate_claims([table({"volta": method(ece=0.01), "swag": method(ece=0.09)})])
     asked = {question.key: question for question in questions_of(rows)}
     assert asked["digits · fair · best-ece"].decided
     assert asked["digits · fair · best-ece"].methods == ("volta", "swag")
@@ -270,5 +270,5 @@ def test_a_lower_level_decides_less():
         "volta": five([0.9] * 4, [0.01, 0.011, 0.012, 0.01]),
         "swag": five([0.9] * 4, [0.02, 0.031, 0.016, 0.025]),
     }
-    found = {alpha: judge_claims([table(values)], alpha=alpha)[0].verdict for alpha in (0.05, 0.001)}
+    found = {alpha: evaluate_claims([table(values)], alpha=alpha)[0].verdict for alpha in (0.05, 0.001)}
     assert found == {0.05: "holds", 0.001: "cannot tell"}

@@ -58,7 +58,7 @@ def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
             path.write_bytes(b"drawn")
         return paths
 
-    for place in ("volta.figures", "volta.figures.drawing"):
+    for place in ("volta.figures", "volta.figures.charts"):
         monkeypatch.setattr(f"{place}.save_figure", save)
     # A helper would import its own.
     monkeypatch.setattr("volta.report.build.n_cores", lambda: 1)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.records import STAMPS, make_manifest, make_record
-from volta.bench.cells import Cell, make_cell
-from volta.bench.records import CellRecord, EvalSet
+from volta.bench.cell_metrics import EvalSet
+from volta.bench.keys import Cell, make_cell
+from volta.bench.records import CellRecord
 from volta.bench.store import RunStore
 from volta.metrics import METRICS, report
 from volta.networks.recipe import Budget

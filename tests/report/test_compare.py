@@ -6,11 +6,11 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from tests.records import store_again
-from volta.bench.records import TEST
+from volta.bench.cell_metrics import TEST
 from volta.core.errors import InputError
 from volta.networks.recipe import Budget
 from volta.report import compare_runs
-from volta.report.compare_words import verdict_words
+from volta.report.compare import verdict_words
 
 from .synthetic import Plan, write_run
 

@@ -10,8 +10,7 @@ import pytest
 
 from volta.core.errors import InputError
 from volta.report import export
-from volta.report.latex import latex_table
-from volta.report.markdown import markdown_table
+from volta.report.formats import latex_table, markdown_table
 from volta.report.table_model import Column, Row, Table, TableCell
 
 TABLE = Table(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from volta.report.finding import finding_sentence, listed
 from volta.report.run import load_run
 from volta.report.statistics import compute_statistics
-from volta.stats.leaderboard import OVERALL
+from volta.report.words import finding_sentence, listed
+from volta.stats.ranking import OVERALL
 
 from .synthetic import Plan, write_run
 

@@ -11,13 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 import volta
-from volta.bench.records import TEST
+from volta.bench.cell_metrics import TEST
 from volta.bench.store import PREDICTIONS, RunStore
 from volta.cli.main import app
 from volta.cli.runs import leaderboard
 from volta.core.errors import InputError, StoreError
-from volta.report.joint_leaderboard import joint_leaderboard
-from volta.report.joint_page import write_joint_leaderboard
+from volta.report.joint_leaderboard import joint_leaderboard, write_joint_leaderboard
 from volta.report.run import Group
 
 RANDOM = np.random.default_rng(0)

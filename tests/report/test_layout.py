@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from volta.bench.records import OWN, TEST
+from volta.bench.cell_metrics import TEST
+from volta.bench.records import EXTERNAL
 from volta.data import CORRUPTION_NAMES
 from volta.networks.recipe import Budget
 from volta.report.build import make_page
@@ -36,7 +37,7 @@ OWN_DATA = Plan(
 )  # fmt: skip
 CLASSES = Plan(n_classes=200, n_rows=220, seeds=(1, 2), shifts=())
 BROUGHT = Plan(
-    tasks=("my-predictions",), protocols=(OWN,), methods=(("a", "A model with quite a long name", OWN), ("b", "B", OWN)),
+    tasks=("my-predictions",), protocols=(EXTERNAL,), methods=(("a", "A model with quite a long name", EXTERNAL), ("b", "B", EXTERNAL)),
     seeds=(0,), ood=(), shifts=(),
 )  # fmt: skip
 

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from volta.bench.records import TEST
+from volta.bench.cell_metrics import TEST
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.report import build_report
-from volta.report.payload import script_json
+from volta.report.page import script_json
 
 from .conftest import NASTY
 from .synthetic import FULL, Plan, write_run

@@ -7,9 +7,8 @@ from tests.stats.builders import make_store
 from volta import open_run
 from volta.core.seeding import first_seeds
 from volta.report.build import write_tables
-from volta.report.looks import run_statistics, write_looks
-from volta.report.statistics import compute_statistics
-from volta.stats import LookReport, alpha_at, load_tables, paired_bootstrap, row_scores
+from volta.report.statistics import compute_statistics, run_statistics, write_analyses
+from volta.stats import InterimAnalysis, alpha_at, load_tables, paired_bootstrap, row_scores
 
 FILES = {
     *("summary.csv", "tests.csv", "pairs.csv", "leaderboard.csv", "ablation.csv"),
@@ -61,7 +60,7 @@ def test_verdicts_of_a_run_that_was_looked_at_are_at_the_level_of_its_last_look(
     methods = (("volta", "VOLTA", "volta"), ("energy", "Energy", "paper"), ("volta-full", "Full", "ablation"))
     store = write_run(tmp_path / "run", Plan(methods=methods, seeds=first_seeds(5), n_rows=60))
     plain = run_statistics(store, load_tables(store), 0)
-    write_looks(store, (5, 10), LookReport(5, alpha_at(5, (5, 10)), 10, (), (), {}))
+    write_analyses(store, (5, 10), InterimAnalysis(5, alpha_at(5, (5, 10)), 10, (), (), {}))
     looked = run_statistics(store, load_tables(store), 0)
     assert plain.alpha == 0.05
     assert looked.alpha == alpha_at(5, (5, 10)) < 0.05

@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.figures.names import metric_key
+from volta.figures.style import metric_key
 from volta.paper import FAILS, HOLDS, TIE, UNKNOWN
 from volta.report import export
-from volta.report.comparisons import baseline_table, paper_table
 from volta.report.leaderboard import leaderboard_table
-from volta.report.pair_matrix import pair_matrix
-from volta.report.result_tables import ablation_table, ood_table, results_table, shifts_table
+from volta.report.page import group_view
+from volta.report.result_tables import (
+    ablation_table,
+    baseline_table,
+    ood_table,
+    pair_matrix,
+    paper_table,
+    results_table,
+    shifts_table,
+)
 from volta.report.run import HEADLINE, load_run
 from volta.report.statistics import compute_statistics
 from volta.report.table_model import TableCell, decimals_for, mark_best, show, show_number, show_p
-from volta.report.views import group_view
 
 from .synthetic import FULL, Plan, write_run
 

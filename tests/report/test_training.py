@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from volta.networks.training_log import TrainingLog
-from volta.report.remarks import group_warnings
+from volta.networks.recipe import TrainingLog
+from volta.report.result_tables import training_table
 from volta.report.run import load_run
-from volta.report.training import training_table
+from volta.report.words import group_warnings
 
 from .synthetic import Plan, write_run
 

@@ -8,10 +8,8 @@ from volta import metrics
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.stats import paired_bootstrap, row_scores
-from volta.stats.intervals import draw_counts, shared_row_variance
-from volta.stats.weighted import WeightedScorer
-from volta.stats.weighted_aurc import RiskCounter
-from volta.stats.weighted_auroc import PairCounter, Scratch, accumulate_rows
+from volta.stats.bootstrap import draw_counts, shared_row_variance
+from volta.stats.weighted import PairCounter, RiskCounter, Scratch, WeightedScorer, accumulate_rows
 
 from .builders import predictions
 

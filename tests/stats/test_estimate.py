@@ -7,8 +7,7 @@ from scipy import stats
 
 from volta.core.errors import InputError
 from volta.stats import Sample, paired_estimate, sample_of, welch_estimate
-from volta.stats.estimate import Estimate, seeds_to_show
-from volta.stats.paired import difference_sample, hedges_g_paired, median_of
+from volta.stats.tests import Estimate, difference_sample, hedges_g_paired, median_of, seeds_to_show
 
 VALUES = [0.02, 0.035, 0.01, 0.04, 0.025]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from volta.stats import compare_all_pairs, find, make_leaderboard, shared_networks
-from volta.stats.mean_estimates import mean_estimate
+from volta.stats.ranking import mean_estimate
 
 from .builders import five, table
 

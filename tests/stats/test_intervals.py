@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from volta.stats.intervals import draw_counts, hierarchical_interval, shared_row_variance, unpaired_row_variance
+from volta.stats.bootstrap import draw_counts, hierarchical_interval, shared_row_variance, unpaired_row_variance
 
 
 def test_counts_are_resamples_of_the_same_size():

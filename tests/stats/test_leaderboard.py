@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from volta.stats import make_leaderboard, p_best
-from volta.stats.leaderboard import OVERALL, ranked_sets
+from volta.stats.ranking import OVERALL, ranked_sets
 
 from .builders import five, table
 

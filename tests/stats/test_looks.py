@@ -1,7 +1,7 @@
 import pytest
 
 from volta.core.errors import InputError
-from volta.stats import LOOKS, Question, alpha_at, decide, next_look
+from volta.stats import LOOKS, Question, alpha_at, decide, next_analysis
 
 
 def question(key, verdict="", methods=("a", "b"), needed=None):
@@ -9,7 +9,7 @@ def question(key, verdict="", methods=("a", "b"), needed=None):
 
 
 def test_looks_follow_each_other_to_the_cap():
-    assert [next_look(n) for n in (0, 5, 7, 39, 40)] == [5, 10, 10, 40, None]
+    assert [next_analysis(n) for n in (0, 5, 7, 39, 40)] == [5, 10, 10, 40, None]
 
 
 def test_what_is_spent_sums_to_alpha():
@@ -21,7 +21,7 @@ def test_what_is_spent_sums_to_alpha():
 def test_a_verdict_stays_and_the_cheapest_open_question_comes_first():
     first = decide([question("x", "holds"), question("y"), question("z", methods=("c",))], None, 5)
     assert [one.key for one in first.decided] == ["x"]
-    assert (first.n_seeds, first.next_look, first.finished) == (5, 10, False)
+    assert (first.n_seeds, first.next_analysis, first.finished) == (5, 10, False)
     second = decide(
         [question("x", "does not hold"), question("y"), question("z", methods=("c",))],
         first,
@@ -35,7 +35,7 @@ def test_a_verdict_stays_and_the_cheapest_open_question_comes_first():
     last = decide([question("y"), question("z", "holds")], second, 40)
     assert [one.key for one in last.decided] == ["x", "z"]
     assert last.finished
-    assert last.next_look is None
+    assert last.next_analysis is None
 
 
 def test_without_times_the_question_nearest_to_its_verdict_comes_first():
@@ -47,8 +47,8 @@ def test_without_times_the_question_nearest_to_its_verdict_comes_first():
     ("call", "match"),
     [
         (lambda: alpha_at(6), "a look is made at 5, 10, 20, 40 seeds only"),
-        (lambda: next_look(3, ()), "looks is"),
-        (lambda: next_look(3, (10, 5)), "looks is"),
+        (lambda: next_analysis(3, ()), "looks is"),
+        (lambda: next_analysis(3, (10, 5)), "looks is"),
         (lambda: alpha_at(5, alpha=2), "alpha is 2"),
     ],
 )

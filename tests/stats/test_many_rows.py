@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.stats import intervals, paired_bootstrap
-from volta.stats.intervals import draw_counts
-from volta.stats.rowscores import row_scores
-from volta.stats.weighted import WeightedScorer
+from volta.stats import bootstrap, paired_bootstrap
+from volta.stats.bootstrap import draw_counts
+from volta.stats.weighted import WeightedScorer, row_scores
 
 
 def models(n_rows: int, n_ood: int, decimals: int):
@@ -39,7 +38,7 @@ def test_scores_of_bytes_are_scores_of_floats(decimals):
 
 
 def test_a_resample_of_many_rows_has_as_many_rows(monkeypatch):
-    monkeypatch.setattr(intervals, "_MANY_ROWS", 100)
+    monkeypatch.setattr(bootstrap, "_MANY_ROWS", 100)
     counts = draw_counts(5_000, 3, np.random.default_rng(0))
     assert counts.shape == (5_000, 3)
     assert counts.dtype == np.uint8
@@ -51,7 +50,7 @@ def test_a_resample_of_many_rows_has_as_many_rows(monkeypatch):
 def test_intervals_of_many_rows_are_those_of_few(monkeypatch):
     scored = {"a": [models(400, 80, 12)["a", 0]], "b": [models(400, 80, 12)["b", 0]]}
     usual = paired_bootstrap(scored, 600)
-    monkeypatch.setattr(intervals, "_MANY_ROWS", 10)
+    monkeypatch.setattr(bootstrap, "_MANY_ROWS", 10)
     many = paired_bootstrap(scored, 600)
     assert not np.array_equal(many.row_draws("ece", "test", "a", [0]), usual.row_draws("ece", "test", "a", [0]))
     for metric, eval_set in (("accuracy", "test"), ("aurc", "test"), ("ece", "test"), ("auroc", "ood:x")):

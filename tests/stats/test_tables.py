@@ -24,9 +24,9 @@ from volta.stats import (
     summarise_corruptions,
     without_rows,
 )
-from volta.stats.csv_rows import columns_of
-from volta.stats.estimate import Estimate
-from volta.stats.pairs import PairTest
+from volta.stats.comparisons import PairTest
+from volta.stats.results import columns_of
+from volta.stats.tests import Estimate
 
 from .builders import five, record, table
 

@@ -16,9 +16,8 @@ from volta.core.types import Task
 from volta.data import find_task
 from volta.methods import ABLATION, METHODS, find_method
 from volta.metrics import report
-from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import PROTOCOLS, Trainer
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 NEAR = "digits_8_9"
@@ -27,7 +26,7 @@ TOLERANCES = {"accuracy": 0.011, "nll": 0.02, "ece": 0.01, "aurc": 0.001, "auroc
 
 pytestmark = [
     pytest.mark.validity,
-    pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
 ]
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from volta.methods import find_method
-from volta.methods.gaussians import fit_gaussians
 from volta.methods.knn import kth_distance
+from volta.methods.mahalanobis import fit_gaussians
 from volta.metrics import accuracy, auroc, ece
 from volta.networks.trainer import Trainer
 
 pytestmark = [
     pytest.mark.validity,
-    pytest.mark.filterwarnings("ignore::volta.methods.scaling.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
 ]
 
 

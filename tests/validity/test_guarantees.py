@@ -26,7 +26,7 @@ from volta.decisions import (
     fit_policy,
     fit_sets,
 )
-from volta.decisions.running_ranks import RunningRanks, online_pvalues
+from volta.decisions.monitor import RunningRanks, online_pvalues
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 

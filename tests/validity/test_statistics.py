@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from volta.bench.cells import Cell
+from volta.bench.keys import Cell
 from volta.paper import CLAIMS, evidence_of
 from volta.stats import LOOKS, Results, alpha_at, compare_with_reference, p_best, paired_estimate, sample_of
-from volta.stats.bootstrap import N_RESAMPLES
-from volta.stats.intervals import draw_counts, shared_row_variance
+from volta.stats.bootstrap import N_RESAMPLES, draw_counts, shared_row_variance
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 

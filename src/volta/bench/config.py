@@ -5,26 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from volta.bench.cells import Cell, in_order, make_cell
-from volta.bench.manifest import RunSettings
-from volta.bench.row_limits import limit_rows
-from volta.bench.stamps import stamps_of
+from volta.bench.keys import Cell, fingerprints_of, in_order, make_cell
+from volta.bench.records import RunSettings
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
 from volta.core.plugins import package_version
 from volta.core.seeding import PAPER_SEEDS, first_seeds
 from volta.core.types import InputKind, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
-from volta.data.prepare import SCALED, resplit, scale_task
-from volta.data.whole_task import WholeTask, task_in_memory
+from volta.data.task import WholeTask, task_in_memory
+from volta.data.task_builder import LIMIT_TRAIN, SCALED, limit_ood, limit_split, resplit, scale_task
 from volta.features.extract import MapShards, OnSet
 from volta.features.tasks import Extraction, load_task
 from volta.methods import METHODS, find_method
-from volta.methods.naming import split_names
-from volta.methods.registry import standard_methods
+from volta.methods.registry import split_names, standard_methods
 from volta.methods.saving import parameters_of
-from volta.networks.protocols import PROTOCOLS
 from volta.networks.recipe import Budget
+from volta.networks.trainer import PROTOCOLS
+
+
+def limit_rows(task: Task, budget: Budget) -> Task:
+    """Return the task with at most as many rows as the budget allows, labelled ones drawn with the classes' shares."""
+    if budget.limit_train is None and budget.limit_test is None:
+        return task
+    n_test, name = budget.limit_test, task.name
+    return replace(
+        task,
+        fit=replace(task.fit, train=limit_split(task.fit.train, budget.limit_train, name, LIMIT_TRAIN)),
+        test=limit_split(task.test, n_test, name),
+        ood={key: limit_ood(ood_set, n_test, name, key) for key, ood_set in task.ood.items()},
+        shifts={key: limit_split(shifted, n_test, name) for key, shifted in task.shifts.items()},
+    )
+
 
 FAIR_SEEDS = 10
 MAX_THREADS = 4096
@@ -197,7 +209,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
     methods = {name: find_method(name).method for name in config.methods}
     parameters = {name: parameters_of(method) for name, method in methods.items()}
-    stamps = {name: stamps_of(method) for name, method in methods.items()}
+    stamps = {name: fingerprints_of(method) for name, method in methods.items()}
     packages = {name: package_version(type(method).__module__) for name, method in methods.items()}
     cells = [
         make_cell(

@@ -1,19 +1,79 @@
-"""What a person sees while cells run: a bar with rate and time left on a terminal, plain lines otherwise."""
+"""Progress of a run: bars, lines, JSON events, and estimates of time."""
 
 from __future__ import annotations
 
+import json
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
-from volta.bench.cells import Cell
+from volta.bench.keys import Cell
 from volta.bench.records import CellRecord
+from volta.bench.store import MANIFEST, RunStore
+from volta.core.errors import StoreError
 from volta.features.extract import ExtractionProgress
-from volta.networks.loop import EpochReport
+from volta.networks.training import EpochReport
+
+Rates = dict[tuple[str, str], list[float]]
+"""Seconds that cells took, by task and method."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that missing cells may take one after another, and how many measured cells that rests on."""
+
+    seconds: float
+    n_measured: int
+
+
+def estimate_seconds(store: RunStore, cells: Iterable[Cell], missing: Iterable[Cell]) -> Estimate | None:
+    """Return what the missing cells may take: the same method's median on the task, or else any cell's.
+
+    Where this run has no finished cell, finished cells of the same tasks in the runs beside it count; None without any.
+    """
+    missing = list(missing)
+    rates = _rates(store, [cell for cell in cells if store.is_done(cell) and store.is_intact(cell)])
+    if not rates:
+        rates = _rates_of_other_runs(store, {cell.task for cell in missing})
+    if not rates:
+        return None
+    measured = [seconds for found in rates.values() for seconds in found]
+    usual = statistics.median(measured)
+    total = 0.0
+    for cell in missing:
+        alike = rates.get((cell.task, cell.method))
+        total += statistics.median(alike) if alike else usual
+    return Estimate(total, len(measured))
+
+
+def _rates(store: RunStore, cells: Iterable[Cell]) -> Rates:
+    rates: Rates = {}
+    for cell in cells:
+        rates.setdefault((cell.task, cell.method), []).append(store.read_record(cell).wall_s)
+    return rates
+
+
+def _rates_of_other_runs(store: RunStore, tasks: set[str]) -> Rates:
+    rates: Rates = {}
+    for path in sorted(store.root.absolute().parent.glob(f"*/{MANIFEST}")):
+        other = RunStore(path.parent)
+        try:
+            found = _rates(other, [cell for cell in other.cells() if cell.task in tasks and other.is_done(cell)])
+        except (StoreError, OSError):
+            # A damaged run beside this one is not this run's business.
+            continue
+        for key, seconds in found.items():
+            rates.setdefault(key, []).extend(seconds)
+    return rates
+
 
 EXTRACTION_SECONDS = 30.0
 
@@ -252,3 +312,94 @@ def format_seconds(seconds: float) -> str:
 
 def _print(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class JsonLog(Listener):
+    """One JSON object per event and line, for machines."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def start(self, cells: list[Cell], missing: list[Cell]) -> None:
+        """Write the size of the plan."""
+        self._write("start", cells=len(cells), missing=len(missing))
+
+    def cell_started(self, cell: Cell) -> None:
+        """Write which cell begins."""
+        self._write("cell_started", cell=cell.to_json())
+
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
+        """Write the epoch."""
+        self._write("epoch", cell=cell.to_json(), epoch=report.epoch, max_epochs=report.max_epochs)
+
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
+        """Write which cell is stored and its test metrics."""
+        self._write("cell_done", cell=cell.to_json(), wall_s=record.wall_s, metrics=dict(record.test))
+
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Write which cell failed and why."""
+        self._write("cell_failed", cell=cell.to_json(), reason=reason, traceback=str(path))
+
+    def message(self, text: str) -> None:
+        """Write the text."""
+        self._write("message", text=text)
+
+    def finish(self) -> None:
+        """Write that the run is over."""
+        self._write("finish")
+
+    def _write(self, event: str, **fields: object) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.write(json.dumps({"event": event, "time": now, **fields}) + "\n")
+        self._file.flush()
+
+
+class Both(Listener):
+    """Passes everything on to two listeners."""
+
+    def __init__(self, first: Listener, second: Listener) -> None:
+        self._listeners = (first, second)
+
+    def start(self, cells: list[Cell], missing: list[Cell]) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.start(cells, missing)
+
+    def cell_started(self, cell: Cell) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_started(cell)
+
+    def epoch(self, cell: Cell, report: EpochReport) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.epoch(cell, report)
+
+    def cell_done(self, cell: Cell, record: CellRecord) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_done(cell, record)
+
+    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.cell_failed(cell, reason, path)
+
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None] | None:
+        """Let the first listener hear."""
+        return self._listeners[0].extracting(name)
+
+    def phase(self, text: str) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.phase(text)
+
+    def message(self, text: str) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.message(text)
+
+    def finish(self) -> None:
+        """Pass on."""
+        for listener in self._listeners:
+            listener.finish()

@@ -1,36 +1,192 @@
-"""What is kept of a finished cell, as one value with types; JSON is read and written here and nowhere else."""
+"""What is kept of a run: the record of a finished cell, the manifest, and what it was made with."""
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
 
-from volta.bench.cells import Cell
-from volta.bench.environment import Environment
-from volta.bench.eval_set import TEST, EvalSet
-from volta.bench.stamps import NO_STAMPS, Stamps
+from volta._version import __version__
+from volta.bench.cell_metrics import TEST, EvalSet
+from volta.bench.keys import NO_FINGERPRINTS, Cell, Fingerprints
+from volta.core.checksummed import FileKind, JsonFields, JsonObject
 from volta.core.errors import InputError, StoreError
-from volta.core.json_fields import JsonFields, JsonObject
-from volta.core.sealed import FileKind
 from volta.core.types import SplitDraw
-from volta.networks.recipe import Budget
-from volta.networks.training_log import TrainingLog
+from volta.networks.recipe import Budget, TrainingLog
 
-__all__ = [
-    "OWN",
-    "TEST",
-    "CellRecord",
-    "EvalSet",
-    "Metrics",
-    "budget_from_json",
-    "instruction_sets",
-    "library_versions",
-    "stopped_in_climb",
-]
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "safetensors")
+
+
+@dataclass(frozen=True)
+class BlasLibrary:
+    """A loaded library of linear algebra, and the processor architecture that it took its kernels for."""
+
+    name: str
+    version: str | None
+    architecture: str | None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.name, self.version, self.architecture) if part)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Versions, hardware and commit; what could not be found out is None.
+
+    ``cpu_capability`` is the instruction set torch uses (AVX2, AVX512, ...), ``blas`` the libraries NumPy and SciPy
+    use: on one processor both can be set by variables, and equal seeds then give other numbers.
+    """
+
+    volta: str
+    commit: str | None
+    python: str
+    packages: Mapping[str, str | None]
+    platform: str
+    machine: str
+    cpu: str
+    cores: int | None
+    memory_gb: float | None
+    cpu_capability: str | None = None
+    blas: tuple[BlasLibrary, ...] = ()
+
+    @property
+    def instruction_set(self) -> str:
+        """What the libraries compute with, in words; empty in records of a version that did not keep it."""
+        parts = [self.cpu_capability] if self.cpu_capability else []
+        return ", ".join([*parts, *map(str, self.blas)])
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {
+            "volta": self.volta,
+            "commit": self.commit,
+            "python": self.python,
+            "packages": dict(self.packages),
+            "platform": self.platform,
+            "machine": self.machine,
+            "cpu": self.cpu,
+            "cores": self.cores,
+            "memory_gb": self.memory_gb,
+            "cpu_capability": self.cpu_capability,
+            "blas": [asdict(library) for library in self.blas],
+        }
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Environment:
+        """Return the environment that :meth:`to_json` wrote."""
+        packages = stored.fields("packages")
+        return cls(
+            volta=stored.text("volta"),
+            commit=stored.optional_text("commit"),
+            python=stored.text("python"),
+            packages={name: packages.optional_text(name) for name in packages.values},
+            platform=stored.text("platform"),
+            machine=stored.text("machine"),
+            cpu=stored.text("cpu"),
+            cores=stored.optional_integer("cores"),
+            memory_gb=stored.optional_number("memory_gb"),
+            cpu_capability=stored.optional_text("cpu_capability"),
+            blas=_blas_from_json(stored.list_of_fields("blas")) if "blas" in stored.values else (),
+        )
+
+
+@cache
+def environment() -> Environment:
+    """Return versions, hardware and commit of this process, for manifests and records."""
+    return replace(scoring_environment(), cpu_capability=_cpu_capability(), blas=_blas())
+
+
+@cache
+def scoring_environment() -> Environment:
+    """Return the same without what networks compute with, for predictions that were made elsewhere. Needs no torch."""
+    return Environment(
+        volta=__version__,
+        commit=_commit(),
+        python=platform.python_version(),
+        packages={name: _version(name) for name in _PACKAGES},
+        platform=platform.platform(),
+        machine=platform.machine(),
+        cpu=_cpu(),
+        cores=os.cpu_count(),
+        memory_gb=_memory_gb(),
+    )
+
+
+def _cpu_capability() -> str:
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability()
+
+
+def _blas() -> tuple[BlasLibrary, ...]:
+    # Only loaded libraries are seen, and SciPy brings one of its own: every process is to see the same ones.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    libraries = {
+        BlasLibrary(library["internal_api"], library.get("version"), library.get("architecture")) for library in found
+    }
+    return tuple(sorted(libraries, key=str))
+
+
+def _blas_from_json(stored: list[JsonFields]) -> tuple[BlasLibrary, ...]:
+    return tuple(
+        BlasLibrary(one.text("name"), one.optional_text("version"), one.optional_text("architecture")) for one in stored
+    )
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout the package runs from, with ``+changes`` if files differ; None if installed."""
+    package = Path(__file__).resolve().parents[1]
+    try:
+        tracked = _git(package, "ls-files", "--error-unmatch", "_version.py")
+        commit = _git(package, "rev-parse", "HEAD")
+        changed = _git(package, "status", "--porcelain", "--", str(package))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (commit + ("+changes" if changed else "")) if tracked else None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()
+
+
+def _cpu() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (AttributeError, OSError, ValueError):
+        return None
+
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
-OWN = "own"
+EXTERNAL = "own"
 """Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
 NUMERIC = ("numpy", "scipy", "torch")
 """Libraries that results are computed with."""
@@ -65,7 +221,7 @@ class CellRecord:
     notes: tuple[str, ...]
     environment: Environment
     wall_s: float
-    stamps: Stamps
+    stamps: Fingerprints
     trainings: tuple[TrainingLog, ...] = ()
     split: SplitDraw = field(default_factory=SplitDraw)
     predictions: str = ""
@@ -126,7 +282,7 @@ class CellRecord:
             notes=stored.texts("notes"),
             environment=Environment.from_json(stored.fields("environment")),
             wall_s=stored.number("wall_s"),
-            stamps=Stamps.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_STAMPS,
+            stamps=Fingerprints.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_FINGERPRINTS,
             trainings=tuple(map(_training, stored.list_of_fields("trainings") if "trainings" in stored.values else ())),
             split=_split(stored.fields("split")) if "split" in stored.values else SplitDraw(),
             predictions=stored.text("predictions"),
@@ -140,7 +296,7 @@ def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
 
 def library_versions(records: Iterable[CellRecord]) -> dict[str, int]:
     """Return the versions of libraries that numbers rest on, and how many cells ran with each; own models aside."""
-    found = (record.environment.packages for record in records if record.origin != OWN)
+    found = (record.environment.packages for record in records if record.origin != EXTERNAL)
     return dict(Counter(", ".join(f"{name} {packages.get(name)}" for name in NUMERIC) for packages in found))
 
 
@@ -194,3 +350,109 @@ def _eval_set(name: str, stored: JsonFields) -> EvalSet:
         return EvalSet.parse(name)
     except InputError as error:
         raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
+
+
+MANIFEST_FILE = FileKind("manifest of a run", 2, "finished cells are safe: delete that file and run volta bench again")
+EXTENDED = ("tasks", "methods", "protocols", "seeds")
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What a run was asked: its tasks, methods, protocols and seeds may grow, the rest holds for all its cells.
+
+    ``weights`` is the name of the backbone's file. ``shifts`` is None in folders of a version that had no choice.
+    ``resplit`` is None where each task's own way is followed: rows rotate with the seed, or one split serves all seeds.
+    ``scale`` says how columns are scaled.
+    """
+
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]
+    protocols: tuple[str, ...]
+    seeds: tuple[int, ...]
+    budget: Budget
+    device: str
+    threads: int
+    backbone: str | None
+    weights: str | None
+    severities: tuple[int, ...]
+    shifts: str | None
+    resplit: bool | None = None
+    scale: str = "auto"
+
+    @property
+    def fixed(self) -> JsonObject:
+        """What all cells of a run folder must have in common, by name."""
+        return {name: value for name, value in self.to_json().items() if name not in EXTENDED}
+
+    def extended(self, more: RunSettings) -> RunSettings:
+        """Return ``more`` with what was asked before in front of what it adds."""
+        return replace(
+            more,
+            tasks=_joined(self.tasks, more.tasks),
+            methods=_joined(self.methods, more.methods),
+            protocols=_joined(self.protocols, more.protocols),
+            seeds=_joined(self.seeds, more.seeds),
+        )
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> RunSettings:
+        """Return the settings that :meth:`to_json` wrote."""
+        return cls(
+            tasks=stored.texts("tasks"),
+            methods=stored.texts("methods"),
+            protocols=stored.texts("protocols"),
+            seeds=stored.integers("seeds"),
+            budget=budget_from_json(stored.fields("budget")),
+            device=stored.text("device"),
+            threads=stored.integer("threads"),
+            backbone=stored.optional_text("backbone"),
+            weights=stored.optional_text("weights"),
+            severities=stored.integers("severities"),
+            shifts=stored.optional_text("shifts"),
+            resplit=stored.optional_flag("resplit"),
+            scale=stored.text("scale") if "scale" in stored.values else "auto",
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a run folder was asked for, the cells that follow, the commands that asked, and where they last ran."""
+
+    created: str
+    updated: str
+    config: RunSettings
+    cells: tuple[Cell, ...]
+    commands: tuple[str, ...]
+    environment: Environment
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {
+            "created": self.created,
+            "updated": self.updated,
+            "config": self.config.to_json(),
+            "cells": [cell.to_json() for cell in self.cells],
+            "commands": list(self.commands),
+            "environment": self.environment.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Manifest:
+        """Return the manifest that :meth:`to_json` wrote."""
+        return cls(
+            created=stored.text("created"),
+            updated=stored.text("updated"),
+            config=RunSettings.from_json(stored.fields("config")),
+            cells=tuple(Cell.from_json(cell) for cell in stored.list_of_fields("cells")),
+            commands=stored.texts("commands"),
+            environment=Environment.from_json(stored.fields("environment")),
+        )
+
+
+def _joined(before: tuple[Item, ...], more: tuple[Item, ...]) -> tuple[Item, ...]:
+    return tuple(dict.fromkeys([*before, *more]))

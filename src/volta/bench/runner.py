@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from volta.bench.cells import Cell
+from volta.bench.cell_metrics import EvalSet
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
-from volta.bench.environment import environment
-from volta.bench.estimate import Estimate, estimate_seconds
 from volta.bench.executors import Executor
-from volta.bench.joining import check_joining, kept_cells
-from volta.bench.manifest import Manifest
-from volta.bench.progress import Listener
-from volta.bench.records import EvalSet, stopped_in_climb
-from volta.bench.rescoring import rescore_stale
-from volta.bench.store import RunStore
+from volta.bench.keys import Cell
+from volta.bench.progress import Estimate, Listener, estimate_seconds
+from volta.bench.records import Manifest, environment, stopped_in_climb
+from volta.bench.store import RunStore, check_joining, kept_cells, rescore_stale
 from volta.core.errors import StoreError, VoltaError
 from volta.core.files import write_png
 from volta.data import CORRUPTION_NAMES, corruption_sheet

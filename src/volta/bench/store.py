@@ -1,4 +1,4 @@
-"""The run folder: a manifest, one folder per finished cell, failures apart. Reads without torch.
+"""The run folder: a manifest, one folder per finished cell, failures apart.
 
 A cell is there whole or not at all: it is written under a temporary name, synced and renamed. Records and predictions
 carry checksums; what does not match them is set aside, never used. Nothing is read or written through a link.
@@ -6,24 +6,98 @@ carry checksums; what does not match them is set aside, never used. Nothing is r
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
 from filelock import FileLock, Timeout
 
-from volta.bench.cells import Cell
-from volta.bench.manifest import MANIFEST_FILE, Manifest, RunSettings
-from volta.bench.predictions_file import check_checksum, pack_arrays, read_predictions
-from volta.bench.records import RECORD_FILE, CellRecord
-from volta.core.errors import StoreError
-from volta.core.files import hash_file, sync_folder, write_text
-from volta.core.leftovers import is_leftover, part_folder, remove_tree, sweep
-from volta.core.sealed import FileKind, inside, lock_file, read_file, read_object, write_note, write_object
-from volta.core.types import Array
+from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
+from volta.bench.config import RunConfig, TaskLoader, input_kind
+from volta.bench.keys import COST_METRICS, Cell, in_order, scoring_fingerprint
+from volta.bench.records import EXTERNAL, MANIFEST_FILE, RECORD_FILE, CellRecord, Manifest, RunSettings
+from volta.core.checksummed import FileKind, checksum_of, read_object, write_note, write_object
+from volta.core.errors import InputError, StoreError
+from volta.core.files import (
+    hash_array,
+    hash_file,
+    inside,
+    is_temp_file,
+    lock_file,
+    read_file,
+    remove_temp_files,
+    remove_tree,
+    sync_folder,
+    temp_folder,
+    write_text,
+)
+from volta.core.types import Array, Task
+from volta.data.arrays import read_npz
+from volta.methods import METHODS
+
+REMEDY = "run volta bench again to compute it anew"
+_TABLES = ("probs", "sets")
+_NEEDED = {"ood": ("ood_score",), "test": ("probs", "labels", "uncertainty")}
+_KINDS = {"labels": "iu", "probs": "f", "uncertainty": "fiu", "ood_score": "fiu", "sets": "biu", "id": "iuUS"}
+
+
+def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
+    """Return an npz with fixed time stamps, so that equal arrays give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            part = io.BytesIO()
+            np.lib.format.write_array(part, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0)), part.getvalue())
+    return buffer.getvalue()
+
+
+def check_checksum(path: Path, expected: str) -> None:
+    """Refuse predictions other than those that a record was made of: damaged ones, and those of another cell."""
+    try:
+        found = checksum_of(path)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}; {REMEDY}") from error
+    if found != expected:
+        raise StoreError(f"{path} is not what its record was made of: its checksum is another one; {REMEDY}")
+
+
+def read_predictions(path: Path, names: Collection[str] | None = None) -> dict[str, Array]:
+    """Return the arrays, all of them or those named that there are, each as a cell's can be."""
+    try:
+        arrays = read_npz(path, wanted=None if names is None else names.__contains__)
+        by_set: dict[str, dict[str, Array]] = {}
+        for key, values in arrays.items():
+            set_name, _, kind = key.rpartition("/")
+            by_set.setdefault(set_name, {})[kind] = values
+        for set_name, parts in by_set.items():
+            _check_set(set_name, parts, whole=names is None)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error}; {REMEDY}") from error
+    except InputError as error:
+        raise StoreError(f"{path} is damaged ({error}); {REMEDY}") from error
+    return arrays
+
+
+def _check_set(name: str, parts: Mapping[str, Array], *, whole: bool) -> None:
+    kind = VAL if name == VAL else EvalSet.parse(name).kind
+    for part, values in parts.items():
+        if values.dtype.kind not in _KINDS.get(part, "") or values.ndim != 1 + (part in _TABLES):
+            raise InputError(f"{name}/{part} has shape {values.shape} and {values.dtype}")
+    if len({len(values) for values in parts.values()}) > 1:
+        raise InputError(f"the arrays of {name} have different numbers of rows")
+    needed = ("probs", "labels") if kind == VAL else _NEEDED["ood" if kind == "ood" else "test"]
+    if whole and (missing := [part for part in needed if part not in parts]):
+        raise InputError(f"{name} has no {missing[0]}")
+
 
 MANIFEST = "manifest.json"
 RECORD = "record.json"
@@ -82,7 +156,7 @@ class RunStore:
 
     def _was_begun(self) -> bool:
         """Whether a folder without a manifest is empty, or a run's: killed before it had one, or with that deleted."""
-        names = {path.name for path in self.root.iterdir() if not is_leftover(path.name)}
+        names = {path.name for path in self.root.iterdir() if not is_temp_file(path.name)}
         return names <= _FIRST or (names >= _FIRST and self.cells_folder.is_dir() and self.locks_folder.is_dir())
 
     def create(self) -> None:
@@ -92,7 +166,7 @@ class RunStore:
                 folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
-            sweep(self.root, deep=True)
+            remove_temp_files(self.root, deep=True)
         except OSError as error:
             reason = error.strerror or error
             raise StoreError(f"--out {self.root} cannot be written: {reason}; name another folder") from error
@@ -170,7 +244,7 @@ class RunStore:
         cell = record.cell
         for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
             remove_tree(leftover)
-        with part_folder(self.cells_folder, f"{cell.folder}-") as temporary:
+        with temp_folder(self.cells_folder, f"{cell.folder}-") as temporary:
             with (temporary / PREDICTIONS).open("wb") as file:
                 file.write(pack_arrays(arrays))
                 file.flush()
@@ -268,3 +342,200 @@ class RunStore:
         except OSError:
             return None
         return record
+
+
+_MADE = ("split", "epochs", "best_epoch", "instruction_set")
+RESULT_COLUMNS = ("task", "protocol", "method", "seed", "set", "metric", "value", *_MADE)
+ResultRow: TypeAlias = tuple[str, str, str, int, str, str, float, str, str, str, str]
+
+
+def write_results(store: RunStore, records: Iterable[CellRecord]) -> None:
+    """Write ``results.csv``; equal results give equal bytes, timing metrics aside."""
+    write_text(store.root / "results.csv", csv_text(RESULT_COLUMNS, result_rows(records)))
+
+
+def result_rows(records: Iterable[CellRecord]) -> list[ResultRow]:
+    """Return the tidy rows of finished cells, in a fixed order, each with what its value was made with."""
+    rows: list[ResultRow] = []
+    for record in records:
+        cell, made = record.cell, _made(record)
+        for eval_set, values in record.metrics.items():
+            for metric, value in values.items():
+                rows.append((cell.task, cell.protocol, cell.method, cell.seed, str(eval_set), metric, value, *made))
+    return sorted(rows, key=lambda row: row[:6])
+
+
+def _made(record: CellRecord) -> tuple[str, str, str, str]:
+    """Return the draw of rows, the epochs and the best of them, a number for each network, and the instruction set."""
+    drawn = record.split
+    split = "fixed" if drawn.seed is None else f"seed {drawn.seed}"
+    if drawn.fold is not None:
+        split += f", fold {drawn.fold + 1} of {drawn.n_folds}"
+    epochs, best = (" ".join(str(getattr(log, name)) for log in record.trainings) for name in ("epochs", "best_epoch"))
+    return split, epochs, best, record.environment.instruction_set
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return CSV with a header; floats are written with all their digits, None as an empty field."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    # The writer itself writes floats with all their digits and None as nothing.
+    writer.writerows(rows)
+    return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The plan's cells by state; ``running`` maps a cell to (epoch, of how many) or None outside training."""
+
+    done: list[Cell]
+    running: dict[Cell, tuple[int, int] | None]
+    failed: list[Cell]
+    waiting: list[Cell]
+
+
+def read_status(store: RunStore) -> RunStatus:
+    """Return the state of every cell of the plan; a cell is running while some live process holds its lock."""
+    status = RunStatus([], {}, [], [])
+    for cell in store.cells():
+        if store.is_done(cell):
+            status.done.append(cell)
+            continue
+        lock = store.try_lock(cell)
+        if lock is None:
+            status.running[cell] = store.read_progress(cell)
+            continue
+        lock.release()
+        (status.failed if store.failure(cell) else status.waiting).append(cell)
+    return status
+
+
+def kept_cells(known: Manifest, cells: Sequence[Cell]) -> list[Cell]:
+    """Return the folder's cells that those asked for do not replace."""
+    asked = {(cell.block, cell.method) for cell in cells}
+    return [cell for cell in known.cells if (cell.block, cell.method) not in asked]
+
+
+def check_joining(store: RunStore, known: Manifest, config: RunConfig, tasks: TaskLoader, cells: list[Cell]) -> None:
+    """Refuse names that own predictions have in the same table, and other data than finished cells there are of."""
+    _check_names(store, known, cells)
+    asked: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        asked.setdefault((cell.task, cell.protocol), []).append(cell)
+    for cell in in_order(kept_cells(known, cells)):
+        beside = asked.get((cell.task, cell.protocol), [])
+        alike = [one for one in beside if _same_inputs(config, one, cell)]
+        # Where rows or their scaling are drawn by the seed, those of another seed say nothing.
+        others = [] if config.draws_by_seed(cell.task) else alike[:1]
+        partner = next(iter([one for one in alike if one.seed == cell.seed] or others), None)
+        record = _sound_record(store, cell)
+        if partner is None or record is None:
+            continue
+        task = tasks.task_for(partner.task, partner.protocol, partner.method, partner.seed)
+        if not _same_data(record, task):
+            raise InputError(
+                f"{store.root} holds {cell.label}, of other data than the task {cell.task!r} now has; results on both "
+                "would be compared as if their rows were the same: name another --out (in Python out=…), or the task "
+                "otherwise"
+            )
+
+
+def _check_names(store: RunStore, known: Manifest, cells: Sequence[Cell]) -> None:
+    asked = {(cell.task, cell.protocol, cell.method) for cell in cells}
+    # A cell with the key of one that is asked for was planned, not brought along; its record need not be read.
+    planned = set(cells)
+    for cell in known.cells:
+        if (cell.task, cell.protocol, cell.method) not in asked or cell in planned:
+            continue
+        record = _sound_record(store, cell)
+        if record is not None and record.origin == EXTERNAL:
+            raise InputError(
+                f"{store.root} has own predictions called {cell.method!r} on {cell.task}; leave that method out, or "
+                "name another --out (in Python out=…)"
+            )
+
+
+def _sound_record(store: RunStore, cell: Cell) -> CellRecord | None:
+    """Return a finished cell's record, None of a damaged one: the run sets that aside and computes it anew."""
+    try:
+        return store.read_record(cell) if store.is_done(cell) else None
+    except StoreError:
+        return None
+
+
+def _same_inputs(config: RunConfig, asked: Cell, kept: Cell) -> bool:
+    """Whether two methods see the same kind of inputs; of one that is not the package's own, only under ``fair``."""
+    if asked.protocol != "paper":
+        return True
+    if kept.method not in METHODS:
+        return False
+    source = config.source(asked.task)
+    return input_kind(source, asked.protocol, asked.method) == input_kind(source, kept.protocol, kept.method)
+
+
+def _same_data(record: CellRecord, task: Task) -> bool:
+    if record.origin == EXTERNAL:
+        return record.data["test"] == hash_array(np.asarray(task.test.labels, dtype=np.int64))
+    return dict(record.data) == task.hashes
+
+
+def current_records(
+    store: RunStore, cells: Iterable[Cell], say: Callable[[str], object] | None = None
+) -> list[CellRecord]:
+    """Return the records of the finished ones of ``cells``, with metrics as today's code computes them.
+
+    Records whose metrics other code computed are scored again and stored; nothing is trained or predicted. ``say``
+    hears of it in a sentence. A cell whose predictions are not those that its record was made of is refused.
+    """
+    records = [store.read_record(cell) for cell in cells if store.is_done(cell)]
+    for record in records:
+        if store.has_predictions(record.cell):
+            store.check_predictions(record)
+    return rescore_stale(store, records, say)
+
+
+def rescore_stale(
+    store: RunStore, records: list[CellRecord], say: Callable[[str], object] | None = None
+) -> list[CellRecord]:
+    """Return ``records``, whose predictions were checked, with metrics as today's code computes them."""
+    stamp = scoring_fingerprint()
+    n_stale = sum(record.stamps.scoring != stamp for record in records)
+    if n_stale and say is not None:
+        say(f"the code of metrics has changed: computing those of {n_stale} cells again from their stored predictions")
+    return [record if record.stamps.scoring == stamp else rescore(store, record) for record in records]
+
+
+def recompute(store: RunStore) -> list[Cell]:
+    """Score every finished cell again; return the cells whose values changed."""
+    changed = []
+    for cell in store.cells():
+        if store.is_done(cell):
+            record = store.read_record(cell)
+            again = rescore(store, record)
+            if (again.metrics, again.floored_rows) != (record.metrics, record.floored_rows):
+                changed.append(cell)
+    return changed
+
+
+def rescore(store: RunStore, record: CellRecord) -> CellRecord:
+    """Score a finished cell again from its predictions, and store the record if it differs.
+
+    What was measured while the cell ran (latency, size, memory, training time) is kept.
+    """
+    near = [eval_set.name for eval_set in record.near_ood]
+    metrics, floored = metrics_of(store.read_arrays(record.cell), near)
+    metrics[TEST] |= {name: value for name, value in record.test.items() if name in COST_METRICS}
+    stamps = replace(record.stamps, scoring=scoring_fingerprint())
+    again = replace(record, metrics=metrics, floored_rows=floored, stamps=stamps)
+    if again == record:
+        return record
+    try:
+        store.replace_record(again)
+    except OSError as error:
+        raise StoreError(
+            f"{store.root} holds metrics of other code and cannot be written: {error.strerror or error}; "
+            "make the folder writable, or read it with the version that wrote it"
+        ) from error
+    # As stored: sets and metrics are then in the same order whether or not they were scored again just now.
+    return store.read_record(record.cell)

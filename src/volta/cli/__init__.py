@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from volta.core.own_process import leave_the_rest, settle
+from volta.core.processes import leave_the_rest, settle
 
 _PACKAGES = ("jinja2", "matplotlib", "rich", "typer")
 

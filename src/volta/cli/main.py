@@ -1,4 +1,4 @@
-"""The ``volta`` command: its subcommands, and errors as one line with exit code 2."""
+"""The ``volta`` command: its subcommands, its help, and errors as one line with exit code 2."""
 
 from __future__ import annotations
 
@@ -10,27 +10,9 @@ from typing import Annotated
 import typer
 
 from volta._version import __version__
-from volta.cli import (
-    bench,
-    calibrate,
-    card,
-    data,
-    decide_rows,
-    doctor,
-    evaluate,
-    explain,
-    export,
-    extract,
-    fit,
-    lists,
-    predict,
-    runs,
-)
-from volta.cli.plain_help import PlainCommand, PlainGroup
-from volta.cli.printing import echo
-from volta.cli.warning_lines import user_warnings_as_lines
-from volta.core.errors import VoltaError
-from volta.core.foreign import NO_ROOM
+from volta.cli import bench, data, info, model, runs
+from volta.cli.terminal import PlainCommand, PlainGroup, echo, user_warnings_as_lines
+from volta.core.errors import NO_ROOM, VoltaError
 
 EXIT_BAD_INPUT = 2
 
@@ -44,16 +26,16 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "A model of your own": (
-        fit.fit,
-        predict.predict,
-        decide_rows.decide,
-        explain.explain,
-        export.export,
-        card.card,
+        model.fit,
+        model.predict,
+        model.decide,
+        model.explain,
+        model.export,
+        model.card,
     ),
     "A benchmark": (bench.bench, runs.report, runs.status, runs.compare, runs.leaderboard),
-    "Predictions and features of your own": (evaluate.evaluate, calibrate.calibrate, extract.extract),
-    "What there is": (lists.tasks, lists.methods, lists.metrics, doctor.doctor),
+    "Predictions and features of your own": (runs.evaluate, runs.calibrate, data.extract),
+    "What there is": (info.tasks, info.methods, info.metrics, info.doctor),
 }
 for _panel, _functions in _COMMANDS.items():
     for _function in _functions:

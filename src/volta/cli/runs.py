@@ -1,18 +1,24 @@
-"""``volta report``, ``status``, ``compare`` and ``leaderboard``: what run folders hold."""
+"""``volta report, status, compare, leaderboard, evaluate, calibrate``: run folders and external predictions."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cli.completion import complete_metrics
-from volta.cli.model_files import check_new_file
-from volta.cli.printing import echo
-from volta.cli.references import check_reference
+from volta.cli.bench import check_reference, complete_metrics
+from volta.cli.model import check_new_file, check_not_read
+from volta.cli.terminal import echo, print_table
 from volta.core.errors import InputError
+
+if TYPE_CHECKING:
+    from volta.bench.store import RunStore
+    from volta.predictions.matching import Destination
+
 
 EXIT_DISAGREE = 1
 COMPARE_FORMATS = ("text", "markdown", "csv")
@@ -31,8 +37,8 @@ def report(
     ] = None,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
-    from volta.bench.rescoring import recompute as recompute_metrics
     from volta.bench.store import RunStore
+    from volta.bench.store import recompute as recompute_metrics
     from volta.report import build_report, export
 
     store = RunStore(run_folder)
@@ -104,8 +110,7 @@ def leaderboard(
 ) -> None:
     """Make one sortable page and a CSV over many runs, every value computed again from stored predictions."""
     from volta.bench.store import RunStore
-    from volta.report.joint_leaderboard import joint_leaderboard
-    from volta.report.joint_page import write_joint_leaderboard
+    from volta.report.joint_leaderboard import joint_leaderboard, write_joint_leaderboard
 
     if out.suffix in (".html", ".csv") or out.is_file():
         raise InputError(f"--out is {out}, a file; name the folder that leaderboard.html and leaderboard.csv go into")
@@ -124,8 +129,7 @@ def leaderboard(
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
     """Tell how a run stands, from any shell, while it runs or after."""
-    from volta.bench.status import read_status
-    from volta.bench.store import RunStore
+    from volta.bench.store import RunStore, read_status
 
     store = RunStore(run_folder)
     state = read_status(store)
@@ -135,3 +139,115 @@ def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run
         echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
     for cell in state.failed:
         echo(f"failed   {cell.label}  (see {store.failure(cell)})")
+
+
+SHOWN = ("accuracy", "nll", "ece", "brier", "aurc")
+
+
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Predictions: npz, CSV or Parquet with label and p_0, p_1 … (in npz labels, probs)."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Run folder: a new one, or one that holds results on the same test rows.")],
+    logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
+    method: Annotated[str | None, typer.Option(help="Name of the method, where files do not say it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, where files do not say it.")] = None,
+    near: Annotated[
+        str, typer.Option(help="OOD sets that are near, with commas between them; all others are far.")
+    ] = "",
+    task: Annotated[
+        str | None,
+        typer.Option(help="Task the rows are of: checked against it if it is one of volta tasks; else a name."),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Which protocol of a run folder to join, where it holds several.")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="What the report's tests compare with: a method, best, or all pairs (all).")
+    ] = None,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of the test rows; 0 leaves them out.")] = 1000,
+    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
+    ] = False,
+) -> None:
+    """Evaluate predictions of your own models: metrics, paired statistics, figures and a report, as of a benchmark."""
+    if resamples < 0:
+        raise InputError(f"--resamples is {resamples}; pass a whole number of at least 0")
+    from volta.bench.store import RunStore
+    from volta.predictions.matching import add_predictions, find_destination
+    from volta.predictions.prediction_files import read_models
+
+    store = RunStore(out)
+    store.check_usable()
+    place = find_destination(store, task, protocol)
+    models = read_models(files, logits=logits, method=method, seed=seed, say=partial(echo, err=True))
+    held = [cell.method for cell in store.cells()] if reference is not None and store.has_manifest else []
+    check_reference(reference, [*held, *(model.method for model in models)])
+    names = [part.strip() for part in near.split(",") if part.strip()]
+    command = shlex.join(["volta", *sys.argv[1:]])
+    add_predictions(store, models, place, near=names, command=command, data=data)
+    del models
+    _print_results(store, place)
+    if no_report:
+        echo(f"run: {store.root}")
+    else:
+        from volta.report import build_report
+
+        echo(f"report: {build_report(store, resamples, reference=reference)}")
+
+
+def _print_results(store: RunStore, place: Destination) -> None:
+    """Print each method's means over seeds, the most accurate first; beside ECE its floor."""
+    from volta.bench.store import current_records
+    from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+    from volta.stats import group_records
+
+    cells = [cell for cell in store.cells() if (cell.task, cell.protocol) == (place.task, place.protocol)]
+    (table,) = group_records(current_records(store, cells))
+    means = {
+        method: {
+            metric: sample.mean
+            for metric in (*SHOWN, *FLOOR_METRICS)
+            if (sample := table.sample(method, "test", metric)) is not None
+        }
+        for method in table.methods
+    }
+
+    def shown(method: str, metric: str) -> str:
+        value = f"{means[method][metric]:.4f}"
+        if metric != "ece":
+            return value
+        mean, low, high = (means[method][name] for name in FLOOR_METRICS)
+        return f"{value} ({show_floor(mean, low, high)})"
+
+    print_table(
+        ("method", "seeds", *SHOWN),
+        [
+            (method, str(len(table.seeds(method))), *(shown(method, metric) for metric in SHOWN))
+            for method in sorted(means, key=lambda method: -means[method]["accuracy"])
+        ],
+    )
+
+
+def calibrate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
+    fit: Annotated[Path, typer.Option(help="Held-out predictions with labels, which the calibrator is fitted to.")],
+    out: Annotated[Path, typer.Option(help="File to write: .npz, .csv or .parquet.")],
+    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists them.")] = "temperature",
+    logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")] = False,
+) -> None:
+    """Fit a calibrator on held-out logits or probabilities, and write the calibrated ones of another file.
+
+    Where both are sets of one file, name it twice: val rows fit, the others are calibrated.
+    """
+    from volta.predictions.calibrate import calibrate_file
+
+    check_not_read(out, file, fit)
+    words = calibrate_file(file, fit, out, method, logits=logits, overwrite=force)
+    echo(words)
+    echo(f"calibrated: {out}")

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volta.core.checksummed import FileKind, check_checksum_line, checksum_line_of_file, read_object, write_object
 from volta.core.errors import InputError, StoreError
-from volta.core.files import canonical_json, hash_text, reserve_again, reserve_npy, sync_folder
-from volta.core.sealed import (
-    FileKind,
-    check_seal,
+from volta.core.files import (
+    canonical_json,
+    hash_text,
     inside,
     is_plain_file,
     lock_file,
     open_to_write,
     read_file,
-    read_object,
-    seal_of_file,
-    write_object,
+    reserve_again,
+    reserve_npy,
+    sync_folder,
 )
 from volta.core.types import Array
 
 if TYPE_CHECKING:
     from filelock import FileLock
+
 
 ARRAY = "array.npy"
 META = "meta.json"
@@ -81,7 +82,7 @@ class ArrayCache:
         try:
             stored = read_object(inside(self.root, key[:32], META), META_FILE)
             path = inside(self.root, key[:32], ARRAY)
-            if stored.text("key") != key or not check_seal(path, stored.text("array_seal")):
+            if stored.text("key") != key or not check_checksum_line(path, stored.text("array_seal")):
                 return None
             array = _mapped(path)
             if array is None or (array.shape, array.dtype.name) != (stored.integers("shape"), stored.text("dtype")):
@@ -219,7 +220,13 @@ def _publish(folder: Path, key: str, meta: Mapping[str, Any], shape: tuple[int, 
     part = inside(folder, PART)
     with part.open("rb+") as file:
         os.fsync(file.fileno())
-    described = {**meta, "key": key, "shape": list(shape), "dtype": dtype.name, "array_seal": seal_of_file(part)}
+    described = {
+        **meta,
+        "key": key,
+        "shape": list(shape),
+        "dtype": dtype.name,
+        "array_seal": checksum_line_of_file(part),
+    }
     write_object(folder / META, META_FILE, described)
     part.replace(folder / ARRAY)
     sync_folder(folder)

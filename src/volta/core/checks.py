@@ -1,14 +1,19 @@
-"""Checks of arguments: each returns the array to use or raises ``InputError`` naming the first bad row."""
+"""Checks of arguments, and rows and labels of any library as NumPy arrays; errors name the first bad row."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sized
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from numbers import Integral
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.errors import InputError
-from volta.core.mapped import row_chunks
+from volta.core.errors import InputError, PredictionError
+from volta.core.files import row_chunks
+from volta.core.types import Array, Prediction
 
 Floats = NDArray[np.floating[Any]]
 
@@ -276,3 +281,216 @@ def _as_bool(array: NDArray[Any], name: str, remedy: str) -> NDArray[np.bool_]:
         row = int(np.argmax(outside))
         raise InputError(f"{name} row {row} holds a value other than 0 and 1; {remedy}")
     return array.astype(np.bool_)
+
+
+Rows = TypeVar("Rows", bound=Sized)
+
+
+class Titled(Protocol):
+    """Whoever predicts, by the name that readers know it by."""
+
+    @property
+    def title(self) -> str:
+        """Its name for readers."""
+
+
+def check_prediction(method: Titled, predict: Callable[[Rows], Prediction], rows: Rows, n_classes: int) -> Prediction:
+    """Return ``predict(rows)``, a `Prediction` of as many rows and of ``n_classes``, or say what ``method`` gave.
+
+    Types and shapes alone are looked at: that values are finite was seen when the prediction was made.
+    """
+    try:
+        found = predict(rows)
+    except PredictionError as error:
+        raise InputError(f"{method.title}: {error}") from error
+    if not isinstance(found, Prediction):
+        kind = type(found).__name__  # type: ignore[unreachable]
+        raise InputError(f"{method.title} gave a {kind}; expected a volta.Prediction(probs, uncertainty)")
+    n_rows = len(rows)
+    _check(method, "probs", found.probs, (n_rows, n_classes))
+    _check(method, "uncertainty", found.uncertainty, (n_rows,))
+    if found.ood_score is not found.uncertainty:
+        _check(method, "ood_score", found.ood_score, (n_rows,))
+    if found.sets is not None:
+        _check(method, "sets", found.sets, (n_rows, n_classes))
+    return found
+
+
+def _check(method: Titled, name: str, values: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(values, np.ndarray):
+        raise InputError(f"{method.title} gave {name} as a {type(values).__name__}; expected a NumPy array")
+    if values.shape != shape:
+        raise InputError(f"{method.title} gave {name} of shape {values.shape}; expected {shape}")
+
+
+Names = tuple[str, ...] | None
+
+
+def as_rows(value: Any, name: str) -> Array:
+    """Return feature rows (n, d) as an array of floats, or say what is wrong with them."""
+    refuse_mask(value, f"{name} inputs")
+    rows = np.asarray(without_graph(value))
+    if rows.ndim != 2 or not len(rows):
+        raise InputError(
+            f"{name} has inputs of shape {rows.shape}; pass rows of features (n, d), and import images with: "
+            "volta data import"
+        )
+    if rows.dtype.kind in "biu":
+        # Whole numbers beyond float32's exact range keep their digits until columns are scaled.
+        rows = rows.astype(np.float64)
+    check_features(rows, f"{name} inputs")
+    return rows
+
+
+def as_label_array(value: Any, n_rows: int, name: str) -> Array:
+    """Return one label a row: numbers, or text for objects that are not whole numbers throughout."""
+    refuse_mask(value, f"{name} labels")
+    labels = np.asarray(without_graph(value))
+    if labels.ndim != 1 or len(labels) != n_rows:
+        raise InputError(f"{name} has labels of shape {labels.shape} for {n_rows} rows; pass one label a row")
+    if labels.dtype != object:
+        return labels
+    missing = missing_values(labels)
+    if missing.any():
+        raise InputError(f"{name} has no label in row {int(np.argmax(missing))}; pass one label a row, or drop the row")
+    if all(isinstance(label, Integral) for label in labels):
+        return np.array([int(label) for label in labels])
+    return np.array([str(label) for label in labels])
+
+
+def missing_values(objects: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which of an array of objects stand for nothing: None, NaN, NA and NaT of any library."""
+    return np.array([value is None or _unlike_itself(value) for value in objects], dtype=np.bool_)
+
+
+def column_names(value: Any) -> Names:
+    """Return the names of a table's columns where it has some, all of them text."""
+    names = getattr(value, "column_names", None)
+    names = getattr(value, "columns", None) if names is None else names
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return tuple(names)
+
+
+def column_order(own: Names, columns: Names, where: str) -> list[int] | None:
+    """Return the places of ``columns`` among a set's ``own``; None where they stand so, or one of the two has no names.
+
+    Columns that only one of them has are refused, and so are two of one name, unless they stand so; ``where`` says in
+    errors which set it is.
+    """
+    if columns is None or own is None or columns == own:
+        return None
+    if twice := next((name for name, n in Counter(own).items() if n > 1), None):
+        raise InputError(f"{where} has two columns {twice!r}; name each otherwise, or pass arrays without names")
+    place, wanted = {name: at for at, name in enumerate(own)}, set(columns)
+    missing = [name for name in columns if name not in place]
+    unknown = [name for name in own if name not in wanted]
+    if missing or unknown:
+        what = f"lacks the column {missing[0]!r}" if missing else f"has a column {unknown[0]!r}"
+        which = "which the training rows have" if missing else "which the training rows lack"
+        raise InputError(f"{where} {what}, {which}; give every set the same columns, in any order")
+    return [place[name] for name in columns]
+
+
+def _unlike_itself(value: Any) -> bool:
+    """Tell missing values of every library: they alone differ from themselves or refuse to be compared."""
+    try:
+        return not bool(value == value)  # noqa: PLR0124
+    except TypeError:
+        return True
+
+
+_EXACT = 2.0**53
+N_FOLDS = 5
+"""Rows that come undivided are dealt out in fifths: three for training, one for val and cal, one as test."""
+
+
+def class_values(labels: Array, where: str) -> Array:
+    """Return the distinct labels in order: numbers by value, text by spelling. Gaps in numbers are closed by position.
+
+    Booleans and whole-valued floats count as numbers; other floats, NaN, empty text and text that differs from other
+    text only in blanks around it are refused.
+    """
+    values = np.unique(_clean(labels, where))
+    refuse_blanks(values, where)
+    if len(values) < 2:
+        raise InputError(f"{where} has one class ({values[0] if len(values) else 'no rows'}); a task needs two or more")
+    return values
+
+
+def class_numbers(labels: Array, classes: Array, where: str) -> NDArray[np.int64]:
+    """Return each label's position in ``classes``, or name the first label that is none of them."""
+    values = _clean(labels, where)
+    if values.dtype.kind != classes.dtype.kind:
+        raise InputError(f"{where} has labels like {values[0]!r}, but the training labels are like {classes[0]!r}")
+    position = np.searchsorted(classes, values)
+    known = classes[np.minimum(position, len(classes) - 1)] == values
+    if not known.all():
+        row = int(np.argmin(known))
+        raise InputError(
+            f"{where} row {row} has label {values[row]!s}, which no training row has; drop it or make it an OOD set"
+        )
+    return position.astype(np.int64)
+
+
+def check_class_sizes(numbers: Mapping[str, NDArray[np.int64]], names: tuple[str, ...], needed: int) -> None:
+    """Refuse classes with fewer than ``needed`` rows over the given splits."""
+    counts = np.bincount(np.concatenate(list(numbers.values())), minlength=len(names))
+    small = np.flatnonzero(counts < needed)
+    if len(small):
+        listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
+        more = f" and {len(small) - 10} more" if len(small) > 10 else ""
+        raise InputError(
+            f"classes with fewer than the {needed} training rows that splitting takes: {listed}{more}; "
+            "add rows, merge classes, or drop them"
+        )
+
+
+def small_classes(numbers: Iterable[NDArray[np.int64]], names: tuple[str, ...]) -> str | None:
+    """Return a warning that names the classes with fewer rows than there are folds, or None where all have enough."""
+    counts = np.bincount(np.concatenate(list(numbers)), minlength=len(names))
+    small = np.flatnonzero(counts < N_FOLDS)
+    if not len(small):
+        return None
+    listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
+    more = f" and {len(small) - 10} more" if len(small) > 10 else ""
+    return (
+        f"classes with fewer rows than the {N_FOLDS} folds that rows are divided into (three train, one val and cal, "
+        f"one test): {listed}{more}; some parts lack them, so metrics say little of them: add rows or merge classes"
+    )
+
+
+def refuse_blanks(values: Array, where: str) -> None:
+    """Refuse distinct labels of which two are the same text but for blanks around it."""
+    if values.dtype.kind != "U":
+        return
+    stripped, counts = np.unique(np.char.strip(values), return_counts=True)
+    if len(stripped) < len(values):
+        alike = stripped[counts.argmax()]
+        one, other = values[np.char.strip(values) == alike][:2].tolist()
+        raise InputError(
+            f"{where} has the labels {one!r} and {other!r}, which differ in blanks only; write both alike, or they "
+            "would be two classes"
+        )
+
+
+def _clean(labels: Array, where: str) -> Array:
+    if labels.dtype.kind in "SU":
+        text = labels.astype(np.str_)
+        if (empty := np.char.str_len(np.char.strip(text)) == 0).any():
+            raise InputError(f"{where} row {int(np.argmax(empty))} has an empty label; fill it or drop the row")
+        return text
+    if labels.dtype.kind in "biu":
+        if len(labels) and labels.max() > np.iinfo(np.int64).max:
+            raise InputError(f"{where} has the label {labels.max()}, beyond 64 bits with a sign; save labels as text")
+        return labels.astype(np.int64)
+    if labels.dtype.kind == "f":
+        # Beyond 2⁵³ neighbouring whole numbers are one float: two classes would become one in silence.
+        whole = np.isfinite(labels) & (labels == np.floor(labels)) & (np.abs(labels) <= _EXACT)
+        if not whole.all():
+            row = int(np.argmin(whole))
+            raise InputError(
+                f"{where} row {row} has label {labels[row]}; labels must be whole numbers up to 2^53 or text"
+            )
+        return labels.astype(np.int64)
+    raise InputError(f"{where} has labels of type {labels.dtype}; save them as numbers or fixed-width text")

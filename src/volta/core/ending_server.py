@@ -8,8 +8,7 @@ import sys
 import warnings
 from multiprocessing import forkserver
 
-from volta.core.own_process import settle
-from volta.core.parent_death import end_with_parent
+from volta.core.processes import end_with_parent, settle
 
 STARTED_BY = "VOLTA_SERVER_STARTED_BY"
 """The variable that names the process that starts a server: it may be gone before the server asks for its parent."""

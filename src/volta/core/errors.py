@@ -1,4 +1,15 @@
-"""The errors VOLTA raises on purpose, each naming the argument and the next step, and the base of its warnings."""
+"""The errors and warnings that VOLTA raises on purpose, and errors of parsers turned into them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
 
 
 class VoltaError(Exception):
@@ -31,3 +42,69 @@ class NoRoomError(StoreError):
 
 class VoltaWarning(UserWarning):
     """Base of every warning of the package: what was asked is done, and something about it is to be known."""
+
+
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the first line outside the package that led here."""
+    level, frame = 1, sys._getframe()
+    while (caller := frame.f_back) is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, caller
+    warnings.warn(message, category, stacklevel=level)
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], see: str = "") -> InputError:
+    """Return the error for a ``kind`` of thing with no such name, with the near misses among ``known``.
+
+    >>> print(unknown_name("method", "temprature", ["volta", "temperature"]))
+    there is no method 'temprature'; did you mean temperature? The methods are: volta, temperature
+    """
+    names = list(known)
+    near = get_close_matches(name.lower(), names, n=3)
+    listed = f"the {kind}s are: {', '.join(names)}" + (f" ({see})" if see else "")
+    if near:
+        return InputError(f"there is no {kind} {name!r}; did you mean {' or '.join(near)}? T{listed[1:]}")
+    return InputError(f"there is no {kind} {name!r}; {listed}")
+
+
+_SHOWN = 300
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""What the system says of a disk that takes no more data."""
+
+
+@contextmanager
+def parse_errors(path: Path | str, problem: str, remedy: str = "it is damaged; get it again") -> Iterator[None]:
+    """Turn every exception but our own into an error «PATH PROBLEM (reason); REMEDY».
+
+    Parsers of archives, arrays, images and graphs raise more kinds than their documentation lists, among them
+    ``zlib.error``, ``TokenError``, ``struct.error``, ``RecursionError`` and Rust panics, which are no ``Exception``.
+    """
+    try:
+        yield
+    except (VoltaError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except FileNotFoundError as error:
+        raise MissingDataError(f"{error.filename or path} does not exist; check the path") from error
+    except MemoryError as error:
+        raise InputError(f"{path} {problem} (it needs more memory than there is); {remedy}") from error
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise no_room(Path(error.filename or path), error) from error
+        raise InputError(f"{path} {problem} ({reason(error)}); {remedy}") from error
+    except BaseException as error:
+        raise InputError(f"{path} {problem} ({reason(error)}); {remedy}") from error
+
+
+def no_room(path: Path, error: OSError) -> NoRoomError:
+    """Return the error for a file that could not be written."""
+    return NoRoomError(
+        f"{path} cannot be written: {error.strerror or error}; make room or name another folder, then try again"
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Return an exception in one line, its kind first where the text alone says little."""
+    text = " ".join(str(error).split())[:_SHOWN]
+    return text if isinstance(error, OSError | ValueError) and text else f"{type(error).__name__}: {text}".rstrip(": ")

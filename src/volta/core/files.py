@@ -1,22 +1,370 @@
-"""Files that are either whole or absent, and hashes of what is in them."""
+"""Files that are either whole or absent: atomic writes, hashes, locks, temporary files, limits."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import json
+import mmap
 import os
+import shutil
+import stat
+import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from volta.core.foreign import no_room
-from volta.core.leftovers import PART_FILE, living
-from volta.core.mapped import row_chunks
+from volta.core.errors import InputError, StoreError, no_room
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on files from elsewhere; ``--limit NAME=VALUE`` changes one.
+
+    Parameters
+    ----------
+    n_members
+        Files in an archive.
+    total_bytes
+        Bytes that one file may become when it is unpacked or decoded.
+    ratio, free_bytes
+        Beyond ``free_bytes``, unpacked or decoded bytes may be ``ratio`` times the file's own at most: no small file
+        becomes a huge one.
+    header_bytes
+        Bytes of a name or description inside a file: a tar's extended headers, an array's header.
+    image_pixels
+        Pixels of one image.
+    n_classes
+        Classes of a task, and hence class numbers in a feature file.
+    parser_seconds, parser_bytes
+        Wall-clock time and memory of a parser that runs in a process of its own.
+    isolate_images
+        Whether images are decoded in such a process too (1 or 0).
+    """
+
+    n_members: int = 5_000_000
+    total_bytes: int = 1 << 40
+    ratio: float = 100.0
+    free_bytes: int = 1 << 28
+    header_bytes: int = 1 << 20
+    image_pixels: int = 80_000_000
+    n_classes: int = 100_000
+    parser_seconds: float = 120.0
+    parser_bytes: int = 4 << 30
+    isolate_images: bool = False
+
+    def check_volume(self, path: Path, total: int, packed: int, what: str = "unpack") -> None:
+        """Refuse a file of ``packed`` bytes that would become ``total`` bytes."""
+        if total > self.total_bytes or (total > self.free_bytes and total > self.ratio * packed):
+            raise InputError(
+                f"{path} is refused: {packed:,} bytes would {what} to {total:,} or more, as a zip bomb does; "
+                f"if it is sound, raise the limit: --limit ratio={total // max(1, packed) + 1}"
+            )
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def parse_limits(texts: Sequence[str], base: Limits = DEFAULT_LIMITS) -> Limits:
+    """Return limits with those changed that ``texts`` name, each NAME=VALUE.
+
+    >>> parse_limits(["ratio=1000", "n_members=10"]).n_members
+    10
+    """
+    kinds = {field.name: type(getattr(base, field.name)) for field in fields(base)}
+    values: dict[str, int | float | bool] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in kinds:
+            raise InputError(f"--limit is {text!r}; pass NAME=VALUE with one of {', '.join(kinds)}")
+        try:
+            number = float(value)
+            # A bool is 1 or 0; a count may be written as 1e9.
+            values[name] = kinds[name](int(number) if kinds[name] is not float else number)
+        except (ValueError, OverflowError) as error:
+            raise InputError(f"--limit is {text!r}; {name} needs a number, as in {name}=1e9") from error
+        if not number >= 0:
+            raise InputError(f"--limit is {text!r}; a limit is not below 0")
+    return replace(base, **values)  # type: ignore[arg-type]
+
+
+_RELEASE_BYTES = 1 << 26
+
+
+def row_chunks(array: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+    """Walk an array in pieces of at most ``rows`` rows, giving pages of a memory map back after each 64 MiB."""
+    held = 0
+    for start in range(0, len(array), rows):
+        piece = array[start : start + rows]
+        yield piece
+        held += piece.nbytes
+        if held >= _RELEASE_BYTES:
+            release(array)
+            held = 0
+    release(array)
+
+
+def release(array: NDArray[Any]) -> None:
+    """Let go of the pages of a read-only memory map; they stay in the kernel's cache and come back when touched.
+
+    Pages that were read otherwise count as this process's memory until something else needs them.
+    """
+    mapping = getattr(array, "_mmap", None)
+    if isinstance(array, np.memmap) and mapping is not None and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def file_position(array: NDArray[Any]) -> tuple[str, int] | None:
+    """Return the file and the byte at which a memory-mapped, contiguous array (or a slice of one) begins, else None."""
+    mapping = getattr(array, "_mmap", None)
+    if not isinstance(array, np.memmap) or mapping is None or array.filename is None or not array.flags.c_contiguous:
+        return None
+    begins = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    return str(array.filename), begins + array.ctypes.data - address
+
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# Opening a pipe that stands in a file's place would wait for who is at its other end.
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def inside(root: Path, *parts: str) -> Path:
+    """Return the path of ``parts`` below ``root``, or refuse it where a part is no plain name or is a symbolic link.
+
+    ``root`` was named by the user and may be a link itself.
+    """
+    path = Path(root)
+    for part in parts:
+        if part in ("", ".", "..") or "/" in part or "\\" in part or "\0" in part:
+            raise StoreError(f"{part!r} is no name of a file in {root}; it was altered: name another folder")
+        path = path / part
+        if path.is_symlink():
+            raise _link(path)
+    return path
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file of ours for reading; a link, a pipe or a folder in its place is refused."""
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def open_to_write(path: Path, *, append: bool = False) -> BinaryIO:
+    """Open a file of ours to be written where it lies, emptied first unless ``append``; it is made if it is not there.
+
+    A link, a pipe or a folder in its place is refused, and so is a file that has a second name (a hard link): what is
+    written to it would stand in another folder too.
+    """
+    descriptor = _opened(path, os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else 0))
+    try:
+        if os.fstat(descriptor).st_nlink > 1:
+            raise StoreError(f"{path} has a second name (a hard link) that would be written to as well; remove it")
+        if not append:
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "ab" if append else "wb")
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether a regular file is there, no link, that has no second name under which it would be written to as well."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+
+
+def open_named(path: Path) -> BinaryIO:
+    """Open a regular file that a user named, which may be a link, for reading."""
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    return os.fdopen(_regular(descriptor, path), "rb")
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a file of ours; one that is larger than ``max_bytes`` is refused unread."""
+    with open_file(path) as file:
+        # Asked for more, Python takes the memory for all of it before it reads.
+        n_bytes = os.fstat(file.fileno()).st_size
+        if n_bytes > max_bytes:
+            raise StoreError(f"{path} has more than {max_bytes:,} bytes, which no such file has; remove it")
+        return file.read(n_bytes)
+
+
+def lock_file(root: Path, *parts: str) -> FileLock:
+    """Return the lock of ``parts`` below ``root``; a lock file that is a link would be opened where it points to."""
+    from filelock import FileLock
+
+    path = inside(root, *parts)
+    if path.exists() and not path.is_file():
+        raise _no_file(path)
+    return FileLock(path)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Return the descriptor of a regular file that is no link."""
+    if not _NO_FOLLOW and Path(path).is_symlink():
+        raise _link(path)
+    try:
+        descriptor = os.open(path, flags | _NO_FOLLOW | _NO_WAIT, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK) and Path(path).is_symlink():
+            raise _link(path) from error
+        if error.errno == errno.ENXIO:
+            raise _no_file(path) from error
+        raise
+    return _regular(descriptor, path)
+
+
+def _regular(descriptor: int, path: Path) -> int:
+    """Return the descriptor if it is that of a regular file, and close it otherwise."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _no_file(path)
+    return descriptor
+
+
+def _no_file(path: Path) -> StoreError:
+    return StoreError(f"{path} is not a file but a folder, pipe or device; name a file")
+
+
+def _link(path: Path) -> StoreError:
+    return StoreError(
+        f"{path} is a symbolic link, and files of ours are neither read nor written through links; "
+        "put what it points to in its place, or remove it"
+    )
+
+
+PART_FOLDER = ".part-"
+PART_FILE = ".part"
+# A pipe in a stranger's folder would keep who opens it waiting.
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_DEEPEST = 16
+"""No folder of ours goes deeper."""
+
+
+@contextmanager
+def temp_folder(parent: Path, label: str = "") -> Iterator[Path]:
+    """Give a new folder ``.part-LABEL…`` in ``parent``, removed at the end unless moved; it is locked meanwhile."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"{PART_FOLDER}{label}", dir=parent))
+        with living(folder) as held:
+            if not held:
+                # Swept between its making and its locking.
+                continue
+            try:
+                yield folder
+            finally:
+                remove_tree(folder)
+            return
+
+
+@contextmanager
+def living(path: Path) -> Iterator[bool]:
+    """Hold a lock on a temporary file or folder, so that no sweep takes it; False if it is no longer there.
+
+    The lock is the kernel's own: it ends with the process, however that ends, and needs no file beside it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    except OSError:
+        # Folders cannot be opened on every platform; there nothing is swept either.
+        yield True
+        return
+    try:
+        _lock(descriptor, wait=True)
+        yield _same(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def remove_temp_files(folder: Path, *, deep: bool = False) -> list[Path]:
+    """Remove what dead processes left in ``folder`` (and, if ``deep``, below it); return what was removed."""
+    return [path for path in _candidates(folder, _DEEPEST if deep else 0) if remove_if_dead(path)]
+
+
+def is_temp_file(name: str) -> bool:
+    """Whether a file or folder of this name is one that is moved into place or removed once it is whole."""
+    return name.startswith(PART_FOLDER) or (name.startswith(".") and name.endswith(PART_FILE))
+
+
+def remove_if_dead(path: Path) -> bool:
+    """Remove a temporary file or folder whose process is gone, under its lock so that none begins to use it."""
+    with if_dead(path) as dead:
+        if dead and path.is_dir():
+            remove_tree(path)
+        elif dead:
+            path.unlink(missing_ok=True)
+    return dead
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as that can be done."""
+    # Python descends by calling itself; a stranger's folder can be deeper than that goes.
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def if_dead(path: Path) -> Iterator[bool]:
+    """Tell whether no process lives that made ``path``, and hold its lock meanwhile if so."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _AS_IT_IS)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _lock(descriptor, wait=False) and _same(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _candidates(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink():
+            continue
+        if is_temp_file(entry.name):
+            yield Path(entry.path)
+        elif depth and entry.is_dir():
+            yield from _candidates(Path(entry.path), depth - 1)
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Take the lock of an open file or folder; False where another has it or the file system has none."""
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def _same(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
 
 _CHUNK_BYTES = 1 << 22
 

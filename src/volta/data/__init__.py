@@ -1,10 +1,9 @@
 """From raw files to a Task: one file per task, one table ``TASKS``."""
 
-from volta.data.corruptions.families import CORRUPTION_NAMES
-from volta.data.definition import TaskDefinition
-from volta.data.extracted import store_features, store_shifts, task_of_features
+from volta.data.corruptions.corrupt import CORRUPTION_NAMES
+from volta.data.importing import store_features, store_shifts, task_of_features
 from volta.data.lookup import all_tasks, corruption_sheet, find_task, image_sets, pixel_sets
-from volta.data.options import LoadOptions, cache_folder, data_root
+from volta.data.task import LoadOptions, TaskDefinition, cache_folder, data_root
 from volta.data.tasks import TASKS
 
 __all__ = [

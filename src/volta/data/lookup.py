@@ -1,27 +1,366 @@
-"""Tasks by name: the built-in ones and those imported into a data folder."""
+"""Tasks by name: the built-in ones, and imported tasks on disk (``task.json`` and content-named arrays)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import MissingDataError
+from volta.core.checksummed import FileKind, JsonFields, JsonObject, check_checksum_line, read_object
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, unknown_name
+from volta.core.files import hash_file, if_dead, inside, living, remove_temp_files, remove_tree, sync_folder
 from volta.core.plugins import plugins
-from volta.core.set_names import plain_name
-from volta.core.suggest import unknown_name
-from volta.core.types import Array
-from volta.data.corruptions.shifts import sheet_of
-from volta.data.definition import TaskDefinition
-from volta.data.formats.feature_files import features_path
-from volta.data.importing.imported_tasks import imported_tasks
-from volta.data.options import SEVERITIES, LoadOptions, data_root
-from volta.data.raw_sets import RawSets
+from volta.core.types import (
+    Array,
+    EncoderKind,
+    InputKind,
+    OodSet,
+    Split,
+    check_ood_names,
+    check_task_name,
+    plain_name,
+    with_severities,
+)
+from volta.data.arrays import read_npy
+from volta.data.corruptions.corrupt import generated_shifts, sheet_of
+from volta.data.feature_files import PARTS, FeatureFiles, features_path
+from volta.data.task import SEVERITIES, LoadOptions, TaskDefinition, cache_folder, data_root, plugin_task
+from volta.data.task_builder import HALF, CorruptionOrigin, LazyMapping, Preparation, RawSets, limited_rows
 from volta.data.tasks import TASKS
-from volta.data.whole_task import plugin_task
+
+TASK_KIND = FileKind("description of a task", 2, "import the task again with --force")
+_ARRAY_NAME = re.compile(r"[0-9a-f]{32}\.npy")
+
+
+@dataclass(frozen=True)
+class ArrayReference:
+    """A stored array: its file, SHA-256 and seal, and what its header has to say."""
+
+    file: str
+    sha256: str
+    seal: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> ArrayReference:
+        """Return the reference that was stored; one to a file elsewhere is refused."""
+        found = cls(
+            stored.text("file"),
+            stored.text("sha256"),
+            stored.text("seal"),
+            stored.integers("shape"),
+            stored.text("dtype"),
+        )
+        if not _ARRAY_NAME.fullmatch(found.file):
+            _refuse(stored, f"names the file {found.file!r}")
+        if any(side < 0 for side in found.shape):
+            _refuse(stored, f"gives an array the shape {found.shape}")
+        return found
+
+
+@dataclass(frozen=True)
+class StoredSplit:
+    """Inputs and class numbers of a split or shift."""
+
+    inputs: ArrayReference
+    labels: ArrayReference
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> StoredSplit:
+        """Return the split that was stored."""
+        inputs, labels = (ArrayReference.from_json(stored.fields(name)) for name in ("inputs", "labels"))
+        if inputs.shape[:1] != labels.shape or not inputs.shape:
+            _refuse(stored, f"has inputs of shape {inputs.shape} and labels of shape {labels.shape}")
+        return cls(inputs, labels)
+
+
+@dataclass(frozen=True)
+class StoredOod:
+    """Inputs of an OOD set, and whether it is near."""
+
+    inputs: ArrayReference
+    near: bool
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> StoredOod:
+        """Return the set that was stored."""
+        near = stored.optional_flag("near")
+        if near is None:
+            _refuse(stored, "does not say whether it is near")
+        return cls(ArrayReference.from_json(stored.fields("inputs")), near)
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What an imported task is and which files hold it."""
+
+    name: str
+    title: str
+    source: str
+    kind: InputKind
+    encoder: EncoderKind
+    class_names: tuple[str, ...]
+    parts: Mapping[str, StoredSplit]
+    ood: Mapping[str, StoredOod] = field(default_factory=dict)
+    shifts: Mapping[str, StoredSplit] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def arrays(self) -> list[ArrayReference]:
+        """Every file of the task, each once."""
+        splits = [*self.parts.values(), *self.shifts.values()]
+        found = [*(split.inputs for split in splits), *(split.labels for split in splits)]
+        found += [one.inputs for one in self.ood.values()]
+        return list({reference.file: reference for reference in found}.values())
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> TaskRecord:
+        """Return the record that :meth:`to_json` wrote; names in it pass the checks of names from users."""
+        kind = next((one for one in get_args(InputKind) if one == stored.get("kind")), None)
+        encoder = next((one for one in get_args(EncoderKind) if one == stored.get("encoder")), None)
+        if kind is None or encoder is None:
+            _refuse(stored, f"has the kind {stored.get('kind')!r} and the encoder {stored.get('encoder')!r}")
+        parts, ood, shifts = (stored.fields(name) for name in ("parts", "ood", "shifts"))
+        try:
+            check_ood_names(ood.values, ())
+            with_severities(shifts.values)
+        except InputError as error:
+            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
+        return cls(
+            name=stored.text("name"),
+            title=stored.text("title"),
+            source=stored.text("source"),
+            kind=kind,
+            encoder=encoder,
+            class_names=stored.texts("class_names"),
+            parts={part: StoredSplit.from_json(parts.fields(part)) for part in PARTS},
+            ood={name: StoredOod.from_json(ood.fields(name)) for name in ood.values},
+            shifts={name: StoredSplit.from_json(shifts.fields(name)) for name in shifts.values},
+            notes=stored.texts("notes"),
+        )
+
+
+def _refuse(stored: JsonFields, why: str) -> NoReturn:
+    raise StoreError(f"{stored.where} {why}; {stored.remedy}")
+
+
+_ASIDE = ".old-"
+
+
+def refuse_existing(target: Path, replace: bool) -> None:
+    """Refuse the place of a task that is there already, unless it may be replaced."""
+    if target.exists() and not replace:
+        raise InputError(
+            f"the task {target.name!r} exists already at {target}; choose another name or pass --force to replace it"
+        )
+
+
+def tidy(parent: Path) -> None:
+    """Make the folder of imported tasks and sweep what killed imports left there; a task moved aside moves back."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for aside in sorted(parent.glob(f"{_ASIDE}*")):
+            with if_dead(aside) as dead:
+                if dead:
+                    _restore(aside, parent)
+        remove_temp_files(parent)
+    except OSError as error:
+        raise StoreError(
+            f"{parent} cannot be written: {error.strerror or error}; name another folder with --data"
+        ) from error
+
+
+def move_task(temporary: Path, target: Path) -> None:
+    """Move a finished task to its place; one that stands there moves aside first and is removed last."""
+    if target.exists():
+        aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=target.parent))
+        with living(aside):
+            target.rename(aside / target.name)
+            temporary.rename(target)
+            remove_tree(aside)
+    else:
+        temporary.rename(target)
+    sync_folder(target.parent)
+
+
+def _restore(aside: Path, parent: Path) -> None:
+    for task in aside.iterdir():
+        if not (parent / task.name).exists():
+            task.rename(parent / task.name)
+    remove_tree(aside)
+
+
+TASK_FILE = "task.json"
+ARRAYS = "arrays"
+DAMAGED = "damaged"
+
+
+def task_folder(root: Path, name: str) -> Path:
+    """Return where the imported task ``name`` lies; refuse names that are no plain file name."""
+    check_task_name(name)
+    return root / "imported" / name
+
+
+def imported_tasks(root: Path) -> list[TaskDefinition]:
+    """Return the imported tasks under ``root`` by name; one whose file is damaged is listed as such."""
+    return [_definition(root, path.parent.name) for path in sorted((root / "imported").glob(f"[!.]*/{TASK_FILE}"))]
+
+
+def _definition(root: Path, name: str) -> TaskDefinition:
+    arrays = ImportedArrays(name)
+    try:
+        record = read_record(root, name)
+    except VoltaError as error:
+        return TaskDefinition(
+            name=name,
+            title=f"{DAMAGED}: {error}",
+            preparation=_preparation("tabular"),
+            features=arrays,
+            origin="imported",
+            root=root,
+            scaled=False,
+        )
+    class_names = record.class_names
+    has_images = record.kind == "pixels"
+    return TaskDefinition(
+        name=name,
+        title=f"{record.title}, {len(class_names)} classes",
+        preparation=_preparation(record.encoder),
+        # The features of an image task come from its feature files once they are extracted.
+        features=FeatureFiles(name, class_names, every_shift=True) if has_images else arrays,
+        images=arrays if has_images else None,
+        near=tuple(key for key, one in record.ood.items() if one.near),
+        far=tuple(key for key, one in record.ood.items() if not one.near),
+        origin="imported",
+        root=root,
+        scaled=False,
+    )
+
+
+def _preparation(encoder: EncoderKind) -> Preparation:
+    return Preparation(encoder, 0.2, HALF)
+
+
+def read_record(root: Path, name: str) -> TaskRecord:
+    """Return the description of an imported task."""
+    check_task_name(name)
+    path = inside(root, "imported", name, TASK_FILE)
+    if not path.is_file():
+        raise MissingDataError(
+            f"there is no imported task {name!r} under {root}: missing {path.relative_to(root)}\n"
+            f"import it with: volta data import SRC --name {name} --data {root}   or point at it with: --data DIR"
+        )
+    return TaskRecord.from_json(read_object(path, TASK_KIND))
+
+
+def had_images(root: Path, name: str) -> bool:
+    """Whether a task of images stands under this name, so that feature files of the name were extracted from it.
+
+    A task whose description cannot be read any more may have been one.
+    """
+    try:
+        return read_record(root, name).kind == "pixels"
+    except MissingDataError:
+        return False
+    except VoltaError:
+        return True
+
+
+@dataclass(frozen=True)
+class ImportedArrays:
+    """The arrays that the task ``name`` was imported as, images or features."""
+
+    name: str
+
+    def is_there(self, root: Path) -> bool:
+        """Whether the task is described under ``root``."""
+        return (task_folder(root, self.name) / TASK_FILE).is_file()
+
+    def missing(self, options: LoadOptions) -> list[str]:
+        """Return the description's path if it is not there."""
+        place = task_folder(options.folder, self.name) / TASK_FILE
+        return [] if self.is_there(options.folder) else [str(place.relative_to(options.folder))]
+
+    def read(self, options: LoadOptions) -> RawSets:
+        """Return the sets as memory maps; images can have CIFAR-10-C's corruptions ``generated``."""
+        record = read_record(options.folder, self.name)
+        folder = _arrays(options.folder, self.name)
+        parts = {part: _split(folder, record.parts[part]) for part in PARTS}
+        described = {} if options.shifts == "none" else record.shifts
+        shifts: dict[str, Callable[[], Split]] = {key: partial(_split, folder, part) for key, part in described.items()}
+        origin: CorruptionOrigin = "none"
+        if options.shifts == "generated" and record.kind == "pixels":
+            shifts |= self._generated(parts["test"], options, shifts)
+            origin = "generated"
+        return RawSets(
+            parts=parts,
+            ood={key: OodSet(_open(folder, part.inputs)) for key, part in record.ood.items()},
+            shifts=LazyMapping(shifts),
+            class_names=record.class_names,
+            source=record.source,
+            corruptions=origin,
+        )
+
+    def _generated(
+        self, test: Split, options: LoadOptions, own: Mapping[str, object]
+    ) -> dict[str, Callable[[], Split]]:
+        rows = limited_rows(test.labels, options.limit_test, self.name)
+        generated = generated_shifts(test, options.severities, cache_folder(), rows)
+        if both := sorted(set(generated) & set(own)):
+            raise InputError(
+                f"{self.name} has a shift {both[0]!r} of its own, which --corruptions would make too; leave its "
+                "severity out of --severities or import the set under another name"
+            )
+        return {key: partial(generated.__getitem__, key) for key in generated}
+
+
+def verify_imported(root: Path, name: str) -> list[str]:
+    """Return what is wrong with an imported task's files, having read and hashed them all; empty if nothing is."""
+    try:
+        record = read_record(root, name)
+    except VoltaError as error:
+        return [str(error)]
+    folder = _arrays(root, name)
+    problems = []
+    for reference in record.arrays:
+        path = folder / reference.file
+        if not path.is_file():
+            problems.append(f"{path} is missing")
+        elif path.is_symlink() or hash_file(path) != reference.sha256:
+            problems.append(f"{path} has changed since it was imported")
+    return problems
+
+
+def _arrays(root: Path, name: str) -> Path:
+    return inside(root, "imported", name, ARRAYS)
+
+
+def _split(folder: Path, part: StoredSplit) -> Split:
+    return Split(_open(folder, part.inputs), np.array(_open(folder, part.labels)))
+
+
+def _open(folder: Path, reference: ArrayReference) -> Array:
+    path = inside(folder, reference.file)
+    try:
+        sound = check_checksum_line(path, reference.seal)
+        array = read_npy(path)
+    except (VoltaError, OSError) as error:
+        raise TASK_KIND.refused(path, f"cannot be read ({error})") from error
+    if array.shape != reference.shape or array.dtype.str != reference.dtype or not sound:
+        raise TASK_KIND.refused(path, "is not the array that was imported: its bytes do not match their checksum")
+    return array
 
 
 def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:

@@ -3,16 +3,34 @@
 NumPy alone, float64. Calibration rows are rows that neither trained nor tuned what is calibrated on them.
 """
 
-from volta.decisions.combine import ScoreCombination, fit_combination
+from volta.decisions.conformal import (
+    ConformalRank,
+    ConformalThreshold,
+    SetPredictor,
+    SetScore,
+    SetThresholds,
+    aps_scores,
+    conformal_rank,
+    conformal_threshold,
+    fit_sets,
+    fit_thresholds,
+    lac_scores,
+    raps_scores,
+    smallest_n,
+)
 from volta.decisions.decide import Decision, Decisions, decide
-from volta.decisions.guard import InputGuard, OutOfRange, fit_guard
 from volta.decisions.monitor import Drift, Monitor, MonitorState
-from volta.decisions.multiple import benjamini_hochberg, bonferroni
+from volta.decisions.ood import (
+    OodTest,
+    ScoreCombination,
+    benjamini_hochberg,
+    bonferroni,
+    conformal_pvalues,
+    fit_combination,
+    fit_ood,
+)
 from volta.decisions.policies import Policy, fit_coverage, fit_policy, rows_needed
-from volta.decisions.pvalues import OodTest, conformal_pvalues, fit_ood
-from volta.decisions.ranks import ConformalRank, ConformalThreshold, conformal_rank, conformal_threshold, smallest_n
-from volta.decisions.set_scores import SetScore, aps_scores, lac_scores, raps_scores
-from volta.decisions.sets import SetPredictor, SetThresholds, fit_sets, fit_thresholds
+from volta.decisions.range_check import InputGuard, OutOfRange, fit_guard
 
 __all__ = [
     "ConformalRank",

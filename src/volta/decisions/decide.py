@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_probs, check_same_length, check_scores, check_sets
 from volta.core.errors import InputError
-from volta.decisions.multiple import check_pvalues
+from volta.decisions.conformal import Floats, float_level
+from volta.decisions.ood import check_pvalues
 from volta.decisions.policies import Policy
-from volta.decisions.ranks import float_level
-from volta.decisions.set_scores import Floats
 
 Action: TypeAlias = Literal["answer", "abstain", "ood"]
 ACTIONS: tuple[Action, ...] = ("answer", "abstain", "ood")

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_correct, check_fraction, check_same_length, check_scores
-from volta.decisions.binomial import beta_quantile, binomial_cdf
-from volta.decisions.ranks import conformal_threshold, exact_level
-from volta.decisions.set_scores import Floats
+from volta.decisions.conformal import Floats, beta_quantile, binomial_cdf, conformal_threshold, exact_level
 
 START_COVERAGES = (0.25, 0.5, 0.75)
 MAX_SET_ASIDE = 50

@@ -1,34 +1,228 @@
-"""For scikit-learn users: any method as a classifier with uncertainty, abstention, sets, OOD flags and explanations."""
+"""For scikit-learn users: any method as a classifier with uncertainty, abstention, sets and OOD flags."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
+from volta._version import __version__
 from volta.core.checks import check_count, check_features
+from volta.core.errors import InputError, warn_user
+from volta.core.files import hash_array
 from volta.core.scaling import ScaleName, fit_scaler
 from volta.core.types import Array, FitData, Split
-from volta.decisions.set_scores import ScoreName
-from volta.estimators.calibration import calibrate, fit_ood_score
-from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, Judged
-from volta.estimators.dividing import divide
-from volta.estimators.explanation import Explanation, explain_rows, fit_reference
-from volta.estimators.fit_record import record_fit
-from volta.estimators.inputs import UnfittedClassifierError, check_rows
-from volta.estimators.parameters import TrainingParameters
-from volta.estimators.prediction import exact_rows, predict_rows
-from volta.estimators.rows import FEW_VAL_ROWS, N_FOLDS
-from volta.estimators.weighting import ClassWeight, averaging_one
+from volta.decisions.conformal import ScoreName
+from volta.estimators.deciding import (
+    DEFAULT_COVERAGE,
+    DecidingMixin,
+    Judged,
+    calibrate,
+    exact_rows,
+    fit_ood_score,
+    predict_rows,
+)
+from volta.estimators.explain import Explanation, explain_rows, fit_reference
+from volta.estimators.inputs import (
+    FEW_VAL_ROWS,
+    N_FOLDS,
+    ClassWeight,
+    UnfittedClassifierError,
+    averaging_one,
+    check_rows,
+    split_fit_input,
+)
+from volta.methods import Method, find_method
+from volta.networks.recipe import Budget, TrainingLog
+from volta.networks.trainer import PROTOCOLS, ProtocolName, Trainer, pick_device
+from volta.networks.training import EpochReport, one_thread_for
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
-    from volta.networks.protocols import ProtocolName
+    from volta.networks.trainer import ProtocolName
+
+
+class TrainingParameters:
+    """Keeps them as given, as scikit-learn asks; each classifier names them in a signature of its own."""
+
+    def __init__(
+        self,
+        method: str | Method,
+        protocol: ProtocolName,
+        scale: ScaleName,
+        random_state: int | np.random.RandomState | None,
+        max_epochs: int | None,
+        keep_rows: bool,
+        verbose: bool,
+        device: str,
+    ) -> None:
+        self.method = method
+        self.protocol = protocol
+        self.scale = scale
+        self.random_state = random_state
+        self.max_epochs = max_epochs
+        self.keep_rows = keep_rows
+        self.verbose = verbose
+        self.device = device
+
+
+PACKAGES = ("numpy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """Rows that a classifier was fitted on, part by part (``train``, ``val``, ``cal``), and what made it.
+
+    ``class_counts``: part → rows of each class, in the order of ``classes_``; ``data_hash``: part → SHA-256 over
+    features and class numbers as they were used; ``files``: name → SHA-256 of the files they were read from, where they
+    were; ``label``: the column that held the classes; ``versions``: package → version. Where ``n_folds`` is not 0
+    there were few rows: ``train`` are all but the calibration rows, they steer too, in so many folds, and ``val`` are
+    those of them that another fit left out, to join OOD scores and order a policy's thresholds.
+    """
+
+    class_counts: dict[str, tuple[int, ...]]
+    data_hash: dict[str, str]
+    versions: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    label: str | None = None
+    n_folds: int = 0
+
+    def n_rows(self, part: str) -> int:
+        """Return how many rows a part has."""
+        return sum(self.class_counts[part])
+
+
+def record_fit(parts: Mapping[str, Split], classes: NDArray[Any], n_folds: int) -> FitRecord:
+    """Describe the parts of a fit; rows are in the user's units, those in ``train`` are all that trained."""
+    return FitRecord(
+        class_counts={
+            name: tuple(np.bincount(part.labels, minlength=len(classes)).tolist()) for name, part in parts.items()
+        },
+        data_hash={name: _hash(part) for name, part in parts.items()},
+        versions={"volta-uq": __version__, **{name: found for name in PACKAGES if (found := _version(name))}},
+        n_folds=n_folds,
+    )
+
+
+def _hash(part: Split) -> str:
+    return hashlib.sha256(f"{hash_array(part.inputs)}{hash_array(part.labels)}".encode()).hexdigest()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+EARLY_SHARE = 0.1
+_LINES = 5
+
+
+class ProgressLines:
+    """Writes the epochs of every network that a fit trains to standard error, some five lines a network."""
+
+    def __init__(self) -> None:
+        self._n_networks = 0
+
+    def __call__(self, report: EpochReport) -> None:
+        """Take an epoch; a first epoch begins a new network."""
+        self._n_networks += report.epoch == 1
+        if report.epoch % max(1, report.max_epochs // _LINES) and report.epoch not in (1, report.max_epochs):
+            return
+        network = f"network {self._n_networks}, " if self._n_networks > 1 else ""
+        loss = "" if report.val_loss is None else f", validation loss {report.val_loss:.4f}"
+        print(f"{network}epoch {report.epoch} of {report.max_epochs}{loss}", file=sys.stderr, flush=True)
+
+
+def warn_about(logs: Iterable[TrainingLog]) -> None:
+    """Warn where a training that restores its best weights was best in its first tenth, or at its very limit.
+
+    One without early stopping keeps its last weights by design, and neither means anything there.
+    """
+    for log in logs:
+        if log.patience is None:
+            continue
+        if log.best_epoch <= EARLY_SHARE * log.max_epochs:
+            warn_user(
+                f"the best epoch was {log.best_epoch} of at most {log.max_epochs}: training was cut off before it had "
+                "settled, and chance had much say in the weights; pass more rows, or protocol='fair'",
+                ConvergenceWarning,
+            )
+        elif "still improving" in log.marks:
+            warn_user(
+                f"the validation loss was still falling at the last epoch allowed, {log.max_epochs}; "
+                "raise max_epochs, or leave it None",
+                ConvergenceWarning,
+            )
+
+
+def new_method(method: Any, encoder: str, protocol: str) -> Method:
+    """Return an unfitted method by its name or as a copy of the one given; ``encoder`` and ``protocol`` are checked."""
+    if encoder not in ("tabular", "vision"):
+        raise InputError(f"encoder is {encoder!r}; pass tabular or vision")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol is {protocol!r}; pass one of {', '.join(PROTOCOLS)}")
+    if isinstance(method, Method):
+        return copy.deepcopy(method)
+    if not isinstance(method, str):
+        raise InputError(f"method is {method!r}; pass a name or a Method, e.g. 'volta' or 'knn(k=10)'")
+    return find_method(method).method
+
+
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
+    """Return the seed: a whole number is the seed itself, so that the estimator and the benchmark train alike."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a classifier trains its method."""
+
+    seed: int
+    protocol: ProtocolName
+    max_epochs: int | None
+    device: str
+    verbose: bool
+
+    def fit(self, method: Method, data: FitData) -> tuple[Method, tuple[TrainingLog, ...]]:
+        """Return the fitted method and how its networks were trained; warns where a training looks unfinished."""
+        max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
+        trainer = Trainer(
+            seed=self.seed,
+            protocol=self.protocol,
+            budget=Budget(max_epochs=max_epochs),
+            device=pick_device(self.device),
+            on_epoch=ProgressLines() if self.verbose else None,
+        )
+        with one_thread_for(data.train.inputs.size):
+            fitted = method.fit(data, trainer)
+        history = tuple(trainer.trainings.values())
+        warn_about(history)
+        return fitted, history
+
+    def fit_without(self, method: Method, data: FitData) -> Method:
+        """Return the method fitted for what it says about validation rows alone, which no row of its training is.
+
+        Its own temperature does not matter, so nothing is said about too few rows for one.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return replace(self, verbose=False).fit(method, data)[0]
 
 
 class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,10 +323,8 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         count, whole numbers count rows (3: as if the row came three times), other weights scale a row's losses.
         The order of rows does not matter.
         """
-        from volta.estimators.training import Training, new_method, seed_of
-
         method = new_method(self.method, self.encoder, self.protocol)
-        parts = divide(
+        parts = split_fit_input(
             self,
             X,
             y,
@@ -245,7 +437,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
         For methods that are deterministic at test time and give their formula for it; others are refused by name.
         """
-        from volta.estimators.exporting import export_classifier, fix_rules
+        from volta.estimators.onnx import export_classifier, fix_rules
         from volta.estimators.saving import file_path
 
         self._fitted()
@@ -255,7 +447,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         return hasattr(self, "calibration_")
 
     def _calibrate(self, judge: Method, scaled_train: Array, val: Split, cal: Split) -> None:
-        from volta.methods.aps import Aps
+        from volta.methods.conformal import Aps
 
         judged_val = predict_rows(judge, self.scaler_, val.inputs, len(self.classes_))
         self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)

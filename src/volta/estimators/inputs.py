@@ -1,20 +1,27 @@
-"""Rows and labels as scikit-learn checks them, with errors that also name the row and the remedy."""
+"""What ``fit`` was given: checked, weighted, and divided into training, validation and calibration rows."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from volta.core.checks import refuse_mask, without_graph
-from volta.core.errors import InputError, NotFittedError
-from volta.core.given_rows import missing_values
-from volta.core.types import Array
+from volta.core.checks import missing_values, refuse_mask, without_graph
+from volta.core.errors import InputError, NotFittedError, VoltaWarning, warn_user
+from volta.core.seeding import SPLIT_SEED, rng
+from volta.core.splits import content_keys, duplicate_groups, n_duplicates
+from volta.core.types import Array, Split
+
+if TYPE_CHECKING:
+    from volta.core.splits import FitRows
+
 
 _FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
 
@@ -134,3 +141,239 @@ def _missing(targets: NDArray[Any]) -> NDArray[np.bool_]:
     if targets.dtype.kind == "O":
         return missing_values(targets)
     return np.zeros(len(targets), dtype=np.bool_)
+
+
+HELD_OUT = 0.2
+MIN_ROWS = 10
+
+FEW_VAL_ROWS = 300
+"""Fewer validation rows than this are too few for a temperature: all rows but calibration rows train, and what
+validation rows are for is done by folds."""
+
+N_FOLDS = 5
+
+FEWEST_SEEN = 0.02
+"""Own calibration rows are looked at where at least this share of them is seen among the rows that are learned from."""
+
+
+class RepeatedRowsWarning(VoltaWarning):
+    """Copies of one row may train and calibrate; the message says what to do."""
+
+
+def split_rows(
+    labels: NDArray[np.int64],
+    *,
+    hold_val: bool = True,
+    hold_cal: bool = True,
+    draw: int = 0,
+    copies: NDArray[np.int64] | None = None,
+) -> FitRows:
+    """Hold out a tenth of the rows to steer training (``val``) and a tenth to calibrate (``cal``).
+
+    Calibration rows are a plain random draw from all rows, so that they are exchangeable with new rows, rare classes
+    included; see `split_fit_rows`. What is not held out, because the user has rows for it, is empty. The draw depends
+    on the number of rows, the labels and ``draw`` alone. Rows of equal number in ``copies`` (see `copy_groups`) are
+    copies of one: they stay together, and calibrate once.
+    """
+    from volta.core.splits import split_fit_rows
+
+    if hold_val or hold_cal:
+        _check_rows(labels)
+    n_rows = len(labels) if copies is None else int(copies.max()) + 1
+    n_held_out = max(2, round(HELD_OUT * n_rows))
+    n_val = n_held_out // 2 if hold_val else 0
+    n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
+    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw), copies)
+
+
+def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Return an order of the rows (n, d) that their values alone decide, and a number that they decide too.
+
+    Rows in another order are split and trained on alike, and so are rows that are given once with a count and as often
+    as that. The order is by a random linear function of the bits, modulo 2^64, which has nothing to do with what the
+    values mean; the number is for further draws.
+    """
+    keys = content_keys(rows, labels)
+    order = np.argsort(keys, kind="stable")
+    return order, int(keys.sum(dtype=np.uint64) % (2**31))
+
+
+def check_unseen(cal: Array, learned: Array, name: str) -> None:
+    """Refuse calibration rows (m, d) that are copies of the rows (n, d) a model learns from."""
+    n_seen = n_duplicates(cal, learned)
+    if n_seen < FEWEST_SEEN * len(cal):
+        return
+    said = (
+        f"{name} has {n_seen} rows of {len(cal)} among those that the model learns from, so that no promise would "
+        "hold for new rows; pass rows that are in no other part"
+    )
+    # Rows that are mostly one of a kind are no kinds of rows: there is no doubt that they are copies.
+    if n_seen >= len(cal) / 2 and len(np.unique(content_keys(cal))) >= len(cal) / 2:
+        raise InputError(said)
+    warn_user(said, RepeatedRowsWarning)
+
+
+def _check_rows(labels: NDArray[np.int64]) -> None:
+    if len(labels) < MIN_ROWS:
+        count = "1 sample" if len(labels) == 1 else f"{len(labels)} rows"
+        raise InputError(f"X has {count}; fit needs at least {MIN_ROWS} to hold some out")
+    if (rarest := int((counts := np.bincount(labels)).min())) < 2:
+        row = int(np.argmax(labels == counts.argmin()))
+        raise InputError(
+            f"y has a class with {rarest} row, that of row {row}; fit needs 2 of each, to train on and to hold out, "
+            "or rows of your own in eval_set and cal_set"
+        )
+
+
+ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Any, float] | None
+
+MOST_REPEATS = 10
+"""Whole-number weights are taken as counts of rows where there are at most this many times as many rows then."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """``index`` names the rows that count, each as often as it does; ``weights`` (n,), or None where all are alike."""
+
+    index: NDArray[np.int64]
+    weights: NDArray[np.float64] | None
+
+
+def count_rows(sample_weight: ArrayLike | None, rows: Array) -> CountedRows:
+    """Return which rows count and how much.
+
+    Rows of weight 0 do not count. Whole numbers are counts: a row of weight 3 is three rows. Other weights are how much
+    a row counts in the losses, and in nothing else.
+    """
+    if sample_weight is None:
+        return CountedRows(np.arange(len(rows)), None)
+    from sklearn.utils.validation import _check_sample_weight
+
+    refuse_mask(sample_weight, "sample_weight")
+    given = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    counted = np.flatnonzero(given > 0.0)
+    if len(counted) == 0:
+        raise InputError("sample_weight is 0 for every row; pass a positive weight for some")
+    weights = given[counted]
+    if (weights == np.round(weights)).all() and weights.sum() <= MOST_REPEATS * len(rows):
+        return CountedRows(np.repeat(counted, weights.astype(np.int64)), None)
+    return CountedRows(counted, weights)
+
+
+def weigh_classes(
+    class_weight: ClassWeight, classes: NDArray[Any], labels: NDArray[np.int64]
+) -> NDArray[np.float64] | None:
+    """Return each class's weight (K,), or None where all are alike; ``labels`` number ``classes``."""
+    if class_weight is None:
+        return None
+    from sklearn.utils.class_weight import compute_class_weight
+
+    if isinstance(class_weight, Mapping):
+        known = classes.tolist()
+        of_class = np.array([float(class_weight.get(label, 1.0)) for label in known])
+        unknown = [label for label in class_weight if label not in known]
+        if unknown:
+            raise InputError(f"class_weight names {unknown[0]!r}, which y lacks; pass weights of y's classes")
+        if not (np.isfinite(of_class) & (of_class > 0.0)).all():
+            raise InputError(f"class_weight is {dict(class_weight)}; pass positive numbers")
+    elif class_weight == "balanced":
+        of_class = compute_class_weight("balanced", classes=np.arange(len(classes)), y=labels)
+    else:
+        raise InputError(f"class_weight is {class_weight!r}; pass None, 'balanced' or a dict of class and weight")
+    return np.asarray(of_class, dtype=np.float64)
+
+
+def averaging_one(weights: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Return the weights in units of their mean."""
+    return None if weights is None else weights / weights.mean()
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The rows of a fit in the user's units, the labels there are, and where rows that may train stood in X."""
+
+    classes: NDArray[Any]
+    train: Split
+    val: Split
+    cal: Split
+    train_index: NDArray[np.int64]
+    val_index: NDArray[np.int64]
+
+    @property
+    def learned(self) -> Split:
+        """Training and validation rows together."""
+        train, val = self.train, self.val
+        return Split(
+            np.concatenate([train.inputs, val.inputs]),
+            np.concatenate([train.labels, val.labels]),
+            None if train.weights is None or val.weights is None else np.concatenate([train.weights, val.weights]),
+        )
+
+
+def split_fit_input(
+    estimator: Any,
+    X: ArrayLike,  # noqa: N803
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None,
+    class_weight: ClassWeight,
+    eval_set: tuple[ArrayLike, ArrayLike] | None,
+    cal_set: tuple[ArrayLike, ArrayLike] | None,
+) -> Parts:
+    """Check rows, labels and weights; hold out what the user has no rows of their own for.
+
+    ``estimator`` learns the number and names of the columns, as scikit-learn's checks do. Calibration rows carry no
+    weights.
+    """
+    rows = check_rows(estimator, X, reset=True)
+    targets = check_targets(estimator, y, len(rows))
+    counted = count_rows(sample_weight, rows)
+    index = counted.index
+    classes, numbers = np.unique(targets[index], return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(f"y holds one class only ({classes[:1].tolist()[0]!r}); a classifier needs at least two")
+    labels = numbers.astype(np.int64)
+    of_class = weigh_classes(class_weight, classes, labels)
+    order, draw = shuffled_by_content(rows[index], labels)
+    weights = _product(counted.weights, of_class, labels)
+    index, whole = index[order], Split(rows[index], labels, weights).take(order)
+    copies = duplicate_groups(whole.inputs, whole.labels)
+    if copies is None and cal_set is None and len(np.unique(index)) < len(index):
+        warn_user(
+            "sample_weight holds whole numbers above 1, which count rows, and rows are too much alike to tell copies "
+            "of one from others: some may both train and calibrate; pass cal_set for guarantees whatever the weights "
+            "mean",
+            RepeatedRowsWarning,
+        )
+    parts = split_rows(whole.labels, hold_val=eval_set is None, hold_cal=cal_set is None, draw=draw, copies=copies)
+    val, cal = whole.take(parts.val), Split(whole.inputs[parts.cal], whole.labels[parts.cal])
+    if eval_set is not None:
+        own = _own_rows(estimator, eval_set, classes, "eval_set")
+        val = Split(own.inputs, own.labels, _product(None, of_class, own.labels))
+    if cal_set is not None:
+        cal = _own_rows(estimator, cal_set, classes, "cal_set")
+        for learned in (whole, val):
+            check_unseen(cal.inputs, learned.inputs, "cal_set")
+    return Parts(classes, whole.take(parts.train), val, cal, index[parts.train], index[parts.val])
+
+
+def _product(
+    weights: NDArray[np.float64] | None, of_class: NDArray[np.float64] | None, labels: NDArray[np.int64]
+) -> NDArray[np.float64] | None:
+    if of_class is None:
+        return weights
+    return of_class[labels] if weights is None else weights * of_class[labels]
+
+
+def _own_rows(estimator: Any, given: tuple[ArrayLike, ArrayLike], classes: NDArray[Any], name: str) -> Split:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InputError(f"{name} is {type(given).__name__}; pass a pair (X, y)")
+    try:
+        rows = check_rows(estimator, given[0], name=f"{name}[0]")
+    except InputError:
+        raise
+    except ValueError as error:
+        # scikit-learn's checks speak of X, whichever rows they are given.
+        raise InputError(f"{name}[0]: {error}") from error
+    targets = check_targets(estimator, given[1], len(rows), f"{name}[1]")
+    return Split(rows, encode(targets, classes, f"{name}[1]"))

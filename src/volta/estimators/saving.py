@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
-from volta.estimators.calibration import CALIBRATION_TYPES, FeatureOodScore
-from volta.estimators.explanation import KeptRows, Reference
-from volta.estimators.fit_record import FitRecord
+from volta.estimators.classifier import FitRecord
+from volta.estimators.deciding import CALIBRATION_TYPES, FeatureOodScore
+from volta.estimators.explain import KeptRows, Reference
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import MODEL_FILE, load_method, parameters_of, save_method
-from volta.networks.training_log import TrainingLog
+from volta.networks.recipe import TrainingLog
 
 Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
 _HELD: dict[Holder, str] = {

@@ -9,11 +9,18 @@ from volta.features.backbones import (
     load_backbone,
     module_backbone,
 )
-from volta.features.engines import Engine, EngineWarning, make_engine, run_batches
-from volta.features.export import ExportError
-from volta.features.extract import ExtractionProgress, Shard, ShardJob, extract, extract_sets, extract_shard
-from volta.features.images import Images, PixelArray
-from volta.features.preprocessing import Preprocessing
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.engines import Engine, EngineWarning, ExportError, make_engine, run_batches
+from volta.features.extract import (
+    ExtractionProgress,
+    Images,
+    PixelArray,
+    Shard,
+    ShardJob,
+    extract,
+    extract_sets,
+    extract_shard,
+)
 
 __all__ = [
     "BACKBONES",

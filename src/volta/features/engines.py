@@ -1,12 +1,18 @@
-"""Engines: what runs a backbone on uint8 images. ONNX Runtime on the CPU where it is installed, else PyTorch."""
+"""Engines: what runs a backbone on uint8 images. ONNX Runtime, OpenVINO or PyTorch; backbones exported as ONNX."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import inspect
+import logging
+import subprocess
+import sys
 import warnings
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -16,18 +22,282 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError, MissingDataError, VoltaWarning
-from volta.core.limits import DEFAULT_LIMITS, Limits
-from volta.core.torch_threads import torch_threads
+from volta.core.errors import InputError, MissingDataError, VoltaError, VoltaWarning
+from volta.core.files import DEFAULT_LIMITS, Limits, atomic_path, canonical_json, hash_file, hash_text, write_atomic
+from volta.core.processes import torch_threads
+from volta.core.seeding import rng
 from volta.core.types import Array
-from volta.data.formats.onnx_graph import OnnxFile, probe_onnx
-from volta.data.options import cache_folder
-from volta.features.backbones.backbone import Backbone, OnnxBackbone, TorchBackbone
-from volta.features.export import ExportError, exported
-from volta.features.openvino import OpenvinoEngine, Precision, check_precision
-from volta.features.preprocessing import Pipeline, Preprocessing, as_rows, check_pixels, prepare
+from volta.data.task import cache_folder
+from volta.features.backbones.backbone import (
+    Backbone,
+    OnnxBackbone,
+    Pipeline,
+    Preprocessing,
+    TorchBackbone,
+    as_rows,
+    check_pixels,
+    prepare,
+)
+from volta.features.backbones.onnx_file import OnnxFile, probe_onnx
+
+
+def split_batched_products(model: Any) -> Any:
+    """Return the ONNX ``model`` with each MatMul by a constant (b, k, m) array as b products by (k, m) matrices.
+
+    ONNX Runtime packs a constant matrix for its kernel at load time, but packs a constant stack of them at every call,
+    which for the wide layers of a Winograd network costs as much as the product.
+    """
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 3}
+    nodes = []
+    for node in graph.node:
+        stack = constants.get(node.input[1]) if node.op_type == "MatMul" else None
+        if stack is None:
+            nodes.append(node)
+            continue
+        matrices = numpy_helper.to_array(stack)
+        names = [f"{stack.name}_{index}" for index in range(len(matrices))]
+        graph.initializer.extend(
+            numpy_helper.from_array(np.ascontiguousarray(matrix), name)
+            for matrix, name in zip(matrices, names, strict=True)
+        )
+        parts = [f"{name}_part" for name in names]
+        products = [f"{name}_product" for name in names]
+        nodes.append(helper.make_node("Split", [node.input[0]], parts, axis=0, num_outputs=len(parts)))
+        nodes += [
+            helper.make_node("MatMul", [part, name], [product])
+            for part, name, product in zip(parts, names, products, strict=True)
+        ]
+        nodes.append(helper.make_node("Concat", products, [node.output[0]], axis=0))
+        graph.initializer.remove(stack)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+EXPORT_VERSION = 1
+TOLERANCE = 1e-4
+_EXPORTER_LOG = "torch.onnx"
+
+
+class ExportError(VoltaError):
+    """A network cannot be exported to ONNX."""
+
+
+def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path, *, as_written: bool = False) -> Path:
+    """Return the ONNX file of ``pipeline`` in ``folder``, exporting it first if it is not there.
+
+    The graph's inputs are those of :meth:`Pipeline.forward`; the number of images and their size are free.
+    ``as_written`` keeps the graph of a backbone whose rewritten network was taken away apart from that network's.
+    """
+    key = hash_text(
+        canonical_json(
+            {
+                "version": EXPORT_VERSION,
+                "torch": torch.__version__,
+                "name": backbone.name,
+                "weights": backbone.weights,
+                "preprocessing": backbone.preprocessing.to_json(),
+            }
+            | ({"as_written": True} if as_written else {})
+        )
+    )
+    path = folder / f"{key[:32]}.onnx"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock")):
+            if not path.is_file():
+                _export(pipeline, backbone, path)
+    return path
+
+
+def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
+    network = backbone.network if backbone.fast is None else backbone.fast()
+    module = Pipeline(copy.deepcopy(network), backbone.preprocessing).cpu().eval()
+    height, width = 32, 40
+    rows, columns = (torch.tensor(matrix) for matrix in backbone.preprocessing.matrices(height, width))
+    pixels = torch.zeros((2, 3, height, width), dtype=torch.uint8)
+    n, h, w = (torch.export.Dim(name) for name in ("n", "h", "w"))
+    try:
+        with quiet_exporter(), torch.no_grad():
+            program = torch.onnx.export(
+                module,
+                (pixels, rows, columns),
+                dynamo=True,
+                verbose=False,
+                input_names=["pixels", "rows", "columns"],
+                output_names=["features"],
+                dynamic_shapes={"pixels": {0: n, 2: h, 3: w}, "rows": {1: h}, "columns": {0: w}},
+            )
+            model = split_batched_products(program.model_proto)  # type: ignore[union-attr]
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(model.SerializeToString())
+                _check_equal(temporary, pipeline, backbone)
+    except ExportError:
+        raise
+    except Exception as error:  # the exporter raises many kinds, from torch's own to TypeErrors in user code
+        raise ExportError(f"{backbone.name} cannot be exported to ONNX ({_reason(error)})") from error
+
+
+def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> None:
+    """Compare graph and network on random images of a size the exporter did not see: a trace may bake in a branch."""
+    import onnxruntime
+
+    height, width = 48, 36
+    pixels = rng(0, "export").integers(0, 256, (3, 3, height, width), dtype=np.uint8)
+    rows, columns = backbone.preprocessing.matrices(height, width)
+    feeds = {"pixels": pixels, "rows": rows, "columns": columns}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    got = session.run(None, feeds)[0]
+    expected = pipeline.cpu().eval()(*(torch.tensor(feed) for feed in feeds.values())).numpy()
+    difference = float(np.abs(got - expected).max()) if got.shape == expected.shape else np.inf
+    if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
+        raise ExportError(
+            f"{backbone.name} cannot be exported to ONNX (the graph differs from the network by {difference:.3g})"
+        )
+
+
+@contextmanager
+def quiet_exporter() -> Iterator[None]:
+    """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal.
+
+    A torch whose exporter cannot leave the number of rows free is refused.
+    """
+    if "dynamic_shapes" not in inspect.signature(torch.onnx.export).parameters:
+        raise ExportError(
+            f"exporting needs torch 2.6 or newer, this is {torch.__version__}; install it with: "
+            "pip install --upgrade 'volta-uq[onnx]'"
+        )
+    log = logging.getLogger(_EXPORTER_LOG)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _reason(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+Precision = Literal["f32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("f32", "bf16")
+WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"
+
+_TRIAL = """
+import numpy as np
+import openvino
+from openvino import opset13 as ops
+
+images = ops.parameter([1, 64, 14, 14], np.float32)
+weights = ops.constant(np.ones((64, 64, 3, 3), dtype=np.float32))
+maps = ops.convolution(images, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+model = openvino.Model([maps], [images], "trial")
+settings = {"INFERENCE_PRECISION_HINT": "bf16"}
+openvino.Core().compile_model(model, "CPU", settings)({0: np.ones((1, 64, 14, 14), dtype=np.float32)})
+"""
+
+
+@dataclass(frozen=True)
+class OpenvinoEngine:
+    """OpenVINO on a graph that this package exported, with ``threads`` threads (None: as many as it likes).
+
+    ``bf16`` multiplies in bfloat16, with instructions that not every processor has; its features are not those of f32.
+    """
+
+    path: Path
+    preprocessing: Preprocessing
+    precision: Precision = "f32"
+    threads: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What runs, for a log."""
+        import openvino
+
+        return f"OpenVINO {openvino.__version__.split('-')[0]} on cpu, {self.precision}"
+
+    def __call__(self, pixels: Array) -> NDArray[np.float32]:
+        """Return one feature row an image."""
+        rows, columns = self.preprocessing.matrices(*check_pixels(pixels).shape[2:])
+        feeds = {"pixels": np.ascontiguousarray(pixels), "rows": rows, "columns": columns}
+        request = _request(self.path, self.path.stat().st_mtime_ns, self.precision, self.threads)
+        return np.array(request.infer(feeds)[0], dtype=np.float32)
+
+
+def known_precision(name: str) -> Precision:
+    """Return the precision of that name, or say which there are."""
+    for precision in PRECISIONS:
+        if name == precision:
+            return precision
+    raise InputError(f"precision is {name!r}; pass {' or '.join(PRECISIONS)}")
+
+
+def check_precision(precision: Precision) -> None:
+    """Refuse a precision that there is none of, that OpenVINO is missing for, or that this processor has not."""
+    known_precision(precision)
+    need_openvino("runtime 'openvino'" if precision == "f32" else f"precision {precision!r}")
+    if precision == "bf16" and not has_bfloat16():
+        raise InputError(
+            "precision is 'bf16' but this processor has no instructions for bfloat16 (AVX-512-BF16 or AMX); "
+            "leave it out, or extract on a machine that has them"
+        )
+    if precision == "bf16" and not _bfloat16_works():
+        raise InputError(
+            "precision is 'bf16' and this processor announces bfloat16, but a convolution in it kills the process: "
+            "some virtual machines hide what OpenVINO must know to use AMX; leave bf16 out, or forbid AMX with "
+            f"{WITHOUT_AMX} in the environment, which may be slower than f32"
+        )
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor has instructions for bfloat16, as OpenVINO sees it."""
+    import openvino
+
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+@lru_cache(maxsize=1)
+def _bfloat16_works() -> bool:
+    """Whether a small convolution in bfloat16 runs to its end, tried in a process of its own."""
+    trial = subprocess.run([sys.executable, "-c", _TRIAL], check=False, capture_output=True)
+    return trial.returncode == 0
+
+
+def need_openvino(what: str) -> None:
+    """Say how OpenVINO is installed where it is missing."""
+    try:
+        import openvino  # noqa: F401
+    except ImportError as error:
+        raise MissingDataError(
+            f"{what} needs OpenVINO, which is not installed: pip install 'volta-uq[openvino]'"
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def _request(path: Path, changed: int, precision: Precision, threads: int | None) -> Any:
+    """Return what runs a graph; kept per process, so that shards of one extraction share it."""
+    import openvino
+
+    settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+    if threads is not None:
+        settings["INFERENCE_NUM_THREADS"] = threads
+    core = openvino.Core()
+    return core.compile_model(core.read_model(path), "CPU", settings).create_infer_request()
+
 
 Runtime = Literal["auto", "onnx", "openvino", "torch"]
 Features = NDArray[np.float32]
@@ -282,3 +552,45 @@ def _runtime_title() -> str:
     import onnxruntime
 
     return f"ONNX Runtime {onnxruntime.__version__} on cpu"
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedFiles:
+    """The graph of an engine, the first, and files of weights beside it: bytes and SHA-256 by name."""
+
+    contents: Mapping[str, bytes]
+    digests: Mapping[str, str]
+
+
+def files_of(engine: Engine) -> EmbeddedFiles:
+    """Return what an engine runs; nothing of one that holds its network itself."""
+    paths: tuple[Path, ...] = ()
+    if isinstance(engine, GraphEngine | OpenvinoEngine):
+        paths = (engine.path,)
+    elif isinstance(engine, OnnxEngine):
+        paths = (engine.path, *probe_onnx(engine.path).weight_files)
+    # Files of weights may lie in folders below the graph's.
+    names = [str(path.relative_to(paths[0].parent)) for path in paths]
+    return EmbeddedFiles(
+        {name: path.read_bytes() for name, path in zip(names, paths, strict=True)},
+        {name: hash_file(path) for name, path in zip(names, paths, strict=True)},
+    )
+
+
+def with_files(engine: Engine, carried: EmbeddedFiles) -> Engine:
+    """Return the engine with its files as they lie here, first put into this machine's cache if they do not."""
+    if not isinstance(engine, GraphEngine | OpenvinoEngine | OnnxEngine):
+        return engine
+    here = engine.path.parent
+    if _are_in(here, carried):
+        return engine
+    folder = cache_folder() / "onnx" / hash_text(" ".join(carried.digests.values()))[:32]
+    if not _are_in(folder, carried):
+        for name, content in carried.contents.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
+    return replace(engine, path=folder / next(iter(carried.contents)))
+
+
+def _are_in(folder: Path, carried: EmbeddedFiles) -> bool:
+    return all((folder / name).is_file() and hash_file(folder / name) == of for name, of in carried.digests.items())

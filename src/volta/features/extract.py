@@ -1,27 +1,155 @@
-"""From images to a feature set on disk: computed once per (data, backbone, weights, preprocessing), shard by shard."""
+"""From images to a feature set on disk, computed once, shard by shard."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
-from volta.core.cache import ArrayCache, CachedArray, cache_key
-from volta.core.errors import InputError, VoltaError
-from volta.core.leftovers import sweep
+from volta.core.cache import ArrayCache, CachedArray, ShardWriter, cache_key
+from volta.core.errors import InputError, MissingDataError, VoltaError
+from volta.core.files import hash_array, hash_file, hash_text, remove_temp_files
 from volta.core.types import Array
-from volta.data.options import cache_folder
+from volta.data.images import BadImageError, decode, pillow_warnings_off
+from volta.data.task import cache_folder
 from volta.features.backbones import Backbone, load_backbone
-from volta.features.engines import Engine, Features, Runtime, make_engine, run_batches
-from volta.features.feature_writer import FeatureWriter
-from volta.features.images import Images, PixelArray
-from volta.features.openvino import Precision
+from volta.features.backbones.backbone import check_pixels
+from volta.features.engines import Engine, Features, Precision, Runtime, make_engine, run_batches
+
+
+class Images(Protocol):
+    """What can be extracted from. Parts go to other processes, so they should hold little but their own images."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def content_hash(self) -> str:
+        """A hash that differs whenever any image or their order differs."""
+
+    def part(self, start: int, stop: int) -> Images:
+        """Return images ``start`` to ``stop``."""
+
+    def batches(self, batch_size: int) -> Iterator[Array]:
+        """Walk all images in order, as (at most ``batch_size``, 3, h, w) uint8; h and w may differ between batches."""
+
+
+@dataclass(frozen=True, eq=False)
+class PixelArray:
+    """Images of one size in an array or a memory map, (n, 3, h, w) uint8; a part is a copy of its own rows."""
+
+    pixels: Array
+
+    def __post_init__(self) -> None:
+        check_pixels(self.pixels)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of shape and values."""
+        return hash_array(self.pixels)
+
+    def part(self, start: int, stop: int) -> PixelArray:
+        """Return images ``start`` to ``stop``, copied, so that a memory map is not pickled whole."""
+        return PixelArray(np.array(self.pixels[start:stop]))
+
+    def batches(self, batch_size: int) -> Iterator[Array]:
+        """Walk all images in order."""
+        for start in range(0, len(self.pixels), batch_size):
+            yield np.asarray(self.pixels[start : start + batch_size])
+
+
+@dataclass(frozen=True)
+class ImagePaths:
+    """Image files of any sizes, in the order given; they are decoded when they are walked."""
+
+    paths: tuple[Path, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the files' own, in order: where they lie and what they are called does not count."""
+        return hash_text("\n".join(hash_file(_existing(path)) for path in self.paths))
+
+    def part(self, start: int, stop: int) -> ImagePaths:
+        """Return images ``start`` to ``stop``."""
+        return ImagePaths(self.paths[start:stop])
+
+    def batches(self, batch_size: int) -> Iterator[Array]:
+        """Walk all images in order; a batch ends where the next image has another size."""
+        batch: list[Array] = []
+        for path in self.paths:
+            pixels = _decoded(path)
+            if batch and (len(batch) == batch_size or batch[0].shape != pixels.shape):
+                yield np.stack(batch)
+                batch = []
+            batch.append(pixels)
+        if batch:
+            yield np.stack(batch)
+
+
+def _existing(path: Path) -> Path:
+    if not path.is_file():
+        raise MissingDataError(f"image {path} does not exist; pass paths of image files")
+    return path
+
+
+def _decoded(path: Path) -> Array:
+    try:
+        with pillow_warnings_off():
+            return decode(_existing(path).read_bytes()).transpose(2, 0, 1)
+    except BadImageError as error:
+        raise InputError(f"image {path} cannot be used: {error}; mend it or leave it out") from error
+
+
+DTYPES = ("float32", "float16")
+
+
+class FeatureWriter:
+    """Writes one feature set, row range by row range; hold the key's lock while using it."""
+
+    def __init__(self, folder: Path, n_rows: int, dtype: str) -> None:
+        if dtype not in DTYPES:
+            raise InputError(f"dtype is {dtype!r}; pass one of {', '.join(DTYPES)}")
+        self._n_rows = n_rows
+        self._dtype = np.dtype(dtype)
+        self._shards = ShardWriter(folder, n_rows, self._dtype)
+
+    def done(self) -> list[tuple[int, int]]:
+        """Return the row ranges that an earlier writer finished and whose bytes are still what it wrote."""
+        return self._shards.done()
+
+    def write(self, start: int, features: Array) -> None:
+        """Put rows ``start`` onwards, (rows, d), on disk; values that are not finite or do not fit are refused."""
+        if features.ndim != 2 or start + len(features) > self._n_rows:
+            raise InputError(
+                f"features has shape {features.shape} at row {start} of {self._n_rows}; expected (rows, d)"
+            )
+        if not np.isfinite(features).all():
+            row = start + int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
+            raise InputError(f"the backbone gives a value that is not finite for image {row}; check image and weights")
+        with np.errstate(over="ignore"):
+            rows = features.astype(self._dtype)
+        if not np.isfinite(rows).all():
+            raise InputError(
+                f"a feature of {np.abs(features).max():.3g} does not fit {self._dtype}; pass dtype='float32'"
+            )
+        self._shards.write(start, rows)
+
+    def finish(self, key: str, meta: Mapping[str, Any], width: int) -> None:
+        """Move the array into place; ``width`` is d for a set without rows."""
+        self._shards.finish(key, meta, (width,))
+
 
 SHARD_ROWS = 2048
 BATCH_ROWS = 16
@@ -99,7 +227,7 @@ def extract(
     Parameters
     ----------
     images
-        (n, 3, h, w) uint8 pixels, in memory or memory-mapped, or an :class:`~volta.features.images.Images`.
+        (n, 3, h, w) uint8 pixels, in memory or memory-mapped, or an :class:`~volta.features.extract.Images`.
     backbone, weights, root
         See :func:`~volta.features.backbones.load_backbone`.
     cache
@@ -140,7 +268,7 @@ def extract(
     if map_shards is None:
         raise NotExtractedError("these images have no features yet; pass map_shards to extract them")
     for place in ("features", "onnx"):
-        sweep(folder / place, deep=True)
+        remove_temp_files(folder / place, deep=True)
     with store.lock(key):
         if (found := store.get(key)) is not None:
             return found

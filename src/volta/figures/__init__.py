@@ -3,17 +3,16 @@
 Figures for print are functions of plain data: Matplotlib's object interface, no torch, no global state.
 """
 
-from volta.figures.ablation_bars import ablation_bars
-from volta.figures.accuracy_ece import accuracy_ece
-from volta.figures.accuracy_ece_density import accuracy_ece_density
-from volta.figures.calibration_bars import calibration_bars
-from volta.figures.canvas import save_figure
-from volta.figures.chart import Chart, Choice, PrintVersion, Switch
-from volta.figures.charts import CHARTS
-from volta.figures.corruption_heatmap import corruption_heatmap
-from volta.figures.corruption_sheet import N_SEVERITIES, corruption_sheet
-from volta.figures.critical_difference import critical_difference
-from volta.figures.data import (
+from volta.figures.calibration import (
+    accuracy_ece,
+    accuracy_ece_density,
+    calibration_bars,
+    reliability_diagrams,
+    risk_coverage,
+)
+from volta.figures.chart_data import (
+    Chart,
+    Choice,
     Context,
     Difference,
     GroupNumbers,
@@ -22,23 +21,18 @@ from volta.figures.data import (
     MethodRank,
     MethodValues,
     PairDifference,
+    PrintVersion,
     ScoreHistogram,
+    Switch,
     TrainingCurve,
 )
-from volta.figures.efficiency import efficiency
-from volta.figures.near_far_ood import near_far_ood
-from volta.figures.ood_bars import ood_bars
-from volta.figures.pairwise import pairwise
-from volta.figures.parallel_coordinates import parallel_coordinates
-from volta.figures.pr_curves import pr_curves
-from volta.figures.reliability import reliability_diagrams
-from volta.figures.risk_coverage import risk_coverage
-from volta.figures.roc_curves import roc_curves
-from volta.figures.score_histograms import score_histograms
-from volta.figures.severity_curves import severity_curves
+from volta.figures.charts import CHARTS
+from volta.figures.comparison import ablation_bars, critical_difference, pairwise, parallel_coordinates, summary_heatmap
+from volta.figures.cost import efficiency, training_curves
+from volta.figures.draw import save_figure
+from volta.figures.ood import near_far_ood, ood_bars, pr_curves, roc_curves, score_histograms
+from volta.figures.shift import N_SEVERITIES, corruption_heatmap, corruption_sheet, severity_curves
 from volta.figures.style import MethodStyle, style_of
-from volta.figures.summary_heatmap import summary_heatmap
-from volta.figures.training_curves import training_curves
 
 __all__ = [
     "CHARTS",

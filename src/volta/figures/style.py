@@ -1,10 +1,16 @@
-"""One look per method, the same in every figure and on the page: colour first, marker and dash as a second channel."""
+"""One look per method, names on axes, and where values stand among others."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+
+from volta.bench.cell_metrics import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
+from volta.metrics import METRICS, Metric
 
 # Hues that stay apart under the common colour-vision deficiencies (after Okabe-Ito and Tol), each with a lighter twin
 # for dark backgrounds. The first is kept for VOLTA alone.
@@ -118,3 +124,161 @@ def style_of(method: str) -> MethodStyle:
 
 def _make(hue: int, turn: int, slot: int) -> MethodStyle:
     return MethodStyle(hue, PALETTE[hue][0], MARKERS[(slot + turn) % len(MARKERS)], DASHES[turn % len(DASHES)])
+
+
+SHARED_FAMILIES = ("prediction", "calibration")
+_SET_NAMES = {
+    TEST_AFTER_TEMPERATURE: "after one temperature",
+    TEST_BY_MSP: "by 1 − max p",
+    NEAR: "near OOD",
+    FAR: "far OOD",
+}
+
+
+def metric_key(metric: str, where: str) -> str:
+    """Return how a metric on a set is written: ``metric`` on the test rows, else ``metric@set``."""
+    return metric if where == str(TEST) else f"{metric}@{where}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return the metric and the set behind ``metric`` or ``metric@set``."""
+    metric, _, where = key.partition("@")
+    return metric, where or str(TEST)
+
+
+def metric_of(key: str) -> Metric:
+    """Return the metric behind ``metric`` or ``metric@set``."""
+    return METRICS[split_key(key)[0]]
+
+
+def metric_name(metric: str) -> str:
+    """Return a metric's name for a reader."""
+    return METRICS[metric].label
+
+
+def set_name(name: str) -> str:
+    """Return a set's name for a reader: without its kind, without underscores."""
+    parsed = EvalSet.parse(name)
+    if parsed in _SET_NAMES:
+        return _SET_NAMES[parsed]
+    words = (parsed.name or parsed.kind).replace("_", " ")
+    return words if parsed.severity is None else f"{words}-{parsed.severity}"
+
+
+def heading(key: str) -> str:
+    """Return a metric's name as it heads a column: «ECE», and «ECE+T» after one temperature."""
+    metric, where = split_key(key)
+    return f"{metric_name(metric)}+T" if where == str(TEST_AFTER_TEMPERATURE) else metric_name(metric)
+
+
+def set_label(key: str) -> str:
+    """Return the set behind a key for a reader, empty for the test rows: they go without saying, +T is in the name."""
+    where = split_key(key)[1]
+    return "" if where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) else set_name(where)
+
+
+def full_name(key: str) -> str:
+    """Return name and, for another set than the test rows, the set: «AUROC (svhn)»."""
+    where = set_label(key)
+    return f"{heading(key)} ({where})" if where else heading(key)
+
+
+def metric_label(key: str) -> str:
+    """Return name, direction and, for another set than the test rows, the set: «AUROC ↑ (svhn)»."""
+    where, arrow = set_label(key), metric_of(key).direction
+    label = heading(key) if arrow == "–" else f"{heading(key)} {arrow}"
+    return f"{label} ({where})" if where else label
+
+
+def column_label(key: str) -> dict[str, object]:
+    """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test rows."""
+    arrow = metric_of(key).direction
+    return {"label": heading(key) if arrow == "–" else f"{heading(key)} {arrow}", "where": set_label(key)}
+
+
+def is_shared(key: str) -> bool:
+    """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
+    metric, where = split_key(key)
+    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
+    return on_test and METRICS[metric].family in SHARED_FAMILIES
+
+
+SMALL, LARGE = 0.05, 100.0
+"""A column whose values are all below the one, and values above the other, are printed with two significant digits."""
+DWARFED = 15.0
+"""An axis is compressed where its longest bar is this many times the middle one."""
+
+
+def spans_decades(values: Sequence[float], ratio: float = 10.0) -> bool:
+    """Whether positive values spread over more than ``ratio``."""
+    return len(values) > 1 and min(values) > 0 and max(values) / min(values) > ratio
+
+
+def dwarfed_reach(reaches: Sequence[float]) -> float | None:
+    """Return the middle of positive bar lengths where the longest would hide it on a linear axis, else None."""
+    found = sorted(reaches)
+    if not found or found[-1] <= DWARFED * found[len(found) // 2]:
+        return None
+    return found[len(found) // 2]
+
+
+def beaten_by(x: Sequence[float], y: Sequence[float]) -> list[list[int]]:
+    """Return, for each point, the indices of the points that beat it, x to be large and y to be small.
+
+    A point beats another that it equals on one axis and betters on the other.
+    """
+    return [
+        [j for j in range(len(x)) if j != i and x[j] >= x[i] and y[j] <= y[i] and (x[j] > x[i] or y[j] < y[i])]
+        for i in range(len(x))
+    ]
+
+
+def pareto_front(x: Sequence[float], y: Sequence[float]) -> list[int]:
+    """Return the indices of points that no other point beats, x to be large and y to be small."""
+    return [index for index, stronger in enumerate(beaten_by(x, y)) if not stronger]
+
+
+def unit_scale(
+    values: Sequence[float], higher_is_better: bool | None, among: Sequence[float] | None = None
+) -> list[float]:
+    """Map values to [0, 1] by their place between the worst and best of ``among`` (or of themselves), 1 being best.
+
+    Values beyond those ends count as the ends; where all of ``among`` are equal, every value gives 1.
+    """
+    ends = np.asarray(values if among is None else among, dtype=np.float64)
+    spread = float(np.ptp(ends))
+    if spread == 0:
+        return [1.0] * len(values)
+    scaled = np.clip((np.asarray(values, dtype=np.float64) - ends.min()) / spread, 0, 1)
+    return [float(value) for value in (1 - scaled if higher_is_better is False else scaled)]
+
+
+def as_printed(values: Sequence[float], digits: int) -> list[float]:
+    """Return values as a grid prints them, so that cells which read alike are shaded alike.
+
+    >>> as_printed([0.98891, 0.98889], 3)
+    [0.989, 0.989]
+    >>> as_printed([0.00123, 0.000456], 3)
+    [0.0012, 0.00046]
+    """
+    largest = max(map(abs, values), default=0.0)
+    return [
+        round(value, digits) if largest >= SMALL and abs(value) < LARGE else float(f"{value:.2g}") for value in values
+    ]
+
+
+def rank_scale(values: Sequence[float], higher_is_better: bool | None) -> list[float]:
+    """Map values to [0, 1] by rank, 1 being best; equal values share a rank, so one outlier cannot hide the rest."""
+    return [
+        rank_among(value, [*values[:place], *values[place + 1 :]], higher_is_better)
+        for place, value in enumerate(values)
+    ]
+
+
+def rank_among(value: float, others: Sequence[float], higher_is_better: bool | None) -> float:
+    """Return the share of ``others`` that a value beats, those equal to it counting half; 1 where there are none."""
+    if not len(others):
+        return 1.0
+    sign = -1 if higher_is_better is False else 1
+    beaten = sum(sign * value > sign * other for other in others) + sum(value == other for other in others) / 2
+    return beaten / len(others)

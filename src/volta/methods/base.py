@@ -1,16 +1,31 @@
-"""The contract: a method is fitted on FitData and gives a Prediction for rows. Nothing else is asked of it."""
+"""The contract of a method and of post-hoc methods."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self, final
 
 from volta.core.checks import check_features, check_labels
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
-from volta.networks.network import ExactRows
-from volta.networks.protocols import PROTOCOLS, ProtocolName
-from volta.networks.trainer import Trainer
+from volta.networks.network import ExactRows, Network
+from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs, SplitName, check_split_name, plain_splits
+from volta.networks.trainer import PROTOCOLS, ProtocolName, Trainer
+
+_CACHED_VALUES = 1 << 16
+
+
+def row_slices(values: Array, n_rows: int) -> Iterator[slice]:
+    """Walk rows in pieces of ``n_rows``."""
+    for start in range(0, len(values), n_rows):
+        yield slice(start, start + n_rows)
+
+
+def cached_slices(values: Array) -> Iterator[slice]:
+    """Walk the rows of a matrix in pieces that stay in the processor's cache: arrays of full size cost far more."""
+    return row_slices(values, max(1, _CACHED_VALUES // max(1, values.shape[1])))
+
 
 Origin = Literal["volta", "paper", "extra"]
 
@@ -95,3 +110,55 @@ class Method(ABC):
         if name == "title":
             return type(self).__name__
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class PostHoc(Method):
+    """A method on a network's outputs: of the network all such methods share, or of anyone's own."""
+
+    shares_network = True
+    network_: Network
+
+    @final
+    def _fit(self, data: FitData, trainer: Trainer) -> None:
+        self.network_ = trainer.network(data)
+
+        def of(name: SplitName) -> LabelledOutputs:
+            split = getattr(data, check_split_name(name))
+            return LabelledOutputs(trainer.outputs(self.network_, split.inputs), split.labels, split.weights)
+
+        self.fit_outputs(FitOutputs(of, trainer.seed))
+
+    @final
+    def _predict(self, inputs: Array) -> Prediction:
+        return self.predict_outputs(self.network_.outputs(inputs))
+
+    @final
+    def fit_from_outputs(
+        self,
+        *,
+        train: LabelledOutputs | None = None,
+        val: LabelledOutputs | None = None,
+        cal: LabelledOutputs | None = None,
+        random_state: int = 42,
+    ) -> Self:
+        """Fit on a network's outputs and labels alone; pass the splits the method learns from.
+
+        >>> import numpy as np
+        >>> from volta.methods.calibrated import Temperature
+        >>> logits = np.array([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+        >>> val = LabelledOutputs(Outputs(logits), np.array([0, 0, 1, 1]))
+        >>> Temperature().fit_from_outputs(val=val).predict_outputs(Outputs(logits[:1])).probs.round(2)
+        array([[0.75, 0.25]])
+        """
+        self.check_parameters()
+        self._forget()
+        self.fit_outputs(FitOutputs(plain_splits(train, val, cal), random_state))
+        self.input_shape_ = None
+        return self
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Learn from the network's outputs on the fit rows; by default nothing."""
+
+    @abstractmethod
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Turn the network's outputs into a prediction."""

@@ -11,17 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from volta.core.checks import check_probs
+from volta.core.checks import check_prediction, check_probs
 from volta.core.errors import InputError, VoltaError
-from volta.core.received import received
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods.base import Method
 from volta.methods.registry import METHODS, find_method, name_of
 from volta.methods.saving import count_values, load_method, parameters_of, save_method
-from volta.networks.protocols import ProtocolName
 from volta.networks.recipe import Budget
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import ProtocolName, Trainer
 
 N_CLASSES = 4
 _N_FEATURES = 8
@@ -90,7 +88,7 @@ def _made_task() -> tuple[FitData, Array]:
 
 
 def _prediction(method: Method, rows: Array) -> Prediction:
-    found = received(method, method.predict, rows, N_CLASSES)
+    found = check_prediction(method, method.predict, rows, N_CLASSES)
     check_probs(found.probs, f"{method.title}: probs")
     return found
 

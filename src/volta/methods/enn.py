@@ -9,10 +9,9 @@ from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scores import entropy, softmax
-from volta.networks.heads import Epistemic
-from volta.networks.protocols import baseline_setup
+from volta.networks.modules import Epistemic
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, baseline_setup
 
 
 @dataclass
@@ -21,7 +20,7 @@ class Enn(Method):
 
     l(h, z) = W h + b + g(sg(h), z) + α q(sg(h), z): the network's own linear head, a learned epinet g and a fixed
     random prior function q, both on the penultimate features h through a stop-gradient sg; see
-    :class:`volta.networks.heads.Epistemic`.
+    :class:`volta.networks.modules.Epistemic`.
     Departures: z is one of 8 with a learned embedding, where Osband et al. draw z from a Gaussian and multiply the
     epinet's output by it, so that 8 heads are all there is to average over; the epinet sees the penultimate features
     alone, without the input; a training step draws one z a row where they draw several a batch.

@@ -11,13 +11,13 @@ from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, softmax
-from volta.networks.heads import Hyperbolic as HyperbolicHead
-from volta.networks.protocols import baseline_setup
+from volta.networks.modules import Hyperbolic as HyperbolicHead
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, baseline_setup
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 _SMALLEST_MARGIN = 1e-12
 

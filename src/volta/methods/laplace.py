@@ -8,9 +8,8 @@ import numpy as np
 
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.gaussians import CHUNK_ROWS
-from volta.methods.pieces import row_slices
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc, row_slices
+from volta.methods.mahalanobis import CHUNK_ROWS
 from volta.methods.scores import Floats, at_labels, entropy, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 

@@ -1,54 +1,171 @@
-"""The table of methods: a line a method, under the name of its file."""
+"""The table of methods, and how methods are named.
+
+A name is all that processes and machines pass on: each makes the method from it. Parameters that have their default are
+left out and the others stand in the order of the fields, so that equal methods have equal names.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
-from volta.core.errors import InputError
+from volta.core.errors import InputError, unknown_name
 from volta.core.plugins import is_address, load_address, plugins
-from volta.core.suggest import unknown_name
 from volta.methods.ablation import ABLATION
-from volta.methods.aps import Aps
 from volta.methods.base import Method
-from volta.methods.conformal import Conformal
-from volta.methods.energy import Energy
+from volta.methods.calibrated import (
+    EnsembleTemperature,
+    Isotonic,
+    StructuredMatrixScaling,
+    StructuredVectorScaling,
+    Temperature,
+    VectorScaling,
+)
+from volta.methods.conformal import Aps, Conformal
+from volta.methods.energy import Energy, React, Scale
 from volta.methods.enn import Enn
 from volta.methods.ensemble import Ensemble
-from volta.methods.ensemble_temperature import EnsembleTemperature
-from volta.methods.fdbd import Fdbd
-from volta.methods.gen import Gen
+from volta.methods.fdbd import Fdbd, Nci
 from volta.methods.gmm import Gmm
 from volta.methods.hyperbolic import Hyperbolic
-from volta.methods.isotonic import Isotonic
-from volta.methods.knn import Knn
+from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
 from volta.methods.linear import Linear
-from volta.methods.mahalanobis import Mahalanobis
-from volta.methods.max_logit import MaxLogit
-from volta.methods.maxlogit_pnorm import MaxlogitPnorm
+from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
 from volta.methods.mc_dropout import McDropout
-from volta.methods.mds_plus import MdsPlus
-from volta.methods.naming import make_method, parse_name, title_of, write_name, written_parameters
-from volta.methods.nci import Nci
-from volta.methods.neco import Neco
-from volta.methods.nnguide import NnGuide
-from volta.methods.react import React
-from volta.methods.rmds import Rmds
-from volta.methods.rmds_plus import RmdsPlus
-from volta.methods.scale import Scale
-from volta.methods.sirc import Sirc
-from volta.methods.softmax import Softmax
-from volta.methods.structured_matrix_scaling import StructuredMatrixScaling
-from volta.methods.structured_vector_scaling import StructuredVectorScaling
+from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
 from volta.methods.swag import Swag
 from volta.methods.taylor_sensus import TaylorSensus
-from volta.methods.temperature import Temperature
-from volta.methods.vector_scaling import VectorScaling
-from volta.methods.vim import Vim
+from volta.methods.vim import Neco, Sirc, Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
 from volta.methods.weiper import Weiper
+
+_LONGEST = 1000
+_FORM = re.compile(r"\s*([\w.:-]+)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names in a comma-separated list; commas within parentheses and quotes belong to a name.
+
+    >>> split_names("knn(k=10), volta(encoder='deep', margin=0.1),energy")
+    ('knn(k=10)', "volta(encoder='deep', margin=0.1)", 'energy')
+    """
+    names, depth, quote, begun = [], 0, "", 0
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "()[]":
+            depth += 1 if letter in "([" else -1
+        elif letter == "," and depth == 0:
+            names.append(text[begun:place])
+            begun = place + 1
+    return tuple(part.strip() for part in (*names, text[begun:]) if part.strip())
+
+
+def parse_name(text: str) -> tuple[str, dict[str, Any]]:
+    """Return what stands before the parentheses and the parameters within; a bare word is text.
+
+    >>> parse_name("volta(encoder=deep, margin=0.1)")
+    ('volta', {'encoder': 'deep', 'margin': 0.1})
+    """
+    # Names come out of files too; Python's parser has no limit of its own that ends in an error of one kind.
+    if len(text) > _LONGEST:
+        raise InputError(f"method {text[:40]!r}… has {len(text):,} letters; a name has {_LONGEST:,} at most")
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise InputError(f"method {text!r} cannot be read; write a name, or name(parameter=value, ...)")
+    base, inside = form.group(1), form.group(2)
+    if not inside or not inside.strip():
+        return base, {}
+    try:
+        call = ast.parse(f"_({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        if call.args or any(word.arg is None for word in call.keywords):
+            raise ValueError
+        return base, {str(word.arg): _value(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(
+            f"method {text!r} has parameters that cannot be read; write name=value with commas between, as in knn(k=10)"
+        ) from None
+
+
+def make_method(kind: type[Method], parameters: Mapping[str, Any], name: str) -> Method:
+    """Return ``kind`` with ``parameters``, or say which of them it does not take."""
+    known = {field.name: field for field in fields(kind) if field.init}  # type: ignore[arg-type]
+    checked = {}
+    for key, value in parameters.items():
+        if key not in known:
+            raise InputError(f"{name}: {unknown_name('parameter', key, known)}")
+        checked[key] = _checked(value, known[key].default, f"{name}: {key}")
+    try:
+        method = kind(**checked)
+    except TypeError as error:
+        raise InputError(f"{name} cannot be made ({error}); it takes: {', '.join(known) or 'none'}") from error
+    for key in known:
+        if isinstance(value := getattr(method, key), float) and not math.isfinite(value):
+            raise InputError(f"{name}: {key} is {value}, which no record can hold; pass a finite number, or None")
+    try:
+        method.check_parameters()
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    return method
+
+
+def written_parameters(method: Method) -> dict[str, Any]:
+    """Return the parameters that differ from their defaults, in the order of the fields."""
+    return {
+        field.name: value
+        for field in fields(method)  # type: ignore[arg-type]
+        if field.init and ((value := getattr(method, field.name)) != field.default or field.default is MISSING)
+    }
+
+
+def write_name(base: str, method: Method) -> str:
+    """Return the one name of a method that goes by ``base``."""
+    written = written_parameters(method)
+    for key, value in written.items():
+        try:
+            same = ast.literal_eval(repr(value)) == value
+        except (ValueError, SyntaxError):
+            same = False
+        if not same:
+            raise InputError(
+                f"{base}: {key} is a {type(value).__name__}, which cannot be part of a name; a benchmark's methods "
+                "have parameters that are numbers, text, None or tuples of those"
+            )
+    inside = ", ".join(f"{key}={value!r}" for key, value in written.items())
+    return f"{base}({inside})" if inside else base
+
+
+def title_of(method: Method) -> str:
+    """Return a method's title for readers, with the parameters that differ from their defaults."""
+    written = ", ".join(f"{key} = {value}" for key, value in written_parameters(method).items())
+    return f"{method.title} ({written})" if written else method.title
+
+
+def _value(node: ast.expr) -> Any:
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
+
+
+def _checked(value: Any, default: Any, where: str) -> Any:
+    """Return the value as its default's kind: a whole number for a float is one, a list for a tuple too."""
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    plain = (bool, int, float, str, tuple)
+    if isinstance(default, plain) and value is not None and type(value) is not type(default):
+        raise InputError(f"{where} is {value!r}; pass a {type(default).__name__}, as its default {default!r} is")
+    return value
+
 
 METHODS: dict[str, type[Method]] = {
     "volta": Volta,

@@ -16,10 +16,9 @@ from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method
 from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
-from volta.networks.protocols import baseline_setup
 from volta.networks.recipe import Recipe
-from volta.networks.rows import InputRows
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, baseline_setup
+from volta.networks.training import InputRows
 
 Weights = NDArray[np.float32]
 BATCH_NORM_ROWS = 512

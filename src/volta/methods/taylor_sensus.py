@@ -9,11 +9,10 @@ from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, softmax
-from volta.networks.heads import Linear
+from volta.networks.modules import Linear
 from volta.networks.objectives import VariancePenalty
-from volta.networks.protocols import baseline_setup
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, baseline_setup
 
 
 @dataclass

@@ -13,17 +13,16 @@ from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method
-from volta.methods.scaling import fit_temperature
+from volta.methods.calibrators import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
-from volta.networks.bodies import Encoder
-from volta.networks.heads import Prototypes
+from volta.networks.modules import Encoder, Prototypes
 from volta.networks.objectives import CrossEntropy, Objective, VoltaLosses
-from volta.networks.protocols import volta_setup
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
+from volta.networks.trainer import Trainer, volta_setup
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 EncoderName = Literal["residual", "deep", "shallow"]
 

@@ -1,9 +1,10 @@
-"""VOLTA+: one wide layer beside a linear map, on features made even; OOD by free energy and distance together."""
+"""VOLTA+: one wide layer beside a linear map; OOD by free energy and distance together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +13,104 @@ from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
-from volta.methods.gaussians import Distances, Gaussians, fit_shrunk_distances
-from volta.methods.left_out import HeldOutRows, held_out_rows, neighbours_tell_more
-from volta.methods.neighbour_bank import Neighbours, bank_rows, n_neighbours, unit
-from volta.methods.scaling import fit_share, fit_temperature, half_a_row
+from volta.methods.calibrators import fit_share, fit_temperature, half_a_row
+from volta.methods.knn import Neighbours, bank_rows, even_steps, kth_chord, n_neighbours, unit
+from volta.methods.mahalanobis import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.scores import Floats, energy, entropy, one_minus_max_softmax, softmax
-from volta.networks.bodies import EvenEncoder
-from volta.networks.heads import Linear, Prototypes
+from volta.networks.modules import Even, EvenEncoder, Linear, Prototypes, Wide, fit_even, prepared
 from volta.networks.network import Network
 from volta.networks.outputs import Outputs
-from volta.networks.protocols import need_features, volta_setup
 from volta.networks.recipe import Recipe
 from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer
-from volta.networks.wide import Even, Wide, fit_even, prepared
+from volta.networks.trainer import Trainer, need_features, volta_setup
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+MOST_JUDGED = 2048
+DistanceScore: TypeAlias = Callable[[Floats, NDArray[np.bool_]], Floats]
+"""From M, M − M_0 and what else is seen in rows, as columns, and which rows are of known classes, to a score."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows:
+    """Rows (n, d) with labels (n,), and what was fitted without them.
+
+    ``distances`` know the ``classes`` (m,), in this order, from ``n_fit`` training rows; ``kept`` are some of these.
+    ``more`` (n,) is what else a score sees in the rows.
+    """
+
+    distances: Distances
+    classes: NDArray[np.int64]
+    n_fit: int
+    kept: Array
+    kept_labels: NDArray[np.int64]
+    rows: Array
+    labels: NDArray[np.int64]
+    more: Floats
+
+
+def held_out_rows(distances: Distances, train: Split, val: Split, more: Floats) -> HeldOutRows:
+    """Return validation rows beside the training rows that ``distances`` were fitted on; some thousand of each."""
+    kept, judged = bank_rows(len(train)), even_steps(len(val), MOST_JUDGED)
+    return HeldOutRows(
+        distances,
+        np.unique(train.labels),
+        len(train),
+        train.inputs[kept],
+        train.labels[kept],
+        val.inputs[judged],
+        val.labels[judged],
+        more[judged],
+    )
+
+
+def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) -> bool:
+    """Say whether neighbours tell classes that are left out better than Gaussians do, by more than chance.
+
+    Each class in turn plays the OOD rows: its mean and its training rows are left out, and its held-out rows are told
+    from those of all other classes, once by ``score``, and once by the angle to the k-th neighbour among at most 1,024
+    training rows. Neighbours tell more where the mean over classes of their AUROC is higher by more than the standard
+    error of that difference. No network is asked: one that was trained on a class knows it.
+    """
+    found: dict[int, list[float]] = {}
+    for part in held_out:
+        for label, gain in _gains(part, score).items():
+            found.setdefault(label, []).append(gain)
+    gains = np.array([np.mean(of_class) for of_class in found.values()])
+    return len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)))
+
+
+def _gains(part: HeldOutRows, score: DistanceScore) -> dict[int, float]:
+    """Return for each class the AUROC of neighbours less that of Gaussians."""
+    if len(part.classes) < 2:
+        return {}
+    squared = part.distances.classes.squared_distances(part.rows)
+    nearest_class, (nearest, second) = squared.argmin(axis=1), np.partition(squared, 1, axis=1)[:, :2].T
+    overall = part.distances.background.squared_distances(part.rows)[:, 0]
+    k = n_neighbours(len(part.kept), part.n_fit)
+    cosines = unit(part.rows) @ unit(part.kept).T
+    chord = kth_chord(cosines, k)
+    gains: dict[int, float] = {}
+    for place, label in enumerate(part.classes):
+        own, others = part.labels == label, part.kept_labels != label
+        if not own.any() or own.all() or others.sum() < k:
+            continue
+        without = np.where(nearest_class == place, second, nearest)
+        gaussian = score(np.column_stack([without, without - overall, part.more]), ~own)
+        neighbour = chord.copy()
+        neighbour[own] = kth_chord(cosines[own][:, others], k)
+        gains[int(label)] = _auroc(neighbour, own) - _auroc(gaussian, own)
+    return gains
+
+
+def _auroc(scores: Floats, ood: NDArray[np.bool_]) -> float:
+    """Return how often an OOD row's score is above another row's, ties counted half."""
+    known = np.sort(scores[~ood])
+    below = np.searchsorted(known, scores[ood], "left") + np.searchsorted(known, scores[ood], "right")
+    return float(below.mean() / (2 * len(known)))
+
 
 LEAST_SHRINKAGE = 0.05
 FEW_COLUMNS = 128
@@ -61,7 +143,7 @@ class VoltaPlus(Method):
     M is the squared Mahalanobis distance of x to the nearest class mean and M_0 to the mean of all training rows; q is
     how little the rooted columns hold, minus the mean of x over them. H is the entropy of p and k the distance of the
     unit vector of a to its neighbours among training rows: the second kind of score is taken where neighbours tell
-    classes that are left out better than Gaussians do (:mod:`volta.methods.left_out`). Each part is standardised by its
+    classes that are left out better than Gaussians do. Each part is standardised by its
     mean and deviation on validation rows. One pass, no sampling. Training is one complete cycle under both protocols,
     and its last weights are kept. No OOD row is ever seen.
 

@@ -1,16 +1,6 @@
 """Metrics of probabilities, uncertainty scores and prediction sets: NumPy only, float64, exact under ties."""
 
 from volta.core.quantile import conformal_quantile
-from volta.metrics.brierscore import (
-    BrierDecomposition,
-    brier,
-    brier_decomposition,
-    brier_reliability,
-    brier_residual,
-    brier_resolution,
-    brier_uncertainty,
-)
-from volta.metrics.brought import plugin_metrics
 from volta.metrics.calibration import (
     ReliabilityBins,
     ece,
@@ -20,14 +10,44 @@ from volta.metrics.calibration import (
     mce,
     reliability_bins,
     signed_ce,
+    smece,
 )
 from volta.metrics.conformal import coverage, coverage_gap, empty_sets, set_size
-from volta.metrics.detection import RocCurve, aupr_in, aupr_out, auroc, autc, fpr95, fpr95_id, roc_curve
-from volta.metrics.floor import ece_floor, ece_floor_high, ece_floor_low
-from volta.metrics.interval import Interval, ece_debiased_interval, ece_interval
-from volta.metrics.metric import Metric
-from volta.metrics.openset import oscr, scod_augrc, scod_aurc
-from volta.metrics.scoring import FlooredProbabilityWarning, accuracy, nll, nll_floored_rows
+from volta.metrics.expected_ece import (
+    Interval,
+    ece_debiased_interval,
+    ece_floor,
+    ece_floor_high,
+    ece_floor_low,
+    ece_interval,
+)
+from volta.metrics.ood import (
+    RocCurve,
+    aupr_in,
+    aupr_out,
+    auroc,
+    autc,
+    fpr95,
+    fpr95_id,
+    oscr,
+    roc_curve,
+    scod_augrc,
+    scod_aurc,
+)
+from volta.metrics.report import report
+from volta.metrics.scoring import (
+    BrierDecomposition,
+    FlooredProbabilityWarning,
+    accuracy,
+    brier,
+    brier_decomposition,
+    brier_reliability,
+    brier_residual,
+    brier_resolution,
+    brier_uncertainty,
+    nll,
+    nll_floored_rows,
+)
 from volta.metrics.selective import (
     RiskCoverage,
     augrc,
@@ -39,9 +59,7 @@ from volta.metrics.selective import (
     risk_coverage_curve,
     selective_auc,
 )
-from volta.metrics.smooth import smece
-from volta.metrics.summary import report
-from volta.metrics.table import METRICS, describe
+from volta.metrics.table import METRICS, Metric, describe, plugin_metrics
 
 __all__ = [
     "METRICS",

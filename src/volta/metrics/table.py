@@ -1,10 +1,133 @@
 """The one table of metrics: names, labels, direction, formula, convention, and who computes something else."""
 
-import numpy as np
+from __future__ import annotations
 
-from volta.metrics import brierscore, calibration, conformal, detection, floor, openset, scoring, selective, smooth
-from volta.metrics.metric import CONFIDENCE, JOINT, MODEL, MSP, OOD, PROBS, SELECTIVE, TEMPERATURE, Metric
-from volta.metrics.scan import ProbabilityScan
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Literal, SupportsFloat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.checks import Floats, checked_row_chunks
+from volta.core.errors import InputError, VoltaWarning
+from volta.core.plugins import Plugin, plugins
+from volta.metrics import calibration, conformal, expected_ece, ood, scoring, selective
+from volta.metrics.bins import N_BINS, ClassBinCounter, ClassBins, RowStatistics, empty_rows, fill_rows
+from volta.metrics.calibration import ReliabilityBins, bins_of
+from volta.metrics.expected_ece import Interval, floor_of
+from volta.metrics.scoring import BrierDecomposition, decompose
+
+
+@dataclass(frozen=True)
+class ProbabilityScan:
+    """The per-row values and per-class sums of (probs, labels), and what several metrics make of them."""
+
+    rows: RowStatistics
+    classes: ClassBins
+
+    @cached_property
+    def bins(self) -> ReliabilityBins:
+        """The reliability bins of the top probability."""
+        return bins_of(self.rows, N_BINS)
+
+    @cached_property
+    def floor(self) -> Interval:
+        """The ECE that chance alone gives."""
+        return floor_of(self.rows.confidence)
+
+    @cached_property
+    def decomposition(self) -> BrierDecomposition:
+        """The parts of the Brier score."""
+        return decompose(self.classes)
+
+
+def scan_probabilities(array: Floats, labels: NDArray[np.intp]) -> ProbabilityScan:
+    """Read the probabilities once, checking each chunk of rows; `labels` are checked already."""
+    rows, counter = empty_rows(array), ClassBinCounter(array)
+    for part, chunk in checked_row_chunks(array):
+        fill_rows(rows, part, chunk, labels[part])
+        counter.add(chunk, labels[part])
+    return ProbabilityScan(rows, counter.result())
+
+
+Family = Literal["prediction", "calibration", "selective", "ood", "conformal", "efficiency"]
+
+PROBS = ("probs", "labels")
+CONFIDENCE = ("probs",)
+SELECTIVE = ("uncertainty", "correct")
+OOD = ("id_scores", "ood_scores")
+JOINT = ("id_scores", "correct", "ood_scores")
+MODEL = ("model",)
+TEMPERATURE, MSP = "test+T", "test+msp"
+ARGUMENTS = (*PROBS, *SELECTIVE, *OOD, "sets", *MODEL)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric; strings are plain text.
+
+    `label` is what a reader sees on axes and in headings. `function` takes the arguments in `needs`, in that order, and
+    is None for what is measured on a model; an interval that it returns counts by its estimate. `higher_is_better` is
+    None where neither direction is better by itself.
+    `shared` gives the same value from what `report` computes once for all metrics with these `needs`: a
+    `ProbabilityScan`, `RiskSteps`, `SortedScores` or `JointScores`; a metric without it costs `report` a call of its
+    `function`.
+    `timing` marks what differs between two equal runs, such as a latency.
+    `margin` is the smallest difference that matters: methods whose difference lies within ± `margin` are equivalent; it
+    is None where equivalence makes no sense.
+    `variants` names the other forms of the test rows the metric is taken on: `test+T`, probabilities after one
+    temperature, for what that can change; `test+msp`, with 1 − max p as the uncertainty, for what is made from one.
+
+    >>> from volta.metrics import METRICS
+    >>> metric = METRICS["ece"]
+    >>> metric.label, metric.direction, metric.needs, metric.margin, metric.variants
+    ('ECE', '↓', ('probs', 'labels'), 0.01, ('test+T',))
+    """
+
+    name: str
+    label: str
+    family: Family
+    function: Callable[..., SupportsFloat] | None
+    higher_is_better: bool | None
+    needs: tuple[str, ...]
+    formula: str
+    convention: str
+    others: str
+    shared: Callable[..., float] | None = None
+    timing: bool = False
+    margin: float | None = None
+    variants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = [need for need in self.needs if need not in ARGUMENTS]
+        if unknown:
+            raise InputError(f"metric {self.name!r} needs {unknown[0]!r}; its needs can be: {', '.join(ARGUMENTS)}")
+        if self.margin is not None and not self.margin > 0:
+            raise InputError(f"metric {self.name!r} has margin {self.margin}; expected a number above 0, or None")
+        strange = [variant for variant in self.variants if variant not in (TEMPERATURE, MSP)]
+        if strange:
+            raise InputError(
+                f"metric {self.name!r} has variant {strange[0]!r}; its variants can be: {TEMPERATURE}, {MSP}"
+            )
+
+    @property
+    def direction(self) -> str:
+        """Return ↑, ↓, or – where neither is better."""
+        return "–" if self.higher_is_better is None else "↑" if self.higher_is_better else "↓"
+
+    @property
+    def on_ood_sets(self) -> bool:
+        """Whether the metric is a value of an OOD set rather than of the test rows."""
+        return "ood_scores" in self.needs
+
+    @property
+    def measured(self) -> bool:
+        """Whether the metric is measured on a model while it runs, not computed from its predictions."""
+        return self.needs == MODEL
+
 
 _TOP = "15 equal-width bins (lo, hi] of the top probability, the first closed at 0"
 _PER_CLASS = "15 equal-width bins (lo, hi] of each class's probability, classes summed"
@@ -37,20 +160,20 @@ _ROWS = (
     Metric("nll", "NLL", "prediction", scoring.nll, False, PROBS, "mean −log p_y",
            "natural log; p floored at 2.2e-308, floored rows counted and warned about",
            "scikit-learn log_loss clips at the eps of the input's dtype", shared=_nll, margin=0.02, variants=_T),
-    Metric("brier", "Brier", "prediction", brierscore.brier, False, PROBS, "mean Σ_k (p_k − [y = k])²",
+    Metric("brier", "Brier", "prediction", scoring.brier, False, PROBS, "mean Σ_k (p_k − [y = k])²",
            "summed over classes: 0 to 2",
            "TorchUncertainty, Fortuna: the same; scikit-learn halves it for two classes",
            shared=lambda scan: scan.classes.squared_error / scan.classes.n_samples, margin=0.01, variants=_T),
-    Metric("brier_reliability", "Brier reliability", "prediction", brierscore.brier_reliability, False, PROBS,
+    Metric("brier_reliability", "Brier reliability", "prediction", scoring.brier_reliability, False, PROBS,
            "Σ_kb n_kb (p̄_kb − ȳ_kb)² / n", _PER_CLASS, "TFP bins by argmax class; others by confidence",
            shared=lambda scan: scan.decomposition.reliability, margin=0.005, variants=_T),
-    Metric("brier_resolution", "Brier resolution", "prediction", brierscore.brier_resolution, True, PROBS,
+    Metric("brier_resolution", "Brier resolution", "prediction", scoring.brier_resolution, True, PROBS,
            "Σ_kb n_kb (ȳ_kb − ȳ_k)² / n", _PER_CLASS, "TFP bins by argmax class; others by confidence",
            shared=lambda scan: scan.decomposition.resolution, margin=0.01, variants=_T),
-    Metric("brier_uncertainty", "Brier uncertainty", "prediction", brierscore.brier_uncertainty, None, PROBS,
+    Metric("brier_uncertainty", "Brier uncertainty", "prediction", scoring.brier_uncertainty, None, PROBS,
            "Σ_k ȳ_k (1 − ȳ_k)", "a property of the labels alone", "none known",
            shared=lambda scan: scan.decomposition.uncertainty),
-    Metric("brier_residual", "Brier residual", "prediction", brierscore.brier_residual, None, PROBS,
+    Metric("brier_residual", "Brier residual", "prediction", scoring.brier_residual, None, PROBS,
            "Σ_kb [Σ (p − p̄_kb)² − 2 Σ (p − p̄_kb)(y − ȳ_kb)] / n",
            "reliability − resolution + uncertainty + residual = brier", "usually hidden",
            shared=lambda scan: scan.decomposition.residual, variants=_T),
@@ -59,14 +182,14 @@ _ROWS = (
            "netcal 10 bins, last closed; MAPIE (lo, hi], 49 real bins of 50; probly floor(15 conf); "
            "pytorch-ood equal-count bins, RMS, drops the most confident bin",
            shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
-    Metric("ece_floor", "ECE floor", "calibration", floor.ece_floor, None, CONFIDENCE,
+    Metric("ece_floor", "ECE floor", "calibration", expected_ece.ece_floor, None, CONFIDENCE,
            "E Σ_b |Σ_{i in b} (B_i − conf_i)| / n, B_i ~ Bernoulli(conf_i)",
            f"the ECE of a perfectly calibrated predictor with these confidences; {_TOP}", "none known to print it",
            shared=lambda scan: scan.floor.estimate, variants=_T),
-    Metric("ece_floor_low", "ECE floor, 2.5 %", "calibration", floor.ece_floor_low, None, CONFIDENCE,
+    Metric("ece_floor_low", "ECE floor, 2.5 %", "calibration", expected_ece.ece_floor_low, None, CONFIDENCE,
            "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
            shared=lambda scan: scan.floor.low, variants=_T),
-    Metric("ece_floor_high", "ECE floor, 97.5 %", "calibration", floor.ece_floor_high, None, CONFIDENCE,
+    Metric("ece_floor_high", "ECE floor, 97.5 %", "calibration", expected_ece.ece_floor_high, None, CONFIDENCE,
            "97.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
            shared=lambda scan: scan.floor.high, variants=_T),
     Metric("mce", "MCE", "calibration", calibration.mce, False, PROBS, "max_b |acc_b − conf_b|",
@@ -82,11 +205,11 @@ _ROWS = (
            "(1/K) Σ_kb (n_kb/n) |ȳ_kb − p̄_kb|", "15 equal-width bins (lo, hi] of each class's probability",
            "some sum over classes instead of averaging", shared=lambda scan: calibration.classwise_of(scan.classes),
            margin=0.002, variants=_T),
-    Metric("smece", "smooth ECE", "calibration", smooth.smece, False, PROBS,
+    Metric("smece", "smooth ECE", "calibration", calibration.smece, False, PROBS,
            "σ = ∫₀¹ |(1/n) Σ_i K_σ(t, conf_i) (correct_i − conf_i)| dt, the one fixed point",
            "Gaussian kernel reflected at 0 and 1, top probability; grid of 8,192 cells, exact to 1e-6 from 0.005 up",
            "relplot: bandwidth to 1e-3, 200 evaluation points",
-           shared=lambda scan: smooth.smece_of(scan.rows), margin=0.01, variants=_T),
+           shared=lambda scan: calibration.smece_of(scan.rows), margin=0.01, variants=_T),
     Metric("ece_debiased", "debiased RMS calibration error", "calibration", calibration.ece_debiased, False, PROBS,
            "√max(0, Σ_b (n_b/n) [(acc_b − conf_b)² − acc_b (1 − acc_b)/(n_b − 1)])",
            f"Kumar et al. 2019; {_TOP}; a bin of one row adds 0",
@@ -120,32 +243,32 @@ _ROWS = (
     Metric("coverage_at_5", "coverage at 5 %", "selective", selective.coverage_at_5, True, SELECTIVE,
            "largest i/n with risk of the i most certain ≤ 0.05", f"{_TIES}; 0 if no such i", "none known",
            shared=selective.coverage_at_5_of, margin=0.02, variants=_MSP),
-    Metric("auroc", "AUROC", "ood", detection.auroc, True, OOD, "P(ood > id) + ½ P(ood = id)", _OOD_POSITIVE,
-           "probly ignores ties: constant scores can give 1.0", shared=detection.auroc_of, margin=0.01),
-    Metric("aupr_out", "AUPR-out", "ood", detection.aupr_out, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
-           f"{_OOD_POSITIVE}; {_AP}", _AP_OTHERS, shared=detection.aupr_out_of, margin=0.01),
-    Metric("aupr_in", "AUPR-in", "ood", detection.aupr_in, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
+    Metric("auroc", "AUROC", "ood", ood.auroc, True, OOD, "P(ood > id) + ½ P(ood = id)", _OOD_POSITIVE,
+           "probly ignores ties: constant scores can give 1.0", shared=ood.auroc_of, margin=0.01),
+    Metric("aupr_out", "AUPR-out", "ood", ood.aupr_out, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
+           f"{_OOD_POSITIVE}; {_AP}", _AP_OTHERS, shared=ood.aupr_out_of, margin=0.01),
+    Metric("aupr_in", "AUPR-in", "ood", ood.aupr_in, True, OOD, "Σ_t (recall_t − recall_{t−1}) precision_t",
            f"ID positive, lowest score first; {_AP}", _AP_OTHERS,
-           shared=lambda scores: detection.aupr_in_of(scores.id_sorted, scores.ood_up_to), margin=0.01),
-    Metric("fpr95", "FPR95", "ood", detection.fpr95, False, OOD, "P(id ≥ t), t = ⌈0.95 n_ood⌉-th largest OOD score",
-           f"{_OOD_POSITIVE}; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_of, margin=0.02),
-    Metric("fpr95_id", "FPR95 (ID)", "ood", detection.fpr95_id, False, OOD,
+           shared=lambda scores: ood.aupr_in_of(scores.id_sorted, scores.ood_up_to), margin=0.01),
+    Metric("fpr95", "FPR95", "ood", ood.fpr95, False, OOD, "P(id ≥ t), t = ⌈0.95 n_ood⌉-th largest OOD score",
+           f"{_OOD_POSITIVE}; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=ood.fpr95_of, margin=0.02),
+    Metric("fpr95_id", "FPR95 (ID)", "ood", ood.fpr95_id, False, OOD,
            "P(ood ≤ t), t = ⌈0.95 n_id⌉-th smallest ID score",
-           "ID positive; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=detection.fpr95_id_of, margin=0.02),
-    Metric("autc", "AUTC", "ood", detection.autc, False, OOD, "½ (mean id + 1 − mean ood), scores scaled to [0, 1]",
+           "ID positive; first threshold with TPR ≥ 0.95", _FPR_OTHERS, shared=ood.fpr95_id_of, margin=0.02),
+    Metric("autc", "AUTC", "ood", ood.autc, False, OOD, "½ (mean id + 1 − mean ood), scores scaled to [0, 1]",
            "scaled by the smallest and largest of all scores; infinite scores as a limit",
-           "authors' code: scores taken as in [0, 1] already, lines between the steps", shared=detection.autc_of,
+           "authors' code: scores taken as in [0, 1] already, lines between the steps", shared=ood.autc_of,
            margin=0.01),
-    Metric("oscr", "OSCR", "ood", openset.oscr, True, JOINT,
+    Metric("oscr", "OSCR", "ood", ood.oscr, True, JOINT,
            "(1/n_id) Σ_{i right} [P(ood > s_i) + ½ P(ood = s_i)]",
            "score of the method, not always 1 − max p; at most the accuracy",
            "Dhamija et al.: P(y) as the score of ID rows; many codes count ties in input order",
-           shared=openset.oscr_of, margin=0.01),
-    Metric("scod_aurc", "SCOD AURC", "ood", openset.scod_aurc, False, JOINT,
+           shared=ood.oscr_of, margin=0.01),
+    Metric("scod_aurc", "SCOD AURC", "ood", ood.scod_aurc, False, JOINT,
            "(1/N) Σ_i failures among the i lowest scores / i, N = n_id + n_ood",
-           _SCOD, _SCOD_OTHERS, shared=openset.scod_aurc_of, margin=0.01),
-    Metric("scod_augrc", "SCOD AUGRC", "ood", openset.scod_augrc, False, JOINT,
-           "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=openset.scod_augrc_of, margin=0.005),
+           _SCOD, _SCOD_OTHERS, shared=ood.scod_aurc_of, margin=0.01),
+    Metric("scod_augrc", "SCOD AUGRC", "ood", ood.scod_augrc, False, JOINT,
+           "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=ood.scod_augrc_of, margin=0.005),
     Metric("coverage", "coverage", "conformal", conformal.coverage, None, ("sets", "labels"), "mean [y ∈ C]",
            "to be compared with 1 − α",
            "quantile: TorchCP ⌈(n+1)(1−α)⌉-th, inf beyond n, as here; MAPIE «higher»; probly clips to the "
@@ -196,3 +319,32 @@ def describe() -> list[dict[str, str]]:
         }
         for metric in METRICS.values()
     ]
+
+
+OWN_NAMES = frozenset(METRICS)
+
+
+@cache
+def plugin_metrics() -> dict[str, Metric]:
+    """Return the metrics of installed packages by name; a name that the package's own table has is not theirs to take.
+
+    A package whose metric cannot be loaded is warned of and left out: it must not take all other metrics with it.
+    """
+    found: dict[str, Metric] = {}
+    for name, plugin in plugins("volta.metrics").items():
+        if name in OWN_NAMES:
+            continue
+        try:
+            found[name] = _checked(plugin)
+        except InputError as error:
+            warnings.warn(f"{error}; the metric is left out", VoltaWarning, stacklevel=2)
+    return found
+
+
+def _checked(plugin: Plugin) -> Metric:
+    metric = plugin.load()
+    if not isinstance(metric, Metric) or metric.name != plugin.name or metric.function is None:
+        raise InputError(
+            f"the plug-in {plugin.name!r} of {plugin.package} is no volta.metrics.Metric of that name with a function"
+        )
+    return metric

@@ -13,8 +13,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Tensor, nn
 
-from volta.networks.heads import PrototypeHead
-from volta.networks.layers import normalise
+from volta.networks.modules import PrototypeHead, normalise
 from volta.networks.spec import Classifier
 
 

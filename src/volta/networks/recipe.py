@@ -1,10 +1,10 @@
-"""How a network is trained, as data: optimiser, schedule, budget, stopping."""
+"""How a network is trained, and what a training did, as data. Needs no torch."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from volta.core.errors import InputError
 
@@ -62,3 +62,63 @@ class Budget:
         recipe = replace(recipe, batch_size=self.batch_size or recipe.batch_size).for_rows(n_rows)
         epochs = recipe.max_epochs if self.max_epochs is None else min(recipe.max_epochs, self.max_epochs)
         return replace(recipe, max_epochs=epochs)
+
+
+CLIMB_SHARE = 0.1
+"""The share of OneCycle's steps over which the learning rate climbs."""
+
+TrainingMark: TypeAlias = Literal["stopped early", "still improving", "stopped in the climb"]
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """A training, epoch by epoch.
+
+    ``max_epochs`` is its limit, ``patience`` the number of epochs without a lower validation loss after which it would
+    have stopped and restored the best weights; None where it went to the end and kept the last ones. ``climb_epochs``
+    is how long the learning rate climbed. ``val_losses`` holds the validation cross-entropy after each epoch, before
+    any temperature.
+    """
+
+    max_epochs: int
+    patience: int | None
+    climb_epochs: float
+    val_losses: tuple[float, ...]
+    seconds: float
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs there were."""
+        return len(self.val_losses)
+
+    @property
+    def best_epoch(self) -> int:
+        """The first epoch, counted from 1, with the lowest validation loss."""
+        return self.val_losses.index(min(self.val_losses)) + 1
+
+    @property
+    def kept_epoch(self) -> int:
+        """The epoch whose weights were kept: the best where training may stop early, else the last."""
+        return self.epochs if self.patience is None else self.best_epoch
+
+    @property
+    def val_loss(self) -> float:
+        """The validation loss of the weights that were kept."""
+        return self.val_losses[self.kept_epoch - 1]
+
+    @property
+    def marks(self) -> tuple[TrainingMark, ...]:
+        """What a reader should know of how a training that may stop early ended; none of one that may not.
+
+        ``stopped early``: before its limit; ``still improving``: the last epoch it was allowed was its best;
+        ``stopped in the climb``: its best epoch came before the learning rate had reached its peak, so that the weights
+        were never annealed and chance had much say in them.
+        """
+        if self.patience is None:
+            return ()
+        holds: dict[TrainingMark, bool] = {
+            "stopped early": self.epochs < self.max_epochs,
+            "still improving": self.best_epoch == self.max_epochs,
+            "stopped in the climb": self.best_epoch <= self.climb_epochs,
+        }
+        return tuple(mark for mark, true in holds.items() if true)

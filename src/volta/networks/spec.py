@@ -11,10 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from volta.core.errors import InputError
-from volta.networks.bodies import Body, Cnn, Encoder, EvenEncoder, Identity, Mlp, Shape
-from volta.networks.heads import Epistemic, Head, HeadModule, Hyperbolic, Linear, Prototypes
-from volta.networks.layers import seeded_draws
-from volta.networks.wide import Wide
+from volta.networks.modules import (
+    AnyEncoder,
+    Cnn,
+    Encoder,
+    Epistemic,
+    EvenEncoder,
+    Head,
+    HeadModule,
+    Hyperbolic,
+    Identity,
+    Linear,
+    Mlp,
+    Prototypes,
+    Shape,
+    Wide,
+    seeded_draws,
+)
 
 _PARTS: dict[str, type[Any]] = {
     part.__name__: part
@@ -54,7 +67,7 @@ class Classifier(nn.Module):
 class NetworkSpec:
     """Body, head and sizes of a network."""
 
-    body: Body
+    body: AnyEncoder
     head: Head
     input_shape: Shape
     n_classes: int

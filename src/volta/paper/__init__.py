@@ -1,12 +1,30 @@
 """What the VOLTA paper prints and claims, held against our results: from stored records alone, no torch."""
 
-from volta.paper.agreement import PaperComparison, compare_with_paper
-from volta.paper.claims import CLAIMS, Claim, ClaimRow, judge_claims, judge_evidence, questions_of
-from volta.paper.evidence import Evidence, evidence_of, paper_evidence
-from volta.paper.judges import FAILS, HOLDS, TIE, UNKNOWN, Verdict
-from volta.paper.published_tests import PaperTestRow, recompute_paper_tests
-from volta.paper.tasks import CLAIM_TASKS
-from volta.paper.values import PaperValue, paper_values
+from volta.paper.claims import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    TIE,
+    UNKNOWN,
+    Claim,
+    ClaimRow,
+    Evidence,
+    Verdict,
+    evaluate_claims,
+    evaluate_evidence,
+    evidence_of,
+    paper_evidence,
+    questions_of,
+)
+from volta.paper.values import (
+    CLAIM_TASKS,
+    PaperComparison,
+    PaperTestRow,
+    PaperValue,
+    compare_with_paper,
+    paper_values,
+    recompute_paper_tests,
+)
 
 __all__ = [
     "CLAIMS",
@@ -23,9 +41,9 @@ __all__ = [
     "PaperValue",
     "Verdict",
     "compare_with_paper",
+    "evaluate_claims",
+    "evaluate_evidence",
     "evidence_of",
-    "judge_claims",
-    "judge_evidence",
     "paper_evidence",
     "paper_values",
     "questions_of",

@@ -1,27 +1,519 @@
-"""The paper's claims, each in a line, with a verdict computed by rules and the figures that decide it."""
+"""The paper's claims, each with a verdict computed by rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
+import numpy as np
+
+from volta.bench.cell_metrics import EvalSet
 from volta.methods.ablation import Ablation
-from volta.paper.evidence import Evidence, evidence_of
-from volta.paper.judges import (
-    UNKNOWN,
-    Judgement,
-    Pair,
-    Verdict,
-    judge_against_median,
-    judge_best,
-    judge_matters,
-    judge_no_help,
-    judge_on_par,
+from volta.metrics import METRICS
+from volta.paper.values import CIFAR10_NEAR, CLAIM_TASKS, OURS, paper_title, paper_values
+from volta.stats import (
+    ALPHA,
+    MARGINS,
+    Bootstrap,
+    Bootstraps,
+    PairTest,
+    Question,
+    Results,
+    Sample,
+    compare_pair,
+    sample_of,
 )
-from volta.paper.tasks import CLAIM_TASKS
-from volta.stats import ALPHA, Bootstraps, Question, Results
-from volta.stats.comparisons import bootstrap_of
+from volta.stats.bootstrap import shared_row_variance
+from volta.stats.comparisons import bootstrap_of, compare_samples, distinct_methods
+from volta.stats.results import AFTER_TEMPERATURE, OOD_AVERAGES, TEST_SET, joined_notes
+from volta.stats.tests import difference_sample, higher_is_better, median_of, paired_estimate, seeds_to_show
+
+PAPER_PROTOCOL = "paper (printed)"
+FAIR_PROTOCOL = "fair"
+CALIBRATED_METRICS = ("ece", "brier", "nll")
+"""What one temperature moves."""
+
+Compare = Callable[[str, str, str, str], PairTest | None]
+"""(first, second, metric, set) → their comparison, or None where one of them has no such metric."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one task and protocol.
+
+    ``ours`` is the method the claims are about, ``baselines`` are what it is compared with. ``distinct``: (metric, set)
+    → the baselines whose values are not those of an earlier one, so that methods on one network count once.
+    ``median``: (metric, set) → our method against the median of the baselines, or None where there are no values of
+    seeds. ``calibrated_set``: where ECE, Brier and NLL are judged.
+    """
+
+    task: str
+    protocol: str
+    ours: str
+    baselines: tuple[str, ...]
+    near_set: str
+    calibrated_set: str
+    sample: Callable[[str, str, str], Sample | None]
+    compare: Compare
+    distinct: Callable[[str, str], tuple[str, ...]]
+    median: Callable[[str, str], PairTest | None]
+    title: Callable[[str], str]
+
+    def set_of(self, metric: str) -> str:
+        """Return the eval set a metric is judged on."""
+        if METRICS[metric].on_ood_sets:
+            return self.near_set
+        return self.calibrated_set if metric in CALIBRATED_METRICS else TEST_SET
+
+    def get(self, method: str, metric: str) -> Sample | None:
+        """Return the sample of a method's metric on the set it is judged on."""
+        return self.sample(method, self.set_of(metric), metric)
+
+    def against_baselines(self, metric: str) -> list[PairTest]:
+        """Return our method against each distinct baseline that has the metric."""
+        eval_set = self.set_of(metric)
+        found = (self.compare(self.ours, name, metric, eval_set) for name in self.distinct(metric, eval_set))
+        return [test for test in found if test is not None]
+
+    def pairs(self, pairs: Iterable[tuple[str, str]], metrics: Iterable[str]) -> list[PairTest]:
+        """Return every comparison there is among (first, second) pairs and metrics."""
+        wanted = [(first, second, metric) for first, second in pairs for metric in metrics]
+        found = (self.compare(first, second, metric, self.set_of(metric)) for first, second, metric in wanted)
+        return [test for test in found if test is not None]
+
+    def as_predicted(self) -> Evidence:
+        """Return the same evidence with ECE, Brier and NLL of the probabilities as the methods give them."""
+        return replace(self, calibrated_set=TEST_SET)
+
+
+def evidence_of(table: Results, ours: str, source: Bootstrap | str = "") -> Evidence:
+    """Return the evidence in our records: the paper's baselines alone, since its claims are about them.
+
+    Under `fair` ECE, Brier and NLL are those after one temperature fitted to each method's own validation predictions,
+    where the records hold them: otherwise VOLTA, which fits a temperature, would be compared with methods left raw.
+
+    ours: the name of our method in ``table``; source: the bootstrap of its rows, or why there is none.
+    """
+    baselines = tuple(name for name in table.baselines if table.origins[name] == "paper")
+    treated = table.protocol == FAIR_PROTOCOL and bool(table.of(ours, AFTER_TEMPERATURE, "ece"))
+    near = OOD_AVERAGES[0] if table.of(ours, OOD_AVERAGES[0], "auroc") else next(iter(table.near_sets), "")
+
+    def compare(first: str, second: str, metric: str, eval_set: str) -> PairTest | None:
+        test = compare_pair(table, first, second, metric, eval_set, source, interval=False)
+        return None if test.difference is None else test
+
+    def distinct(metric: str, eval_set: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(distinct_methods(table, baselines, metric, eval_set).values()))
+
+    def median(metric: str, eval_set: str) -> PairTest | None:
+        return _against_median(table, ours, distinct(metric, eval_set), metric, eval_set, source)
+
+    return Evidence(
+        table.task, table.protocol, ours, baselines, near, AFTER_TEMPERATURE if treated else TEST_SET,
+        table.sample, compare, distinct, median, lambda name: table.titles.get(name, name),
+    )  # fmt: skip
+
+
+def paper_evidence(task: str = "cifar10") -> Evidence:
+    """Return the paper's printed values as evidence, so that its claims can be judged by the same rules."""
+    values = {(value.method, value.set, value.metric): value.sample for value in paper_values() if value.task == task}
+    no_baselines = {OURS, *(row.key for row in Ablation)}
+    names = tuple(dict.fromkeys(method for method, _, _ in values if method not in no_baselines))
+    ood_sets = (eval_set for _, eval_set, _ in values if EvalSet.parse(eval_set).kind == "ood")
+    near = CIFAR10_NEAR if task == "cifar10" else next(ood_sets, "")
+
+    def compare(first: str, second: str, metric: str, eval_set: str) -> PairTest | None:
+        own, other = values.get((first, eval_set, metric)), values.get((second, eval_set, metric))
+        return None if own is None or other is None else compare_samples(first, second, metric, eval_set, (own, other))
+
+    return Evidence(
+        task, PAPER_PROTOCOL, OURS, names, near, TEST_SET, lambda *key: values.get(key), compare,
+        lambda metric, eval_set: names, lambda metric, eval_set: None, paper_title,
+    )  # fmt: skip
+
+
+def _against_median(
+    table: Results, ours: str, baselines: tuple[str, ...], metric: str, eval_set: str, source: Bootstrap | str
+) -> PairTest | None:
+    """Compare our method with the median over baselines in each seed, on each resample of the rows likewise."""
+    own = table.of(ours, eval_set, metric)
+    middle: Mapping[int, float] = median_of([table.of(name, eval_set, metric) for name in baselines])
+    differences = difference_sample(own, middle)
+    if differences is None:
+        return None
+    seeds = sorted(set(own) & set(middle))
+    variance, no_rows = 0.0, source if isinstance(source, str) else ""
+    if isinstance(source, Bootstrap):
+        draws = [source.row_draws(metric, eval_set, name, seeds) for name in (ours, *baselines)]
+        known = [one for one in draws if one is not None]
+        if len(known) == len(draws):
+            variance = shared_row_variance(known[0] - np.median(known[1:], axis=0))
+        else:
+            no_rows = "rows not resampled: no stored predictions of one of them"
+    estimate = None if no_rows else paired_estimate(differences, variance)
+    return PairTest(
+        ours, f"the median of {len(baselines)} baselines", metric, eval_set, differences.n,
+        sample_of(own[seed] for seed in seeds), sample_of(middle[seed] for seed in seeds),
+        paired=True,
+        difference=differences.mean,
+        gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
+        note=joined_notes(differences.why_untestable, no_rows),
+    )  # fmt: skip
+
+
+def pair(evidence: Evidence, test: PairTest) -> str:
+    """Return both means with deviation and n, and the p of their difference."""
+    parts = [
+        f"{evidence.title(name)} {_shown(sample)}"
+        for name, sample in ((test.first, test.first_sample), (test.second, test.second_sample))
+    ]
+    p = "" if test.p is None else f", {'paired ' if test.paired else ''}p {_p(test.p)}"
+    return f"{label(evidence, test.metric)} {METRICS[test.metric].direction} {parts[0]}, {parts[1]}{p}"
+
+
+def interval(test: PairTest, alpha: float) -> str:
+    """Return the interval that the one-sided tests of level ``alpha`` against a margin look at."""
+    if test.gain is None:
+        return ""
+    low, high = test.gain.interval(2 * alpha)
+    return f", gain in [{low:+.4f}, {high:+.4f}] ({100 * (1 - 2 * alpha):.3g} %)"
+
+
+def could_see(test: PairTest) -> str:
+    """Return the smallest difference the test sees, in words, where there is one."""
+    if not test.detectable:
+        return ""
+    return f"; smallest difference this test sees with 80 % power: {test.detectable:.3g}"
+
+
+def why(test: PairTest) -> str:
+    """Return why there is no test, in brackets; nothing where there is one."""
+    return f" ({test.note})" if test.p is None and test.note else ""
+
+
+def label(evidence: Evidence, metric: str) -> str:
+    """Return a metric's name with the set it is judged on, where that is not the test rows as predicted."""
+    known = METRICS[metric]
+    if known.on_ood_sets:
+        return f"near-OOD {known.label}"
+    after = metric in CALIBRATED_METRICS and evidence.calibrated_set == AFTER_TEMPERATURE
+    return f"{known.label} after temperature" if after else known.label
+
+
+def listed(evidence: Evidence, tests: Iterable[PairTest]) -> str:
+    """Return the metrics of some comparisons."""
+    return ", ".join(label(evidence, test.metric) for test in tests)
+
+
+def _two_digits(value: float) -> str:
+    """Return a number in two digits, never with an exponent."""
+    return np.format_float_positional(value, precision=2, fractional=False, trim="-")
+
+
+def _p(p: float) -> str:
+    # Below this a p-value is what floating point leaves of a tail, at last 0.
+    return "< 1e-16" if p < 1e-16 else f"= {p:.2g}"
+
+
+def _shown(sample: Sample | None) -> str:
+    if sample is None:
+        return "–"
+    spread = "" if sample.std is None else f" ± {_two_digits(sample.std)}"
+    return f"{sample.mean:.4f}{spread} (n = {sample.n})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A one-sided test: that the gain of ``test`` lies above ``bound``, or below it where ``above`` is False."""
+
+    test: PairTest
+    bound: float
+    above: bool
+
+    @property
+    def p(self) -> float:
+        """The p-value; 1 where there is no test."""
+        gain = self.test.gain
+        if gain is None:
+            return 1.0
+        return gain.p_above(self.bound) if self.above else gain.p_below(self.bound)
+
+    def seeds(self, alpha: float) -> int | None:
+        """Return how many seeds would show it, None where the gain lies on the other side or no number would do."""
+        gain = self.test.gain
+        if gain is None or gain.constant or (gain.value > self.bound) != self.above:
+            return None
+        needed = seeds_to_show(gain, self.bound, alpha)
+        return None if needed is None else max(self.test.n, needed)
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Every step must be shown: an intersection-union test, which needs no correction.
+
+    Reference: Berger, Technometrics 24 (1982).
+    """
+
+    steps: tuple[Step, ...]
+    share: float = 1.0
+
+    def shown(self, alpha: float) -> bool:
+        """Whether every step is shown at its share of ``alpha``."""
+        return bool(self.steps) and all(step.p < self.share * alpha for step in self.steps)
+
+    def seeds(self, alpha: float) -> int | None:
+        """Return how many seeds would show all."""
+        needed = [step.seeds(self.share * alpha) for step in self.steps]
+        return None if not needed or None in needed else max(n for n in needed if n is not None)
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """One of the steps must be shown, which is paid for by Bonferroni's bound over the ``n_tests`` there were."""
+
+    steps: tuple[Step, ...]
+    share: float = 1.0
+    n_tests: int | None = None
+
+    def level(self, alpha: float) -> float:
+        """Return the level each step is tested at."""
+        return self.share * alpha / max(1, self.n_tests or len(self.steps))
+
+    def found(self, alpha: float) -> list[Step]:
+        """Return the steps that are shown."""
+        return [step for step in self.steps if step.p < self.level(alpha)]
+
+    def shown(self, alpha: float) -> bool:
+        """Whether a step is shown."""
+        return bool(self.found(alpha))
+
+    def seeds(self, alpha: float) -> int | None:
+        """Return how many seeds would show one."""
+        needed = [n for step in self.steps if (n := step.seeds(self.level(alpha))) is not None]
+        return min(needed, default=None)
+
+
+def above(tests: Iterable[PairTest], margins: float) -> tuple[Step, ...]:
+    """Return a step a test: its gain lies above ``margins`` times its metric's margin."""
+    return tuple(Step(test, margins * MARGINS[test.metric], True) for test in tests)
+
+
+def below(tests: Iterable[PairTest], margins: float) -> tuple[Step, ...]:
+    """Return a step a test: its gain lies below ``margins`` times its metric's margin."""
+    return tuple(Step(test, margins * MARGINS[test.metric], False) for test in tests)
+
+
+def fewest_seeds(*routes: Sequence[AllOf | AnyOf], alpha: float) -> int | None:
+    """Return the number of seeds at which the nearest route is complete; a route needs all of its parts."""
+    totals = []
+    for route in routes:
+        needed = [part.seeds(alpha) for part in route]
+        if needed and None not in needed:
+            totals.append(max(n for n in needed if n is not None))
+    return min(totals, default=None)
+
+
+Verdict = Literal["holds", "does not hold", "no difference that matters", "cannot tell"]
+HOLDS: Verdict = "holds"
+FAILS: Verdict = "does not hold"
+TIE: Verdict = "no difference that matters"
+UNKNOWN: Verdict = "cannot tell"
+
+HALF = 0.5
+"""Superiority is tested on both sides, each with half the level; what is tested against a margin has one side."""
+
+Pair = tuple[str, str]
+"""Two methods, the first of which may gain over the second."""
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A verdict, the sentence with its figures, the comparisons it rests on, and the seeds that would decide it."""
+
+    verdict: Verdict
+    sentence: str
+    tests: tuple[PairTest, ...] = ()
+    seeds_needed: int | None = None
+
+
+def claim_best(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether our method is the best on a metric.
+
+    Better than every distinct baseline (an intersection-union test, uncorrected) holds; one baseline better (Bonferroni
+    over distinct baselines) refutes; a loss below the margin to every one of them, and a lead below it over at least
+    one, is a tie.
+    """
+    found = evidence.against_baselines(metric)
+    if not found:
+        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+    wins, loses = AllOf(above(found, 0), HALF), AnyOf(below(found, 0), HALF)
+    tie = AllOf(above(found, -1)), AnyOf(below(found, 1))
+    nearest = _nearest(found)
+    figures = pair(evidence, nearest)
+    name = label(evidence, metric)
+    if wins.shown(alpha):
+        words = f"VOLTA is significantly better than all {len(found)} distinct baselines on {name}"
+        return ClaimResult(HOLDS, f"{words}; {figures}.", (*found,))
+    if loses.shown(alpha):
+        better = loses.found(alpha)
+        first = min(better, key=lambda step: step.p).test
+        words = f"{len(better)} of {len(found)} distinct baselines are significantly better on {name}"
+        return ClaimResult(FAILS, f"{words}; {pair(evidence, first)}.", (*found,))
+    if all(part.shown(alpha) for part in tie):
+        words = f"VOLTA and the best baselines differ by less than the margin {MARGINS[metric]:g} on {name}"
+        return ClaimResult(TIE, f"{words}; {figures}{interval(nearest, alpha)}.", (*found,))
+    standing = f"VOLTA's mean is {'' if _value(nearest) > 0 else 'not '}the best of the paper's methods"
+    open_ones = sum(1 for step in wins.steps if not step.p < HALF * alpha)
+    return ClaimResult(
+        UNKNOWN,
+        f"{standing}, but {open_ones} of {len(found)} distinct baselines are not separated from it on {name}; "
+        f"{figures}{why(nearest)}{could_see(nearest)}.",
+        (*found,),
+        fewest_seeds((wins,), (loses,), tie, alpha=alpha),
+    )
+
+
+def claim_on_par(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether our method loses less than the margin to every baseline, and so to the best, whichever it is."""
+    found = evidence.against_baselines(metric)
+    if not found:
+        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+    return _not_worse(evidence, found, _nearest(found), "the best baseline", alpha)
+
+
+def claim_against_median(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether our method loses less than the margin to the median over baselines, taken in each seed."""
+    if evidence.get(evidence.ours, metric) is None or not evidence.against_baselines(metric):
+        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+    test = evidence.median(metric, evidence.set_of(metric))
+    if test is None:
+        return ClaimResult(UNKNOWN, f"No values of single seeds of {label(evidence, metric)} to take medians of.")
+    return _not_worse(evidence, [test], test, "the median of the baselines", alpha)
+
+
+def claim_no_help(
+    pairs_of: Callable[[str], tuple[Pair, ...]], metrics: tuple[str, ...], what: str, evidence: Evidence, alpha: float
+) -> ClaimResult:
+    """Judge whether something does not help: every gain shown to be below its margin holds, one above it refutes.
+
+    A gain shown to be above 0 but not above its margin refutes nothing. pairs_of: the name of our method → the pairs
+    whose first member has what should not help.
+    """
+    pairs = pairs_of(evidence.ours)
+    found = evidence.pairs(pairs, metrics)
+    if not found:
+        return ClaimResult(UNKNOWN, f"No pair such as {pairs[0][0]} and {pairs[0][1]} was run.")
+    missing = [one for one in pairs if all((test.first, test.second) != one for test in found)]
+    none, some = AllOf(below(found, 1)), AnyOf(above(found, 1))
+    scope = f"{len(found)} comparisons ({len(pairs) - len(missing)} of {len(pairs)} pairs were run)"
+    if some.shown(alpha):
+        helping = [step.test for step in some.found(alpha)]
+        best = max(helping, key=_in_margins)
+        return ClaimResult(
+            FAILS,
+            f"{what} gains more than the margin in {len(helping)} of {scope}; "
+            f"{pair(evidence, best)}{interval(best, alpha)}, margin {MARGINS[best.metric]:g}.",
+            (*found,),
+        )
+    widest = max(found, key=lambda test: _upper(test, alpha) / MARGINS[test.metric])
+    figures = f"{pair(evidence, widest)}{interval(widest, alpha)}, margin {MARGINS[widest.metric]:g}"
+    if not missing and none.shown(alpha):
+        words = f"{what} gains less than the margin in all of {scope}"
+        return ClaimResult(HOLDS, f"{words}; the widest: {figures}.", (*found,))
+    unresolved = sum(1 for step in none.steps if not step.p < alpha)
+    return ClaimResult(
+        UNKNOWN,
+        f"{what} is nowhere shown to gain more than the margin, but in {unresolved} of {scope} a gain that matters is "
+        f"not excluded; the widest: {figures}{why(widest)}{could_see(widest)}.",
+        (*found,),
+        fewest_seeds(() if missing else (none,), (some,), alpha=alpha),
+    )
+
+
+def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether a component matters: better with it somewhere and worse nowhere, beyond what is negligible."""
+    found = evidence.pairs([compared], metrics)
+    if not found:
+        return ClaimResult(UNKNOWN, f"{compared[0]} and {compared[1]} were not both run.")
+    no_gain, no_loss = AllOf(below(found, 1)), AllOf(above(found, -1))
+    helping = [step.test for step in no_gain.steps if not step.p < alpha]
+    harming = [step.test for step in no_loss.steps if not step.p < alpha]
+    helps, harms = AnyOf(above(helping, 0), HALF, len(found)), AnyOf(below(harming, 0), HALF, len(found))
+    better, worse = ([step.test for step in route.found(alpha)] for route in (helps, harms))
+    largest = max(found, key=_in_margins)
+    figures = f"largest gain: {pair(evidence, largest)}{interval(largest, alpha)}"
+    metrics_words = f"{len(found)} metrics"
+    if no_gain.shown(alpha) and no_loss.shown(alpha):
+        return ClaimResult(
+            TIE, f"{what} changes each of {metrics_words} by less than its margin; {figures}.", (*found,)
+        )
+    if better and not worse:
+        return ClaimResult(
+            HOLDS, f"{what} is significantly better on {listed(evidence, better)}; {figures}.", (*found,)
+        )
+    if worse and not better:
+        lowest = min(worse, key=_in_margins)
+        words = f"{what} is significantly worse on {listed(evidence, worse)}"
+        return ClaimResult(FAILS, f"{words}; {pair(evidence, lowest)}.", (*found,))
+    if no_gain.shown(alpha):
+        return ClaimResult(
+            FAILS, f"{what} gains less than the margin on each of {metrics_words}; {figures}.", (*found,)
+        )
+    mixed = "separated on none"
+    if better:
+        mixed = f"better on {listed(evidence, better)} and worse on {listed(evidence, worse)}"
+    return ClaimResult(
+        UNKNOWN,
+        f"{what} is {mixed} of {metrics_words}; {figures}{why(largest)}{could_see(largest)}.",
+        (*found,),
+        None if better else fewest_seeds((no_gain,), (helps,), (harms,), alpha=alpha),
+    )
+
+
+def _not_worse(evidence: Evidence, tests: Sequence[PairTest], rival: PairTest, which: str, alpha: float) -> ClaimResult:
+    margin = MARGINS[rival.metric]
+    holds, fails = AllOf(above(tests, -1)), AnyOf(below(tests, -1))
+    figures = f"{pair(evidence, rival)}{interval(rival, alpha)}, margin {margin:g}"
+    if holds.shown(alpha):
+        return ClaimResult(HOLDS, f"VOLTA loses less than the margin to {which}: {figures}.", (*tests,))
+    if fails.shown(alpha):
+        return ClaimResult(FAILS, f"VOLTA loses more than the margin to {which}: {figures}.", (*tests,))
+    if rival.gain is None:
+        return ClaimResult(UNKNOWN, f"Against {which} there is no interval{why(rival)}: {figures}.", (*tests,))
+    return ClaimResult(
+        UNKNOWN,
+        f"Against {which} both a tie and a loss beyond the margin are possible: {figures}{could_see(rival)}.",
+        (*tests,),
+        fewest_seeds((holds,), (fails,), alpha=alpha),
+    )
+
+
+def _nearest(tests: Sequence[PairTest]) -> PairTest:
+    """Return the comparison with the strongest rival: the one our method gains least over."""
+    return min(tests, key=_value)
+
+
+def _value(test: PairTest) -> float:
+    if test.gain is not None:
+        return test.gain.value
+    return (test.difference or 0.0) * (1 if higher_is_better(test.metric) else -1)
+
+
+def _in_margins(test: PairTest) -> float:
+    return _value(test) / MARGINS[test.metric]
+
+
+def _upper(test: PairTest, alpha: float) -> float:
+    return _value(test) if test.gain is None else test.gain.interval(2 * alpha)[1]
+
+
+def _nothing(evidence: Evidence, metric: str) -> str:
+    if evidence.get(evidence.ours, metric) is None:
+        return f"VOLTA has no {label(evidence, metric)} in this run."
+    return f"No baseline of the paper has {label(evidence, metric)} in this run."
+
 
 _FIVE = ("accuracy", "ece", "brier", "nll", "auroc")
 
@@ -36,7 +528,7 @@ class Claim:
     key: str
     statement: str
     rule: str
-    judge: Callable[[Evidence, float], Judgement]
+    judge: Callable[[Evidence, float], ClaimResult]
     as_predicted: bool = False
 
 
@@ -61,7 +553,7 @@ class ClaimRow:
     methods: str
 
 
-def judge_claims(
+def evaluate_claims(
     tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
 ) -> list[ClaimRow]:
     """Return a verdict on each claim of the paper for every protocol of its tasks, and of `digits`, that VOLTA ran."""
@@ -69,11 +561,11 @@ def judge_claims(
         row
         for table in tables
         if table.ours and table.task in CLAIM_TASKS
-        for row in judge_evidence(evidence_of(table, table.ours, bootstrap_of(bootstraps, table)), alpha)
+        for row in evaluate_evidence(evidence_of(table, table.ours, bootstrap_of(bootstraps, table)), alpha)
     ]
 
 
-def judge_evidence(evidence: Evidence, alpha: float = ALPHA) -> list[ClaimRow]:
+def evaluate_evidence(evidence: Evidence, alpha: float = ALPHA) -> list[ClaimRow]:
     """Return a verdict on each claim from one body of evidence, ours or the paper's own."""
     rows = []
     for claim in CLAIMS:
@@ -125,33 +617,33 @@ CLAIMS: tuple[Claim, ...] = (
         "holds if VOLTA is better than every baseline (two-sided p < 0.05 each); does not hold if a baseline is better "
         "(Bonferroni over baselines); no difference that matters if VOLTA loses less than 0.01 to every baseline and "
         "leads by less than 0.01 over one",
-        partial(judge_best, "ece"),
+        partial(claim_best, "ece"),
     ),
     Claim(
         "accuracy-on-par",
         "VOLTA's accuracy is on par with the best baseline.",
         "holds if VOLTA is shown to lose less than 0.01 to every baseline; does not hold if it is shown to lose more "
         "to one of them",
-        partial(judge_on_par, "accuracy"),
+        partial(claim_on_par, "accuracy"),
     ),
     Claim(
         "selective-prediction",
         "VOLTA's uncertainty gives the best selective prediction (AURC).",
         "as for best ECE, on AURC by each method's own score, margin 0.005",
-        partial(judge_best, "aurc"),
+        partial(claim_best, "aurc"),
     ),
     Claim(
         "ood-competitive",
         "VOLTA's OOD detection is competitive: not below the middle of the baselines on near-OOD AUROC.",
         "holds if VOLTA is shown to lose less than 0.01 to the median over baselines, taken in each seed; does not "
         "hold if it is shown to lose more",
-        partial(judge_against_median, "auroc"),
+        partial(claim_against_median, "auroc"),
     ),
     Claim(
         "auxiliary-losses-do-not-help",
         "Auxiliary losses (margin, reconstruction, diversity, contrastive) do not help.",
         "holds if every gain is shown to be below its margin; does not hold if one is shown to be above it",
-        partial(judge_no_help, _auxiliary_pairs, _FIVE, "An auxiliary loss"),
+        partial(claim_no_help, _auxiliary_pairs, _FIVE, "An auxiliary loss"),
     ),
     Claim(
         "deep-encoder-matters",
@@ -159,20 +651,20 @@ CLAIMS: tuple[Claim, ...] = (
         "holds if deep is better than shallow on a metric and worse on none, negligible differences aside; does not "
         "hold if the opposite, or if every gain is below its margin; no difference that matters if every difference is",
         partial(
-            judge_matters, _full_without(Ablation.SHALLOW), ("accuracy", "ece", "brier", "nll"), "The deep encoder"
+            claim_matters, _full_without(Ablation.SHALLOW), ("accuracy", "ece", "brier", "nll"), "The deep encoder"
         ),
     ),
     Claim(
         "temperature-matters",
         "Temperature (learned and post-hoc) matters for calibration.",
         "as for the deep encoder, on ECE and NLL of the probabilities as predicted",
-        partial(judge_matters, _full_without(Ablation.NO_TEMPERATURE), ("ece", "nll"), "Temperature"),
+        partial(claim_matters, _full_without(Ablation.NO_TEMPERATURE), ("ece", "nll"), "Temperature"),
         as_predicted=True,
     ),
     Claim(
         "mc-inference-does-not-help",
         "Monte Carlo inference does not help.",
         "as for auxiliary losses",
-        partial(judge_no_help, lambda ours: (_full_without(Ablation.NO_MC),), _FIVE, "Monte Carlo inference"),
+        partial(claim_no_help, lambda ours: (_full_without(Ablation.NO_MC),), _FIVE, "Monte Carlo inference"),
     ),
 )

@@ -2,7 +2,7 @@
 
 from volta.report.build import BuiltReport, build_report, make_report
 from volta.report.compare import ChangeRow, RunComparison, compare_runs
-from volta.report.export import FORMATS, export
+from volta.report.formats import FORMATS, export
 
 __all__ = [
     "FORMATS",

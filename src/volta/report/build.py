@@ -6,27 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from volta.bench.results_csv import write_results
-from volta.bench.store import RunStore
-from volta.core.files import write_text
-from volta.core.leftovers import sweep
-from volta.core.machine import n_cores
-from volta.core.set_names import plain_name
+from volta.bench.store import RunStore, write_results
+from volta.core.files import remove_temp_files, write_text
+from volta.core.processes import n_cores
+from volta.core.types import plain_name
 from volta.figures import CHARTS
-from volta.figures.chart import Needs
-from volta.figures.drawing import Drawing
-from volta.report.across import across_view
-from volta.report.curves import NO_CURVES
-from volta.report.figure_files import Room, figure_files
-from volta.report.looks import StoredLooks, read_looks, run_statistics
-from volta.report.numbers import group_numbers
-from volta.report.page import render_page
-from volta.report.payload import group_json
-from volta.report.reading import Predictions, read_group
+from volta.figures.chart_data import Needs
+from volta.figures.charts import Drawing
+from volta.report.curves import NO_CURVES, Predictions, group_numbers, read_group
+from volta.report.page import (
+    ChartView,
+    Room,
+    across_view,
+    draw_sheet,
+    figure_files,
+    group_json,
+    group_view,
+    render_page,
+)
 from volta.report.run import Group, Run, load_run
-from volta.report.sheet import draw_sheet
-from volta.report.statistics import Statistics
-from volta.report.views import ChartView, group_view
+from volta.report.statistics import Statistics, StoredAnalyses, read_analyses, run_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
@@ -74,7 +73,7 @@ def make_report(
     every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
     """
     with Drawing(n_cores()) as drawing:
-        sweep(store.figures_folder)
+        remove_temp_files(store.figures_folder)
         run = load_run(store, say)
         # Helpers draw what is known already while predictions are read, and then while tests are computed.
         _draw(run, drawing, "records")
@@ -87,7 +86,7 @@ def make_report(
         _draw(run, drawing, "tests", read, stats)
         drawing.finish()
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True, looks=read_looks(store), read=read))
+    write_text(path, make_page(run, stats, draw=True, looks=read_analyses(store), read=read))
     return BuiltReport(path, run, stats)
 
 
@@ -101,7 +100,7 @@ def make_page(
     stats: Statistics,
     *,
     draw: bool,
-    looks: StoredLooks | None = None,
+    looks: StoredAnalyses | None = None,
     title: str | None = None,
     read: Mapping[str, Predictions] | None = None,
 ) -> str:

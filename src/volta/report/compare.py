@@ -1,41 +1,214 @@
-"""What changed between two runs, on the seeds that both have: the tool for «did my change help»."""
+"""What changed between two runs, on the seeds that both have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from volta.bench.keys import Cell
+from volta.bench.records import EXTERNAL
 from volta.bench.store import RunStore
-from volta.core.errors import InputError
-from volta.core.suggest import unknown_name
-from volta.figures.names import split_key
+from volta.core.errors import InputError, StoreError, unknown_name
+from volta.figures.style import full_name, metric_key, split_key
 from volta.metrics import METRICS
-from volta.metrics.floor_words import FLOOR_METRICS
-from volta.report.compare_words import comparison_markdown, comparison_text
-from volta.report.joined_runs import (
-    A,
-    B,
-    joined_bootstrap,
-    joined_table,
-    n_identical,
-    run_remarks,
-    without_shared_seeds,
-)
-from volta.report.run import Group, load_run
+from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+from volta.report.formats import markdown_table
+from volta.report.run import Group, Run, budget_words, load_run
+from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
 from volta.stats import (
     ALPHA,
     Bootstrap,
     PairTest,
     Results,
+    RowScores,
     compare_pair,
     higher_is_better,
     holm,
     margin_of,
+    paired_bootstrap,
     rows_to_csv,
 )
-from volta.stats.bootstrap import N_RESAMPLES
-from volta.stats.pairs import PairVerdict
-from volta.stats.summary import OverSeeds
+from volta.stats.bootstrap import N_RESAMPLES, cell_scores, with_averages
+from volta.stats.comparisons import PairVerdict
+from volta.stats.results import OverSeeds
+
+A, B = "a:", "b:"
+"""What the names of a run's methods begin with in the joined table."""
+
+
+def joined_table(a: Group, b: Group) -> Results | None:
+    """Return both groups' values of the seeds they share as one table, methods named a:METHOD and b:METHOD."""
+    if a.table is None or b.table is None:
+        return None
+    values: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
+    cells: dict[tuple[str, int], Cell] = {}
+    for method in a.methods:
+        shared = _shared(a, b, method)
+        for side, table in ((A, a.table), (B, b.table)):
+            if shared:
+                values[side + method] = {
+                    where: {name: {s: v for s, v in by.items() if s in shared} for name, by in found.items()}
+                    for where, found in table.values[method].items()
+                }
+                cells |= {(side + method, seed): table.cells[method, seed] for seed in shared}
+    near = tuple(name for name in a.near_first if name in b.near_first)
+    own = {method for method in a.methods if a.origin(method) == b.origin(method) == EXTERNAL}
+    origins = {name: EXTERNAL if name[len(A) :] in own else "extra" for name in values}
+    return Results(a.task, a.protocol, values, {name: name[len(A) :] for name in values}, origins, near, cells)
+
+
+def joined_bootstrap(run_a: Run, run_b: Run, table: Results, n_resamples: int) -> Bootstrap | str:
+    """Return the bootstrap of both runs' stored predictions, or why there is none."""
+    if not n_resamples:
+        return "rows not resampled: no bootstrap was asked for"
+    stores = {A: run_a.store, B: run_b.store}
+    models: dict[str, dict[int, RowScores]] = {}
+    rows_of: dict[int, bytes] = {}
+    for (name, seed), cell in table.cells.items():
+        try:
+            arrays = stores[name[: len(A)]].read_arrays(cell)
+        except StoreError:
+            continue
+        labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
+        if rows_of.setdefault(seed, labels) != labels:
+            return "rows not resampled: the runs were scored on different test rows"
+        models.setdefault(name, {})[seed] = cell_scores(arrays, table.ood_sets)
+    whole = {name: found for name, found in models.items() if len(found) == len(table.seeds(name))}
+    if not whole:
+        return "rows not resampled: no predictions"
+    return with_averages(paired_bootstrap(whole, n_resamples, rows_of=rows_of), table)
+
+
+def n_identical(a: Group, b: Group, method: str) -> int:
+    """Return how many shared seeds of a method have the same predictions to the last bit."""
+    pairs = [(a.records[method, seed], b.records[method, seed]) for seed in _shared(a, b, method)]
+    return sum(one.predictions == other.predictions for one, other in pairs)
+
+
+def without_shared_seeds(a: Group, b: Group) -> Iterable[str]:
+    """Give the methods that both runs have but with no seed in common, in words."""
+    for method in a.methods:
+        if method in b.methods and not _shared(a, b, method):
+            mine, theirs = (", ".join(str(s) for name, s in sorted(g.records) if name == method) for g in (a, b))
+            yield f"{a.task}, {a.protocol}, {method}: no seed in common ({mine} in A, {theirs} in B), not compared"
+
+
+def run_remarks(a: Run, b: Run) -> Iterable[str]:
+    """Give what differs between two runs besides their results: budget, device, code, machine, data."""
+    first, second = a.manifest, b.manifest
+    pairs = (
+        ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
+        ("devices differ", first.config.device, second.config.device),
+        ("numbers of threads differ", first.config.threads, second.config.threads),
+        ("instruction sets differ", first.environment.instruction_set, second.environment.instruction_set),
+        ("volta differs", first.environment.volta, second.environment.volta),
+        ("commit differs", first.environment.commit, second.environment.commit),
+    )
+    yield from (
+        f"{words}: {left or 'not recorded'} in A, {right or 'not recorded'} in B"
+        for words, left, right in pairs
+        if left != right
+    )
+    data = [{(g.task, g.protocol): g.first_record.data for g in run.groups if g.first_record} for run in (a, b)]
+    for key in data[0]:
+        if key in data[1]:
+            other = [name for name in data[0][key] if name in data[1][key] and data[0][key][name] != data[1][key][name]]
+            if other:
+                yield f"{key[0]}, {key[1]}: the data differ ({', '.join(other)})"
+
+
+def _shared(a: Group, b: Group, method: str) -> list[int]:
+    return sorted(seed for name, seed in a.records if name == method and (method, seed) in b.records)
+
+
+MAX_LISTED = 10
+COLUMNS = ("task", "protocol", "method", "metric", "seeds", "A", "B", "B − A", "p", "Holm", "verdict")
+
+
+def comparison_text(comparison: RunComparison, titles: tuple[str, str]) -> str:
+    """Return the comparison for a terminal."""
+    lines = _notes(comparison, titles)
+    if comparison.changed:
+        lines += ["", f"A: {titles[0]}", f"B: {titles[1]}", "", *_aligned([COLUMNS, *map(_fields, comparison.changed)])]
+    return "\n".join([*lines, "", summary(comparison)]).strip() + "\n"
+
+
+def comparison_markdown(comparison: RunComparison, titles: tuple[str, str]) -> str:
+    """Return the comparison as Markdown."""
+    columns = tuple(Column(name, name, numeric=name in COLUMNS[4:10]) for name in COLUMNS)
+    rows = tuple(Row(row.method, tuple(TableCell(text) for text in _fields(row))) for row in comparison.changed)
+    parts = [f"# {titles[1]} (B) against {titles[0]} (A)"]
+    if notes := _notes(comparison, titles):
+        parts.append("\n".join(f"- {note}" for note in notes))
+    if rows:
+        parts.append(markdown_table(Table("changes", "What changed", columns, rows)))
+    return "\n\n".join([*parts, summary(comparison)]) + "\n"
+
+
+def summary(comparison: RunComparison) -> str:
+    """Return one sentence: how many values moved, how many beyond chance and which way."""
+    n_rows, changed = len(comparison.rows), comparison.changed
+    if not n_rows:
+        return "The runs share no task, protocol, method and seed; there is nothing to compare."
+    if not changed:
+        return f"All {n_rows} compared values are the same in both runs."
+    count = {word: sum(row.verdict == word for row in changed) for word in ("better", "worse", "equivalent")}
+    left = len(changed) - sum(count.values())
+    return (
+        f"{len(changed)} of {n_rows} compared values differ; after Holm’s correction {count['better']} are "
+        f"significantly better and {count['worse']} significantly worse in B, {count['equivalent']} differ by less "
+        f"than what matters, and {left} cannot be told."
+    )
+
+
+def verdict_words(row: ChangeRow) -> str:
+    """Return what the tests say of B, with the interval where they leave it open."""
+    if row.identical:
+        return "the same predictions"
+    known = row.low is not None and row.high is not None
+    interval = f" ([{signed(row.low)}, {signed(row.high)}])" if row.low is not None and row.high is not None else ""
+    if row.verdict == "equivalent":
+        return f"no difference that matters{interval}"
+    if row.verdict == "cannot tell":
+        return f"cannot tell{interval}, uncorrected" if known else "one seed: no test"
+    return f"{row.verdict}{interval}"
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign: four decimals, or three digits where those would show 0."""
+    if value == 0 or abs(value) >= 5e-5:
+        return f"{value:+.4f}"
+    return f"{'+' if value > 0 else ''}{show_number(value)}"
+
+
+def _fields(row: ChangeRow) -> tuple[str, ...]:
+    return (
+        row.task, row.protocol, row.method, full_name(metric_key(row.metric, row.set)), str(row.n),
+        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{_compare_words_floor(row)}", signed(row.difference),
+        show_p(row.p), show_p(row.p_holm), verdict_words(row),
+    )  # fmt: skip
+
+
+def _compare_words_floor(row: ChangeRow) -> str:
+    if row.floor is None or row.floor_low is None or row.floor_high is None:
+        return ""
+    return f" ({show_floor(row.floor, row.floor_low, row.floor_high)})"
+
+
+def _notes(comparison: RunComparison, titles: tuple[str, str]) -> list[str]:
+    lines = [f"note: {remark}" for remark in comparison.remarks]
+    for name, cells in zip(titles, (comparison.only_a, comparison.only_b), strict=True):
+        lines += [f"only in {name}: {cell}" for cell in cells[:MAX_LISTED]]
+        lines += [f"only in {name}: {len(cells) - MAX_LISTED} cells more"] if len(cells) > MAX_LISTED else []
+    return lines
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip() for line in table]
+
 
 DEFAULT_METRICS = ("accuracy", "ece", "nll", "brier", "aurc", "auroc")
 

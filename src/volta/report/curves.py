@@ -1,30 +1,113 @@
-"""What figures need from stored predictions: reliability bins, risk-coverage curves, score histograms."""
+"""What figures need from stored predictions: reliability bins, risk-coverage, ROC and PR curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.bench.eval_set import VAL
-from volta.bench.records import CellRecord, EvalSet
+from volta.bench.cell_metrics import VAL, EvalSet
+from volta.bench.records import CellRecord
+from volta.bench.store import RunStore
 from volta.core.types import Array
-from volta.figures import MethodBins, MethodCurve, ScoreHistogram
-from volta.figures.names import metric_key
-from volta.metrics import reliability_bins, risk_coverage_curve
-from volta.metrics.binning import N_BINS
-from volta.report.ood_curves import OodCurves
+from volta.figures import (
+    Difference,
+    GroupNumbers,
+    MethodBins,
+    MethodCurve,
+    MethodValues,
+    PairDifference,
+    ScoreHistogram,
+    TrainingCurve,
+)
+from volta.figures.style import metric_key
+from volta.metrics import RocCurve, reliability_bins, risk_coverage_curve, roc_curve
+from volta.metrics.bins import N_BINS
 from volta.report.run import Group
+from volta.stats import AblationRow, RowsOfCells, TestRow, rows_of_cell
+
+Floats = NDArray[np.float64]
+
+POINTS = 61
+# Squares: most of what tells detectors apart happens at few false alarms.
+ROC_GRID: Floats = np.linspace(0, 1, POINTS) ** 2
+RECALL_GRID: Floats = np.linspace(0, 1, POINTS)
+
+
+def true_positives_at(curve: RocCurve, grid: Floats = ROC_GRID) -> Floats:
+    """Return the share of OOD rows called OOD where ``grid`` shares of the ID rows are, (n_points,).
+
+    >>> curve = roc_curve(np.array([0.1, 0.4]), np.array([0.4, 0.9]))
+    >>> true_positives_at(curve, np.array([0.0, 0.25, 1.0]))
+    array([0.5 , 0.75, 1.  ])
+    """
+    last = np.append(curve.fpr[1:] != curve.fpr[:-1], True)
+    return np.asarray(np.interp(grid, curve.fpr[last], curve.tpr[last]))
+
+
+def precision_at(curve: RocCurve, n_id: int, n_ood: int, grid: Floats = RECALL_GRID) -> Floats:
+    """Return the precision where at least ``grid`` shares of the OOD rows are called OOD, (n_points,).
+
+    As in average precision, the precision of a threshold holds back to the recall of the stricter one.
+
+    >>> curve = roc_curve(np.array([0.1, 0.4, 0.4]), np.array([0.4, 0.9]))
+    >>> precision_at(curve, 3, 2, np.array([0.0, 0.5, 1.0]))
+    array([1. , 1. , 0.5])
+    """
+    called = curve.tpr > 0
+    recall, caught = curve.tpr[called], curve.tpr[called] * n_ood
+    precision = caught / (caught + curve.fpr[called] * n_id)
+    return np.asarray(precision[np.searchsorted(recall, np.minimum(grid, recall[-1]), side="left")])
+
+
+class OodCurves:
+    """ROC and precision-recall curves by OOD set and method, gathered one cell at a time."""
+
+    def __init__(self) -> None:
+        self._roc: dict[str, dict[str, list[Floats]]] = {}
+        self._precision: dict[str, dict[str, list[Floats]]] = {}
+
+    def add(self, method: str, scores: Mapping[str, Floats]) -> None:
+        """Take up the scores of one cell: set → (n,), the test rows being "test"."""
+        for name, outside in scores.items():
+            if name != "test" and "test" in scores:
+                curve = roc_curve(scores["test"], outside)
+                precision = precision_at(curve, len(scores["test"]), len(outside))
+                self._roc.setdefault(name, {}).setdefault(method, []).append(true_positives_at(curve))
+                self._precision.setdefault(name, {}).setdefault(method, []).append(precision)
+
+    def roc(self, group: Group) -> dict[str, dict[str, MethodCurve]]:
+        """Return the ROC curves, mean over seeds."""
+        return _curves(group, self._roc, ROC_GRID, "auroc")
+
+    def precision_recall(self, group: Group) -> dict[str, dict[str, MethodCurve]]:
+        """Return the precision-recall curves, mean over seeds."""
+        return _curves(group, self._precision, RECALL_GRID, "aupr_out")
+
+
+def _curves(
+    group: Group, found: Mapping[str, Mapping[str, list[Floats]]], grid: Floats, area: str
+) -> dict[str, dict[str, MethodCurve]]:
+    return {
+        name: {
+            method: MethodCurve(
+                method, group.title(method), grid, np.mean(runs, axis=0), np.min(runs, axis=0), np.max(runs, axis=0),
+                float(np.mean(group.values(method, metric_key(area, name)))), group.is_ours(method),
+            )
+            for method, runs in by_method.items()
+            if group.values(method, metric_key(area, name))
+        }
+        for name, by_method in found.items()
+    }  # fmt: skip
+
 
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 40
 LONG_TAIL = 12.0
 LARGEST_SCORE = 1e300
 """Where scores reach this many times the spread of the test rows' scores, bins follow an inverse hyperbolic sine."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -189,3 +272,88 @@ def histogram_edges(scores: Mapping[str, Floats]) -> Floats:
         edges[0], edges[-1] = low, high
         return edges
     return np.linspace(low, high, HISTOGRAM_BINS + 1)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a group's stored predictions come to: its curves, and the rows of its cells for the bootstrap."""
+
+    curves: Curves
+    rows: RowsOfCells
+
+
+def read_group(store: RunStore, group: Group, with_rows: bool = True) -> Predictions:
+    """Return the curves and, unless left out, the rows of every method, reading one cell's predictions at a time."""
+    collector, rows = CurveCollector(group), {}
+    for key, record in group.records.items():
+        arrays = store.arrays_of(record)
+        collector.add(record, arrays)
+        found = rows_of_cell(group.table, arrays) if with_rows and group.table is not None else None
+        if found is not None:
+            rows[key] = found
+    return Predictions(collector.curves(), rows)
+
+
+def group_numbers(
+    group: Group, curves: Curves, ablation: Sequence[AblationRow], pairs: Sequence[TestRow] = ()
+) -> GroupNumbers:
+    """Return everything the charts of a group may need."""
+    return GroupNumbers(
+        context=group.context,
+        methods=tuple(method_values(group, name) for name in group.methods),
+        compared=group.compared,
+        headline=group.headline,
+        ood_sets=group.near_first,
+        near_sets=group.near_sets,
+        shift_sets=group.sets("shift"),
+        bins=curves.reliability,
+        curves=curves.risk_coverage,
+        histograms=curves.histograms,
+        roc=curves.roc,
+        precision_recall=curves.precision_recall,
+        differences=tuple(
+            Difference(
+                row.row,
+                row.reference,
+                metric_key(row.metric, row.set),
+                row.difference,
+                row.std or 0.0,
+                row.p,
+                bool(row.significant),
+            )
+            for row in ablation
+            if row.difference is not None
+        ),
+        excess=curves.excess_risk,
+        trainings=tuple(_trainings(group)),
+        pairs=tuple(
+            PairDifference(
+                row.reference, row.method, metric_key(row.metric, row.set), row.difference, row.verdict, row.p_holm
+            )
+            for row in pairs
+            if row.difference is not None and row.set
+        ),
+        networks=group.networks,
+    )
+
+
+def _trainings(group: Group) -> Iterator[TrainingCurve]:
+    for (method, seed), record in group.records.items():
+        for log in record.trainings:
+            yield TrainingCurve(method, seed, log.val_losses, log.best_epoch, log.kept_epoch)
+
+
+def method_values(group: Group, method: str) -> MethodValues:
+    """Return a method's per-seed values on every set, as the figures take them."""
+    found = {
+        metric_key(metric, name): by_seed
+        for name, metrics in (group.table.values[method] if group.table else {}).items()
+        for metric, by_seed in metrics.items()
+    }
+    return MethodValues(
+        method,
+        group.title(method),
+        {key: list(by_seed.values()) for key, by_seed in found.items()},
+        group.is_ours(method),
+        {key: list(by_seed) for key, by_seed in found.items()},
+    )

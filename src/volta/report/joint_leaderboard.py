@@ -1,4 +1,4 @@
-"""One leaderboard over many runs, every value computed again from stored predictions and held against the stored."""
+"""One leaderboard over many runs, every value computed again from stored predictions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volta.bench.cells import COST_METRICS, Cell
-from volta.bench.records import OWN, TEST, CellRecord
-from volta.bench.scoring import metrics_of
+from markupsafe import Markup
+
+from volta._version import __version__
+from volta.bench.cell_metrics import TEST, metrics_of
+from volta.bench.keys import COST_METRICS, Cell
+from volta.bench.records import EXTERNAL, CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
+from volta.core.files import write_text
 from volta.core.types import Array
-from volta.report.run import Group
-from volta.stats import ALPHA, LeaderboardRow, group_records, make_leaderboard, without_rows
-from volta.stats.bootstrap import N_RESAMPLES
-from volta.stats.stored_bootstrap import bootstrap_table
+from volta.figures.style import PALETTE
+from volta.report.leaderboard import leaderboard_table
+from volta.report.page import asset, template_environment
+from volta.report.run import Group, budget_words
+from volta.stats import ALPHA, LeaderboardRow, group_records, make_leaderboard, rows_to_csv, without_rows
+from volta.stats.bootstrap import N_RESAMPLES, bootstrap_table
 
 TOLERANCE = 1e-9
 """A stored value further than this from the one computed again does not follow from the predictions."""
@@ -105,7 +111,7 @@ def _by_test_rows(found: Sequence[_Found]) -> list[list[_Found]]:
     groups: list[tuple[tuple[str, str], dict[int, str], list[_Found]]] = []
     for (task, protocol, _), own in by_run.items():
         # Own predictions know the labels of their rows alone, so what a benchmark knows of a seed's rows comes last.
-        benchmarked_last = sorted(own, key=lambda one: one.record.origin != OWN)
+        benchmarked_last = sorted(own, key=lambda one: one.record.origin != EXTERNAL)
         rows = {one.record.cell.seed: one.record.data["test"] for one in benchmarked_last}
         for key, known, members in groups:
             shared = set(known) & set(rows)
@@ -151,3 +157,45 @@ def _run_names(runs: Sequence[Path]) -> list[str]:
     while len({parts[-depth:] for parts in whole}) < len(whole):
         depth += 1
     return ["/".join(parts[-depth:]) for parts in whole]
+
+
+PAGE = "leaderboard.html"
+CSV = "leaderboard.csv"
+
+
+def write_joint_leaderboard(found: JointLeaderboard, folder: Path) -> tuple[Path, Path]:
+    """Write page and CSV into ``folder``; return their paths."""
+    rows = [row for group in found.groups for row in group.rows]
+    write_text(folder / CSV, rows_to_csv(LeaderboardRow, rows))
+    write_text(folder / PAGE, joint_page(found))
+    return folder / PAGE, folder / CSV
+
+
+def joint_page(found: JointLeaderboard) -> str:
+    """Return the page."""
+    tables = [(_title(group), leaderboard_table(group.group, group.rows, ALPHA)) for group in found.groups]
+    # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
+    scripts = "\n".join(asset(name) for name in ("base.js", "tables.js", "joint.js"))
+    return (
+        template_environment()
+        .get_template("joint.html")
+        .render(
+            tables=tables,
+            found=found,
+            palette=PALETTE,
+            version=__version__,
+            style_sheet=Markup(asset("report.css")),
+            early_script=Markup(asset("early.js")),
+            scripts=Markup(scripts),
+        )
+    )
+
+
+def _title(joint: JointGroup) -> str:
+    context, records = joint.group.context, joint.group.records
+    counts = sorted(Counter(method for method, _ in records).values())
+    seeds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]}–{counts[-1]}"
+    budgets = dict.fromkeys(budget_words(record.budget) for record in records.values())
+    budget = next(iter(budgets)) if len(budgets) == 1 else f"budgets differ ({'; '.join(budgets)})"
+    words = f"{seeds} seed{'' if seeds == '1' else 's'}"
+    return f"{context.task} · {context.protocol} · {context.n_rows} test rows · {words} · {budget}"

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from volta.figures.names import full_name, heading, is_shared, metric_key, set_label, split_key
+from volta.figures.style import full_name, heading, is_shared, metric_key, set_label, split_key
 from volta.metrics import METRICS
 from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, value_entry
 from volta.report.run import Group
 from volta.report.table_model import MISSING, Column, Row, Spark, Table, TableCell, show, show_p
 from volta.stats import LeaderboardRow
-from volta.stats.leaderboard import OVERALL
+from volta.stats.ranking import OVERALL
 
 FIRST = ("accuracy", "ece", "aurc", "auroc")
 """The ranked metrics that stand before the costs; the others follow behind them."""

@@ -1,23 +1,444 @@
-"""``report.html``: one file with its styles, scripts and numbers inside; it asks the network for nothing."""
+"""``report.html``: one file that asks the network for nothing, and the views its template shows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from volta import figures
 from volta._version import __version__
-from volta.bench.records import OWN
-from volta.figures.chart import Json
-from volta.figures.style import PALETTE
-from volta.report.across import AcrossView
-from volta.report.payload import script_json
-from volta.report.reproduce import reproduce_view
-from volta.report.run import Run
-from volta.report.table_model import COMPACT_COLUMNS
-from volta.report.views import GroupView
+from volta.bench.records import EXTERNAL
+from volta.core.errors import VoltaError, parse_errors
+from volta.core.files import read_file
+from volta.data import CORRUPTION_NAMES
+from volta.data.images import decode
+from volta.figures import Chart, Context, GroupNumbers, MethodRank, style_of
+from volta.figures.chart_data import Json
+from volta.figures.style import PALETTE, heading, metric_key, metric_name, set_label
+from volta.metrics import METRICS
+from volta.networks.recipe import Budget
+from volta.paper import FAILS, HOLDS, TIE, ClaimRow
+from volta.report.leaderboard import leaderboard_table
+from volta.report.result_tables import (
+    ablation_table,
+    baseline_table,
+    ood_table,
+    pair_matrix,
+    paper_table,
+    results_table,
+    shifts_table,
+    training_table,
+)
+from volta.report.run import Group, Run, budget_limits, budget_words
+from volta.report.statistics import ALL_PAIRS, Statistics
+from volta.report.table_model import COMPACT_COLUMNS, Table, decimals_for, show
+from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
+from volta.stats import CriticalDifference, LeaderboardRow, Results, critical_differences
+from volta.stats.ranking import OVERALL, ranked_sets
+
+FIGURES = "figures"
+EMBEDDED_BYTES = 4_000_000
+"""PDFs travel inside the page up to this much; beyond it the page links to the folder beside it."""
+
+
+@dataclass(frozen=True)
+class FigureFile:
+    """A figure for print as the page offers it: the word on its button, the file's name, and its address."""
+
+    label: str
+    name: str
+    href: str
+
+
+class Room:
+    """How many bytes of PDF the page still takes."""
+
+    def __init__(self, n_bytes: int = EMBEDDED_BYTES) -> None:
+        self._left = n_bytes
+
+    def address(self, path: Path) -> str:
+        """Return a PDF's address: the file itself while there is room for it, else where it lies."""
+        size = path.stat().st_size
+        if size > self._left:
+            return f"{FIGURES}/{path.name}"
+        self._left -= size
+        return data_address(path, "application/pdf")
+
+
+def figure_files(chart: Chart, folder: Path, prefix: str, room: Room) -> tuple[FigureFile, ...]:
+    """Return what the page offers of a chart whose figures are in ``folder``."""
+    files = []
+    for version in chart.prints:
+        pdf = folder / f"{prefix}{version.name}.pdf"
+        label = f"PDF ({version.word})" if version.word else "PDF"
+        files.append(FigureFile(label, pdf.name, room.address(pdf)))
+    return tuple(files)
+
+
+def data_address(path: Path, media_type: str) -> str:
+    """Return a file's content as an address that a page can hold."""
+    return f"data:{media_type};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+_SHEET_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The sheet as the page shows it: the picture's address, or why there is none."""
+
+    address: str = ""
+    problem: str = ""
+
+
+def draw_sheet(group: Group, stored: Path, folder: Path, prefix: str) -> Sheet | None:
+    """Draw the stored sheet into ``folder``; None where there is none."""
+    if not stored.is_file() or not group.sets("shift"):
+        return None
+    try:
+        with parse_errors(stored, "cannot be read"):
+            sheet = decode(read_file(stored, _SHEET_BYTES))
+    except VoltaError as error:
+        return Sheet(problem=f"The contact sheet {stored.name} cannot be read ({error}).")
+    if (sheet.shape[0] + 1) % len(CORRUPTION_NAMES) or (sheet.shape[1] + 1) % figures.N_SEVERITIES:
+        size = f"{sheet.shape[1]} × {sheet.shape[0]} pixels"
+        return Sheet(problem=f"The contact sheet {stored.name} is not one: it has {size}.")
+    drawn = figures.corruption_sheet(group.context, sheet, CORRUPTION_NAMES)
+    png, _ = figures.save_figure(drawn, folder, f"{prefix}corruption_sheet")
+    return Sheet(data_address(png, "image/png"))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture inside the page."""
+
+    title: str
+    address: str
+
+
+@dataclass(frozen=True)
+class AcrossView:
+    """What the page says over all tasks: diagrams, why some are not there, and the mean ranks in words."""
+
+    diagrams: tuple[Picture, ...]
+    reasons: tuple[str, ...]
+    ranks: tuple[str, ...]
+
+
+def across_view(run: Run, folder: Path | None) -> AcrossView | None:
+    """Return the page's part about several tasks, None for one; diagrams are written to ``folder`` if given."""
+    found = {key: numbers for key, numbers in critical_differences(run.tables).items() if len(numbers.tasks) > 1}
+    if not found:
+        return None
+    diagrams = [
+        _diagram(run, key, numbers, folder)
+        for key, numbers in found.items()
+        if folder is not None and numbers.critical_difference is not None
+    ]
+    ranks = [
+        f"{metric_name(metric)}, {protocol} protocol, {len(numbers.tasks)} tasks: {_ranks(run, numbers)}"
+        for (protocol, metric), numbers in found.items()
+        if numbers.mean_ranks
+    ]
+    reasons = dict.fromkeys(numbers.reason for numbers in found.values() if numbers.reason)
+    return AcrossView(tuple(diagrams), tuple(reasons), tuple(ranks))
+
+
+def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder: Path) -> Picture:
+    protocol, metric = key
+    own = [group for group in run.groups if group.protocol == protocol]
+    n_rows, n_seeds = sum(group.context.n_rows for group in own), min(group.context.n_seeds for group in own)
+    context = Context(f"{len(numbers.tasks)} tasks", protocol, n_rows, n_seeds)
+    titles = _titles(run)
+    ours = {name for group in own for name in group.methods if group.is_ours(name)}
+    ranks = [MethodRank(name, titles.get(name, name), rank, name in ours) for name, rank in numbers.mean_ranks.items()]
+    bars = [
+        (min(found), max(found)) for names in numbers.groups if (found := [numbers.mean_ranks[name] for name in names])
+    ]
+    title = f"Mean ranks on {metric_name(metric)}"
+    figure = figures.critical_difference(context, ranks, numbers.critical_difference, bars, title, len(numbers.tasks))
+    png, _ = figures.save_figure(figure, folder, f"critical_difference-{protocol}-{metric}")
+    return Picture(title, data_address(png, "image/png"))
+
+
+def _ranks(run: Run, numbers: CriticalDifference) -> str:
+    titles = _titles(run)
+    return ", ".join(f"{titles.get(name, name)} {rank:.2f}" for name, rank in numbers.mean_ranks.items())
+
+
+def _titles(run: Run) -> dict[str, str]:
+    return {name: group.title(name) for group in run.groups for name in group.methods}
+
+
+MARK = "*"
+
+
+@dataclass(frozen=True)
+class Standings:
+    """A group's methods by place: text in rows, ready to print; ``legend`` says what mark and last column mean."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    legend: str
+
+
+def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | None = None) -> Standings:
+    """Return the standings of one task and protocol from its rows of the leaderboard; ``budget``: the run's."""
+    own = [row for row in rows if (row.task, row.protocol) == (table.task, table.protocol)]
+    keys = ranked_sets(table)
+    values = {(row.method, row.metric, row.set): row for row in own}
+    decimals = {
+        key: decimals_for([row.mean for row in own if (row.metric, row.set) == key and row.mean is not None])
+        for key in keys
+    }
+    body = []
+    for overall in (row for row in own if row.metric == OVERALL):
+        found = [values.get((overall.method, metric, where)) for metric, where in keys]
+        n_best = sum(row is not None and bool(row.in_best_group) for row in found)
+        cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
+        tested = any(row is not None and row.in_best_group is not None for row in found)
+        place = "–" if overall.rank is None else f"{overall.rank:g}"
+        body.append((place, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
+    seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
+    return Standings(
+        title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
+        + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
+        columns=("place", "method", *(_heading(metric, where) for metric, where in keys), "best group"),
+        rows=tuple(body),
+        legend=f"{MARK} may be the best on that metric; best group: on how many. Place is by mean rank."
+        if any(MARK in cell for row in body for cell in row)
+        else "Place is by mean rank; which methods may be the best takes several seeds, and a report.",
+    )
+
+
+def _text(row: LeaderboardRow | None, decimals: int) -> str:
+    if row is None or row.mean is None:
+        return "–"
+    return show(row.metric, row.mean, decimals) + (MARK if row.in_best_group else "")
+
+
+def _heading(metric: str, where: str) -> str:
+    key = metric_key(metric, where)
+    about = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}.get(set_label(key), set_label(key))
+    return f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}"
+
+
+DIGITS = 5
+
+
+def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> Json:
+    """Return what the page's script needs of one group: its methods, and each chart's kind, choices and numbers."""
+    return {
+        "id": group.key,
+        "networks": group.networks,
+        "methods": [_method_json(group, method) for method in group.methods],
+        "charts": {chart.name: _chart_json(chart, numbers) for chart in charts},
+    }
+
+
+def script_json(value: object) -> str:
+    """Return JSON that cannot end its script element, whatever text it holds: <, >, & and line separators escaped.
+
+    Numbers are rounded to five digits; those that are not finite become null.
+    """
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _chart_json(chart: Chart, numbers: GroupNumbers) -> Json:
+    return {
+        "kind": chart.kind,
+        "shared": chart.shared,
+        "choices": [
+            {"name": choice.name, "label": choice.label, "options": choice.options} for choice in chart.choices(numbers)
+        ],
+        "switches": [{"name": switch.name, "label": switch.label} for switch in chart.switches],
+        "data": chart.data(numbers),
+    }
+
+
+def _method_json(group: Group, method: str) -> Json:
+    style = style_of(method)
+    return {
+        "name": method,
+        "title": group.title(method),
+        "origin": group.origin(method),
+        "ours": group.is_ours(method),
+        "hue": style.hue,
+        "marker": style.marker,
+        "dash": " ".join(f"{part:g}" for part in style.dash),
+    }
+
+
+def _plain(value: object) -> object:
+    # Most values are numbers, and a page holds a quarter of a million of them.
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str | int) or value is None:
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+NOT_RUN = "not run"
+TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie", NOT_RUN: "missing"}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with its verdict, its tone (holds, fails, tie, open or missing), and the sentence that decides it."""
+
+    statement: str
+    verdict: str
+    tone: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ChartView:
+    """A chart's place on the page, with its figures for print."""
+
+    chart: Chart
+    files: tuple[FigureFile, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a group that the navigation reaches by ``key``: its heading and what stands below it."""
+
+    key: str
+    title: str
+    words: str = ""
+    table: Table | None = None
+    charts: tuple[ChartView, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    sheet: Sheet | None = None
+    remarks: Remarks | None = None
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """Everything the page says of one group."""
+
+    key: str
+    task: str
+    protocol: str
+    lead: str
+    finding: str
+    warnings: tuple[str, ...]
+    is_finished: bool
+    parts: tuple[Part, ...] = field(default=())
+
+
+def group_view(
+    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str = ""
+) -> GroupView:
+    """Return everything the page says of one group.
+
+    ``own`` holds the statistics of that group alone; ``looks`` says in words how often results were looked at.
+    """
+    return GroupView(
+        group.key,
+        group.task,
+        group.protocol,
+        f"{group.context.line} · {len(group.records)} of {len(group.planned)} cells",
+        finding_sentence(group, own),
+        tuple(group_warnings(group)),
+        group.table is not None,
+        tuple(_parts(group, own, charts, sheet, looks)),
+    )
+
+
+def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str) -> list[Part]:
+    parts = []
+    if group.table is not None:
+        if own.leaderboard:
+            places = leaderboard_table(group, own.leaderboard, own.alpha)
+            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else looks, places))
+        if own.claims:
+            parts.append(Part("claims", claims_heading(own.claims), looks, claims=tuple(map(_claim, own.claims))))
+        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
+        if group.ood_means:
+            parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
+        if charts:
+            parts.append(Part("figures", "Figures", charts=tuple(charts)))
+        if own.reference == ALL_PAIRS and own.pairs:
+            parts.append(Part("tests", "All pairs", detectable_sentence(own), pair_matrix(group, own.pairs)))
+        elif own.tests:
+            table = baseline_table(group, own.tests, own.reference, own.alpha)
+            parts.append(Part("tests", table.caption, detectable_sentence(own), table))
+        if own.ablation:
+            parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
+        if group.sets("shift"):
+            parts.append(Part("shifts", "Under shift", table=shifts_table(group), sheet=sheet))
+        training = training_table(group)
+        if training is not None:
+            parts.append(Part("training", "Training", table=training))
+        if own.paper:
+            parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
+    return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
+
+
+def detectable_sentence(own: Statistics) -> str:
+    """Return what difference these tests could have seen at all, in words."""
+    n = max((test.n_reference for test in own.tests), default=0)
+    parts = []
+    for metric in ("accuracy", "ece", "auroc"):
+        seen = sorted(
+            t.detectable_difference for t in own.tests if t.metric == metric and t.detectable_difference is not None
+        )
+        if seen:
+            parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
+    if not parts:
+        return "With one seed a test can see nothing; run more seeds."
+    seeds = "one seed" if n == 1 else f"{n} seeds"
+    return (
+        f"With {seeds} such a test finds, in 80 % of cases, a true difference of about {', '.join(parts)} "
+        "(median over baselines); smaller differences may exist and stay unseen. «Not significant» is not «equal»."
+    )
+
+
+def claims_heading(claims: Sequence[ClaimRow]) -> str:
+    """Return how the paper's claims fared, in a heading."""
+    count = Counter(TONES.get(_shown_verdict(claim), "open") for claim in claims)
+    words = {
+        "holds": ("holds", "hold"),
+        "fails": ("does not", "do not"),
+        "tie": ("no difference that matters",) * 2,
+        "open": ("cannot be told",) * 2,
+        "missing": (NOT_RUN,) * 2,
+    }
+    parts = [f"{count[tone]} {one if count[tone] == 1 else many}" for tone, (one, many) in words.items() if count[tone]]
+    return f"The paper’s claims: {', '.join(parts)}"
+
+
+def _claim(claim: ClaimRow) -> Claim:
+    verdict = _shown_verdict(claim)
+    return Claim(claim.statement, verdict, TONES.get(verdict, "open"), claim.sentence)
+
+
+def _shown_verdict(claim: ClaimRow) -> str:
+    """Return the verdict, or that what the claim is about was not run: that is another thing than a test in doubt."""
+    return claim.verdict if claim.n else NOT_RUN
+
 
 PARTS = (
     ("leaderboard", "Leaderboard"),
@@ -40,7 +461,7 @@ def render_page(
     """Return the whole page; ``data`` is what its script draws the charts from, ``title`` what it is about."""
     present = {part.key for group in groups for part in group.parts}
     about = title or ", ".join(dict.fromkeys(group.task for group in groups))
-    what = "evaluation" if all(group.protocol == OWN for group in run.groups) else "benchmark"
+    what = "evaluation" if all(group.protocol == EXTERNAL for group in run.groups) else "benchmark"
     return (
         template_environment()
         .get_template("page.html")

@@ -1,17 +1,19 @@
-"""The tables of a group that hold values: results, ablation, shifts."""
+"""The tables of a group: results, ablation, corrupted sets, comparisons, training."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from volta.bench.eval_set import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
-from volta.figures.corruption_heatmap import SHIFT_METRICS, shift_values
-from volta.figures.names import heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
+from volta.bench.cell_metrics import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
+from volta.figures.shift import SHIFT_METRICS, shift_values
+from volta.figures.style import full_name, heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
-from volta.metrics.floor_words import FLOOR_METRICS, show_floor
+from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+from volta.networks.recipe import TrainingLog, TrainingMark
 from volta.paper import PaperComparison
-from volta.report.numbers import method_values
+from volta.report.curves import method_values
 from volta.report.run import Group
 from volta.report.table_model import (
     MISSING,
@@ -22,9 +24,11 @@ from volta.report.table_model import (
     decimals_for,
     mark_best,
     show,
+    show_number,
     show_p,
 )
 from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of
+from volta.stats.comparisons import BEST
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -288,3 +292,309 @@ def _ablation_tip(test: AblationRow) -> str:
     if test.difference is None:
         return test.note
     return f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+
+
+VERDICT_WORDS = {
+    "better": "better", "worse": "worse", "equivalent": "no difference that matters", "cannot tell": "cannot tell",
+}  # fmt: skip
+"""How a verdict on a pair reads; it is about the reference."""
+
+
+def reference_title(group: Group, tests: Sequence[TestRow], reference: str | None) -> str:
+    """Return the name of what the tests compare with: a method's title, or «the best method»."""
+    if reference == BEST or not tests:
+        return "the best method"
+    return group.title(tests[0].reference)
+
+
+def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None, alpha: float = ALPHA) -> Table:
+    """Return the reference's tests against each other method, with what the test could have seen at all."""
+    own = reference_title(group, tests, reference)
+    columns = (
+        Column("baseline", "Baseline" if reference is None else "Method", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("difference", "VOLTA − baseline" if reference is None else "Reference − method"),
+        Column("verdict", "Verdict", numeric=False, help="after Holm’s correction, with the margin of the metric"),
+        Column("p", "p", "", help="two-sided t-test over seeds and test rows, paired over shared seeds"),
+        Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
+        Column("hedges_g", "Hedges’ g"),
+        Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test rows"),
+        Column(
+            "detectable_difference", "Detectable", help="true difference found with 80 % power at this number of seeds"
+        ),
+        Column("margin", "Margin", help="the smallest difference that matters"),
+        Column("note", "Note", numeric=False),
+    )
+    rows = []
+    for test, methods in _once_a_network(group, tests):
+        title = ", ".join(map(group.title, methods))
+        verdict = VERDICT_WORDS[test.verdict]
+        interval = (
+            "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
+        )
+        tone = {"better": "good", "worse": "bad", "equivalent": "tie"}.get(test.verdict, "")
+        mark = "‡" if test.significant_holm else "†" if test.significant else ""
+        ours = f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})"
+        means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
+        rows.append(
+            Row(
+                f"{' '.join(methods)} {test.metric}",
+                (
+                    TableCell(title, title),
+                    TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
+                    _signed(test.difference, means),
+                    TableCell(verdict, verdict, tone=tone, mark=mark),
+                    TableCell(show_p(test.p), test.p),
+                    TableCell(show_p(test.p_holm), test.p_holm),
+                    TableCell("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
+                    TableCell(interval, None if test.boot_low is None else interval),
+                    TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
+                    TableCell("–" if test.margin is None else f"{test.margin:g}", test.margin),
+                    TableCell(test.note, test.note),
+                ),
+                "significant" if test.significant else "",
+                method="\n".join(methods),
+                folded=test.difference is None,
+            )
+        )
+    about = "paired over shared seeds, about new seeds and new test rows"
+    if group.context.n_seeds == 1:
+        about = "about new test rows for these models as they are"
+    legend = (
+        f"Two-sided t-tests, {about}; "
+        f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
+        "margin. The bootstrap interval is over seeds and rows too; as ECE grows when rows are drawn again, its "
+        "interval need not hold the difference itself. «Detectable» is the true difference such a test finds in 80 % "
+        "of runs."
+    )
+    others = "baseline" if reference is None else "other method"
+    caption = f"{own[0].upper()}{own[1:]} against each {others}"
+    if reference == BEST:
+        legend += (
+            " The reference is the method with the best mean on each metric, named on hover; p (Holm) is then that of "
+            "«this other method is the best of all», which pays for having looked who leads."
+        )
+    return without_empty_notes(Table(f"tests-{group.key}", caption, columns, tuple(rows), legend))
+
+
+def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRow, list[str]]]:
+    """Return each test with the methods it is about: those on one network and in one family of Holm's have the same."""
+    found: dict[tuple[str, ...], tuple[TestRow, list[str]]] = {}
+    for test in tests:
+        shared = bool(test.set) and is_shared(metric_key(test.metric, test.set))
+        own = (group.network_of(test.method) if shared else "") or test.method
+        key = own, test.metric, test.set, test.family, test.reference, test.verdict
+        found.setdefault(key, (test, []))[1].append(test.method)
+    return list(found.values())
+
+
+def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
+    """Return the paper's printed values beside ours."""
+    columns = (
+        Column("method", "Method", numeric=False),
+        Column("metric", "Metric", numeric=False),
+        Column("paper_mean", "Paper"),
+        Column("mean", "Ours"),
+        Column("difference", "Ours − paper"),
+        Column("difference_std", "in std"),
+        Column("p", "p", help="Welch’s test against the printed mean ± std with n = 3"),
+        Column("note", "Note", numeric=False),
+    )
+    body = []
+    for row in rows:
+        title = group.title(row.method)
+        ours = MISSING if row.mean is None else TableCell(f"{row.mean:.4f}", row.mean, row.std, _spread(row.std))
+        body.append(
+            Row(
+                f"{row.method} {row.metric}",
+                (
+                    TableCell(title, title),
+                    TableCell(_metric_and_set(row.metric, row.set), _metric_and_set(row.metric, row.set)),
+                    TableCell(
+                        f"{row.paper_mean:g}",
+                        row.paper_mean,
+                        row.paper_std,
+                        _spread(row.paper_std),
+                        tip=row.paper_source,
+                    ),
+                    ours,
+                    _signed(row.difference, ""),
+                    TableCell("–" if row.difference_std is None else f"{row.difference_std:+.1f}", row.difference_std),
+                    TableCell(show_p(row.p), row.p),
+                    TableCell(row.note, row.note),
+                ),
+                method=row.method,
+                folded=row.mean is None,
+            )
+        )
+    return Table(
+        f"paper-{group.key}",
+        "Beside the paper",
+        columns,
+        tuple(body),
+        "Values as the paper prints them; ours: mean ± standard deviation over seeds.",
+    )
+
+
+def without_empty_notes(table: Table) -> Table:
+    """Return the table without its last column where that says nothing."""
+    if any(row.cells[-1].text for row in table.rows):
+        return table
+    rows = tuple(replace(row, cells=row.cells[:-1]) for row in table.rows)
+    return replace(table, columns=table.columns[:-1], rows=rows)
+
+
+def _metric_and_set(metric: str, where: str) -> str:
+    return full_name(metric_key(metric, where or "test"))
+
+
+def _signed(value: float | None, tip: str) -> TableCell:
+    return TableCell("–", None, tip=tip) if value is None else TableCell(f"{value:+.4f}", value, tip=tip)
+
+
+def _spread(std: float | None) -> str:
+    return "" if std is None else f"{std:.4f}"
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}" if abs(value) >= 5e-5 or value == 0 else show_number(value)
+
+
+CLIMB: TrainingMark = "stopped in the climb"
+
+
+def training_table(group: Group) -> Table | None:
+    """Return each method's epochs, best epochs and marks over its seeds, or None where no record tells of them."""
+    rows = []
+    for method in group.methods:
+        by_seed = {seed: record.trainings for (name, seed), record in group.records.items() if name == method}
+        logs = [log for trainings in by_seed.values() for log in trainings]
+        if not logs:
+            continue
+        tip = "\n".join(
+            f"seed {seed}: {', '.join(f'{log.best_epoch} of {log.epochs}' for log in by_seed[seed])}"
+            for seed in sorted(by_seed)
+        )
+        rows.append(
+            Row(
+                method,
+                (
+                    TableCell(group.title(method), group.title(method), tip=method),
+                    TableCell(str(len(logs)), float(len(logs))),
+                    _range([log.epochs for log in logs], tip),
+                    _range([log.max_epochs for log in logs], tip),
+                    _range([log.best_epoch for log in logs], tip),
+                    TableCell(_ending(logs), _ending(logs)),
+                    _marks(logs),
+                ),
+                group.origin(method),
+                group.is_ours(method),
+            )
+        )
+    if not rows:
+        return None
+    columns = (
+        Column("method", "Method", numeric=False),
+        Column("networks", "Networks", help="trainings over all seeds, those of shared networks too"),
+        Column("epochs", "Epochs"),
+        Column("limit", "Limit", help="the most epochs a training may have"),
+        Column("best_epoch", "Best epoch", help="the epoch with the lowest validation loss, before any temperature"),
+        Column("kept", "Weights kept", numeric=False),
+        Column("marks", "Marks", numeric=False),
+    )
+    legend = (
+        "Lowest to highest over seeds and networks. Where fits may stop early they are marked: stopped early, still "
+        "improving at the limit, or stopped in the climb of the learning rate, where chance picks the weights."
+    )
+    return Table(f"training-{group.key}", "Training", columns, tuple(rows), legend)
+
+
+def climb_sentence(group: Group) -> str:
+    """Return how many cells rest on a training that stopped while the learning rate still climbed; empty if none."""
+    known = [record for record in group.records.values() if record.trainings]
+    stopped = [record for record in known if any(CLIMB in log.marks for log in record.trainings)]
+    if not stopped:
+        return ""
+    return f"{len(stopped)} of {len(known)} cells rest on a training that stopped in the climb of the learning rate."
+
+
+def _range(values: Sequence[int], tip: str) -> TableCell:
+    low, high = min(values), max(values)
+    return TableCell(str(low) if low == high else f"{low}–{high}", sum(values) / len(values), tip=tip)
+
+
+def _ending(logs: Sequence[TrainingLog]) -> str:
+    stopping = [log.patience is not None for log in logs]
+    return "best epoch’s" if all(stopping) else "last epoch’s" if not any(stopping) else "mixed"
+
+
+def _marks(logs: Sequence[TrainingLog]) -> TableCell:
+    count = Counter(mark for log in logs for mark in log.marks)
+    words = "; ".join(f"{mark}: {n} of {len(logs)}" for mark, n in count.items()) or "–"
+    return TableCell(words, words, tone="bad" if count[CLIMB] or count["still improving"] else "")
+
+
+_TURNED = {"better": "worse", "worse": "better"}
+_TONES = {"better": "good", "worse": "bad", "equivalent": "tie"}
+_SELF = TableCell("·", None, tip="the same method")
+
+
+def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
+    """Return, for every metric and set that was tested, the difference row − column of every two methods."""
+    keys = list(dict.fromkeys(metric_key(test.metric, test.set or "test") for test in pairs))
+    methods = [name for name in group.compared if any(name in (test.reference, test.method) for test in pairs)]
+    cells: dict[tuple[str, str, str], TableCell] = {}
+    for test in pairs:
+        key = metric_key(test.metric, test.set or "test")
+        cells[key, test.reference, test.method] = _cell(test, 1, test.verdict)
+        cells[key, test.method, test.reference] = _cell(test, -1, _TURNED.get(test.verdict, test.verdict))
+    columns = [
+        Column(f"{key}|{name}", group.title(name), families=(key,), help=f"{full_name(key)}, row − {group.title(name)}")
+        for key in keys
+        for name in methods
+    ]
+    rows = tuple(
+        Row(
+            own,
+            (
+                TableCell(group.title(own), group.title(own), tip=own),
+                *(
+                    _SELF if own == other else cells.get((key, own, other), MISSING)
+                    for key in keys
+                    for other in methods
+                ),
+            ),
+            group.origin(own),
+            group.is_ours(own),
+        )
+        for own in methods
+    )
+    legend = (
+        "Row − column, mean over shared seeds. Colour: what the tests say of the row after Holm’s correction over all "
+        "pairs of the metric: better, worse, or (blue) no difference that matters; ‡ significant after Holm. "
+        "p, Hedges’ g and interval on hover and in pairs.csv."
+    )
+    return Table(
+        f"pairs-{group.key}",
+        "All pairs",
+        (Column("method", "Method", numeric=False), *columns),
+        rows,
+        legend,
+        tuple((key, full_name(key)) for key in keys),
+    )
+
+
+def _cell(test: TestRow, sign: int, verdict: str) -> TableCell:
+    if test.difference is None:
+        return TableCell("–", None, tip=test.note)
+    value = sign * test.difference
+    parts = [VERDICT_WORDS[verdict], f"p {show_p(test.p)}, Holm {show_p(test.p_holm)}"]
+    if test.hedges_g is not None:
+        parts.append(f"Hedges’ g {sign * test.hedges_g:+.2f}")
+    if test.low is not None and test.high is not None:
+        low, high = sorted((sign * test.low, sign * test.high))
+        parts.append(f"interval [{low:+.4f}, {high:+.4f}]")
+    return TableCell(
+        f"{value:+.4f}", value, tip="\n".join(parts), tone=_TONES.get(verdict, ""),
+        mark="‡" if test.significant_holm else "",
+    )  # fmt: skip

@@ -6,17 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from volta.bench.cells import Cell
-from volta.bench.manifest import Manifest
-from volta.bench.records import CellRecord, EvalSet
-from volta.bench.rescoring import current_records
-from volta.bench.store import RunStore
+from volta.bench.cell_metrics import EvalSet
+from volta.bench.keys import Cell
+from volta.bench.records import CellRecord, Manifest
+from volta.bench.store import RunStore, current_records
 from volta.figures import Context
-from volta.figures.names import split_key
+from volta.figures.style import split_key
 from volta.networks.recipe import Budget
-from volta.stats.networks import shared_networks
-from volta.stats.results import Results, group_records
-from volta.stats.samples import Sample
+from volta.stats.results import Results, Sample, group_records, shared_networks
 
 BUDGET_WORDS = {
     "max_epochs": "at most {} epochs",

@@ -1,28 +1,45 @@
-"""From a run folder to every table of its statistics: reads records and predictions, runs nothing again."""
+"""The statistics of a run from its records, and its interim analyses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar, get_args
 
-from volta.bench.store import RunStore
-from volta.paper import ClaimRow, PaperComparison, compare_with_paper, judge_claims
+from volta.bench.store import RunStore, current_records
+from volta.core.checksummed import FileKind, read_object, write_object
+from volta.core.files import inside
+from volta.figures.style import full_name, metric_key
+from volta.paper import (
+    CLAIM_TASKS,
+    UNKNOWN,
+    ClaimRow,
+    PaperComparison,
+    Verdict,
+    compare_with_paper,
+    evaluate_claims,
+    questions_of,
+)
 from volta.stats import (
     ALPHA,
     AblationRow,
+    Bootstraps,
     CorruptionRow,
+    InterimAnalysis,
     LeaderboardRow,
+    Question,
     RankRow,
     Results,
     RowsOfCells,
     SummaryRow,
     TestRow,
+    alpha_at,
     bootstrap_tables,
     check_reference,
     compare_ablation,
     compare_all_pairs,
     compare_with_reference,
+    group_records,
     make_leaderboard,
     rank_tables,
     rows_to_csv,
@@ -31,7 +48,8 @@ from volta.stats import (
     without_rows,
 )
 from volta.stats.bootstrap import N_RESAMPLES
-from volta.stats.comparisons import BEST
+from volta.stats.comparisons import BEST, PairVerdict
+from volta.stats.ranking import ranked_sets
 
 ALL_PAIRS = "all"
 Row = TypeVar(
@@ -116,7 +134,164 @@ def compute_statistics(
         corruptions=summarise_corruptions(tables),
         ranks=rank_tables(tables),
         paper=compare_with_paper(tables),
-        claims=judge_claims(tables, bootstraps, alpha),
+        claims=evaluate_claims(tables, bootstraps, alpha),
         reference=reference,
         alpha=alpha,
     )
+
+
+SAME = "no difference that matters"
+
+
+def answer_questions(
+    store: RunStore,
+    seeds: Sequence[int],
+    alpha: float,
+    reference: str | None = None,
+    n_resamples: int = N_RESAMPLES,
+) -> list[Question]:
+    """Return every question of a run folder, judged at level ``alpha`` on ``seeds`` alone.
+
+    Those are the paper's claims, on its tasks and `digits`; and, where a reference is named or the task has no claims,
+    the reference (our method if None) against each other method on every metric of the leaderboard.
+    """
+    cells = [cell for cell in store.cells() if cell.seed in set(seeds)]
+    tables = group_records(current_records(store, cells))
+    bootstraps = bootstrap_tables(store, tables, n_resamples) if n_resamples else None
+    compared = tables if reference is not None else [table for table in tables if table.task not in CLAIM_TASKS]
+    return [
+        *questions_of(evaluate_claims(tables, bootstraps, alpha)),
+        *(question for table in compared for question in _comparisons(table, bootstraps, alpha, reference)),
+    ]
+
+
+def _comparisons(
+    table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None
+) -> list[Question]:  # fmt: skip
+    if reference == ALL_PAIRS:
+        rows = compare_all_pairs([table], bootstraps, alpha)
+    else:
+        rows = compare_with_reference([table], bootstraps, reference, alpha)
+    wanted = set(ranked_sets(table))
+    return [_question(row) for row in rows if (row.metric, row.set) in wanted and row.n]
+
+
+def comparison_key(row: TestRow) -> str:
+    """Return the key of the question whether two methods differ on a metric and set."""
+    name = full_name(metric_key(row.metric, row.set))
+    return f"{row.task} · {row.protocol} · {name} · {row.reference} against {row.method}"
+
+
+def _question(row: TestRow) -> Question:
+    verdict = {"cannot tell": "", "equivalent": SAME}.get(row.verdict, row.verdict)
+    interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
+    return Question(
+        comparison_key(row), (row.reference, row.method), verdict, row.n, None,
+        f"{row.reference} − {row.method}{interval}, n = {row.n}",
+    )  # fmt: skip
+
+
+LOOKS = "looks.json"
+ANALYSES_FILE = FileKind("list of looks at a run", 1, "delete that file, or run volta bench --decide again")
+
+
+@dataclass(frozen=True)
+class StoredAnalyses:
+    """The looks that were declared, how many seeds the last one had, and every question decided so far."""
+
+    looks: tuple[int, ...]
+    n_seeds: int
+    decided: tuple[Question, ...]
+    n_open: int
+
+    @property
+    def alpha(self) -> float:
+        """The level of tests at the last look."""
+        return alpha_at(self.n_seeds, self.looks)
+
+    @property
+    def sentence(self) -> str:
+        """What a reader must know of the looks."""
+        return (
+            f"Looked at after {', '.join(map(str, self.looks))} seeds at most, last after {self.n_seeds}: tests are "
+            f"made at level {self.alpha:.4f}, since 0.05 is spent over all looks. {len(self.decided)} questions are "
+            f"decided, each at the look that first decided it, and {self.n_open} are open."
+        )
+
+
+def write_analyses(store: RunStore, looks: Sequence[int], report: InterimAnalysis) -> None:
+    """Keep what the looks so far have decided in the run folder."""
+    decided = [asdict(question) | {"methods": list(question.methods)} for question in report.decided]
+    content = {"looks": list(looks), "n_seeds": report.n_seeds, "decided": decided, "n_open": len(report.open)}
+    write_object(inside(store.root, LOOKS), ANALYSES_FILE, content)
+
+
+def read_analyses(store: RunStore) -> StoredAnalyses | None:
+    """Return what :func:`write_looks` wrote, or None where a run was not looked at so."""
+    path = inside(store.root, LOOKS)
+    if not path.is_file():
+        return None
+    stored = read_object(path, ANALYSES_FILE)
+    decided = tuple(
+        Question(
+            one.text("key"), one.texts("methods"), one.text("verdict"), one.integer("n_seeds"),
+            one.optional_integer("seeds_needed"), one.text("sentence"),
+        )
+        for one in stored.list_of_fields("decided")
+    )  # fmt: skip
+    return StoredAnalyses(stored.integers("looks"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+
+
+def run_statistics(
+    store: RunStore,
+    tables: Sequence[Results],
+    n_resamples: int = N_RESAMPLES,
+    reference: str | None = None,
+    rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
+) -> Statistics:
+    """Return :func:`compute_statistics` of a run folder at the level that its looks leave, if it was looked at so."""
+    looks = read_analyses(store)
+    if looks is None:
+        return compute_statistics(store, tables, n_resamples, reference, rows=rows)
+    return with_analyses(compute_statistics(store, tables, n_resamples, reference, looks.alpha, rows), looks)
+
+
+def with_analyses(stats: Statistics, looks: StoredAnalyses) -> Statistics:
+    """Return the statistics with each verdict from the look that decided it: it was given once and stays.
+
+    Seeds beyond the looks that were declared decide nothing: the error is spent.
+    """
+    decided = {question.key: question for question in looks.decided}
+    return replace(
+        stats,
+        claims=[_claim(row, decided, looks) for row in stats.claims],
+        tests=[_test(row, decided, looks) for row in stats.tests],
+        pairs=[_test(row, decided, looks) for row in stats.pairs],
+    )
+
+
+def _test(row: TestRow, decided: dict[str, Question], looks: StoredAnalyses) -> TestRow:
+    question, later = decided.get(comparison_key(row)), row.n > looks.n_seeds
+    if question is None and later:
+        note = f"no verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at"
+        return replace(row, verdict="cannot tell", note="; ".join(filter(None, (row.note, note))))
+    if question is None or (question.n_seeds == looks.n_seeds and not later):
+        return row
+    given = "equivalent" if question.verdict == SAME else question.verdict
+    verdict = next((known for known in get_args(PairVerdict) if known == given), row.verdict)
+    level = alpha_at(question.n_seeds, looks.looks)
+    note = f"verdict of the look at {question.n_seeds} seeds, level {level:.4f}"
+    return replace(row, verdict=verdict, note="; ".join(filter(None, (row.note, note))))
+
+
+def _claim(row: ClaimRow, decided: dict[str, Question], looks: StoredAnalyses) -> ClaimRow:
+    question, later = decided.get(f"{row.task} · {row.protocol} · {row.claim}"), row.n > looks.n_seeds
+    if question is None and later:
+        note = f"No verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at."
+        return replace(row, verdict=UNKNOWN, sentence=f"{row.sentence} {note}", seeds_needed=None)
+    if question is None or (question.n_seeds == looks.n_seeds and not later):
+        return row
+    level = alpha_at(question.n_seeds, looks.looks)
+    sentence = f"Decided at the look of {question.n_seeds} seeds (level {level:.4f}): {question.sentence}"
+    verdict = next((known for known in get_args(Verdict) if known == question.verdict), row.verdict)
+    return replace(row, verdict=verdict, sentence=sentence, n=question.n_seeds, alpha=level, seeds_needed=None)

@@ -1,36 +1,62 @@
 """Statistics from stored records alone: no torch, nothing is re-run."""
 
-from volta.stats.ablation import AblationRow, compare_ablation
-from volta.stats.best import p_best
-from volta.stats.bootstrap import Bootstrap, paired_bootstrap
+from volta.stats.bootstrap import Bootstrap, Bootstraps, RowsOfCells, bootstrap_tables, paired_bootstrap, rows_of_cell
 from volta.stats.comparisons import (
     COMPARED_METRICS,
-    Bootstraps,
+    AblationRow,
+    PairTest,
     TestRow,
     check_reference,
+    compare_ablation,
     compare_all_pairs,
+    compare_pair,
     compare_with_reference,
+    p_best,
     without_rows,
 )
-from volta.stats.csv_rows import rows_to_csv
-from volta.stats.estimate import Estimate
-from volta.stats.finding import Aspect, Finding, find
-from volta.stats.holm import holm
-from volta.stats.leaderboard import LeaderboardRow, make_leaderboard
-from volta.stats.looks import LOOKS, LookReport, Question, alpha_at, decide, next_look
-from volta.stats.margins import MARGINS, margin_of
-from volta.stats.networks import shared_networks
-from volta.stats.paired import paired_estimate, welch_estimate
-from volta.stats.pairs import PairTest, compare_pair
-from volta.stats.power import detectable_difference
-from volta.stats.rankings import RankRow, compare_over_tasks, critical_differences, rank_tables
-from volta.stats.ranks import CriticalDifference, critical_difference, higher_is_better, rank_values
-from volta.stats.results import Results, group_records, load_tables
-from volta.stats.rowscores import RowScores, row_scores
-from volta.stats.samples import Sample, sample_of
-from volta.stats.stored_bootstrap import RowsOfCells, bootstrap_tables, rows_of_cell
-from volta.stats.summary import CorruptionRow, SummaryRow, summarise, summarise_corruptions
-from volta.stats.welch import ALPHA, Comparison, hedges_g, welch
+from volta.stats.ranking import (
+    Aspect,
+    CriticalDifference,
+    Finding,
+    LeaderboardRow,
+    RankRow,
+    compare_over_tasks,
+    critical_difference,
+    critical_differences,
+    find,
+    make_leaderboard,
+    rank_tables,
+    rank_values,
+)
+from volta.stats.results import (
+    CorruptionRow,
+    Results,
+    Sample,
+    SummaryRow,
+    group_records,
+    load_tables,
+    rows_to_csv,
+    sample_of,
+    shared_networks,
+    summarise,
+    summarise_corruptions,
+)
+from volta.stats.sequential import LOOKS, InterimAnalysis, Question, alpha_at, decide, next_analysis
+from volta.stats.tests import (
+    ALPHA,
+    MARGINS,
+    Comparison,
+    Estimate,
+    detectable_difference,
+    hedges_g,
+    higher_is_better,
+    holm,
+    margin_of,
+    paired_estimate,
+    welch,
+    welch_estimate,
+)
+from volta.stats.weighted import RowScores, row_scores
 
 __all__ = [
     "ALPHA",
@@ -46,8 +72,8 @@ __all__ = [
     "CriticalDifference",
     "Estimate",
     "Finding",
+    "InterimAnalysis",
     "LeaderboardRow",
-    "LookReport",
     "PairTest",
     "Question",
     "RankRow",
@@ -77,7 +103,7 @@ __all__ = [
     "load_tables",
     "make_leaderboard",
     "margin_of",
-    "next_look",
+    "next_analysis",
     "p_best",
     "paired_bootstrap",
     "paired_estimate",

@@ -1,36 +1,286 @@
-"""A reference against every other method, and all pairs: `tests.csv` and `pairs.csv`."""
+"""Comparisons of methods: a reference against every other, all pairs, the ablation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from typing import Literal
 
-from volta.bench.eval_set import FAR, NEAR, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
+from volta.bench.records import EXTERNAL
 from volta.core.errors import InputError
+from volta.methods.ablation import Ablation
 from volta.metrics import METRICS
-from volta.stats.best import best_method, p_best
-from volta.stats.bootstrap import Bootstrap
-from volta.stats.holm import holm_distinct
-from volta.stats.margins import margin_of
-from volta.stats.pairs import NO_OOD, PairTest, PairVerdict, compare_pair, verdict_on
-from volta.stats.results import ABLATION_ORIGIN, TEST_SET, Results
-from volta.stats.samples import Sample
-from volta.stats.welch import ALPHA
+from volta.stats.bootstrap import Bootstrap, Bootstraps, RowSpread
+from volta.stats.results import (
+    ABLATION_ORIGIN,
+    AFTER_TEMPERATURE,
+    BY_CONFIDENCE,
+    OOD_AVERAGES,
+    TEST_SET,
+    Results,
+    Sample,
+    joined_notes,
+)
+from volta.stats.tests import (
+    ALPHA,
+    Estimate,
+    detectable,
+    difference_sample,
+    equal_values,
+    fixed_models_estimate,
+    hedges_g,
+    hedges_g_paired,
+    higher_is_better,
+    holm,
+    holm_distinct,
+    margin_of,
+    paired_estimate,
+    welch,
+    welch_estimate,
+)
 
-__all__ = ["NO_OOD", "TestRow", "compare_all_pairs", "compare_with_reference", "compared_sets", "tested_sets"]
+NO_OOD = "the task has no OOD set"
+FIXED_MODELS = "one seed: about new test rows, for these models as they are"
+
+PairVerdict = Literal["better", "worse", "equivalent", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """``first`` against ``second`` on a metric of a set; ``note`` says what is undefined and why.
+
+    ``difference`` is first − second over the ``n`` seeds it is taken on; ``gain`` is the same with its errors, turned
+    so that positive means that ``first`` is better; ``p`` two-sided over new seeds and new rows, ``p_welch`` as in the
+    paper; ``boot_low``, ``boot_high``: the hierarchical bootstrap interval of ``difference``.
+    """
+
+    first: str
+    second: str
+    metric: str
+    set: str
+    n: int
+    first_sample: Sample | None
+    second_sample: Sample | None
+    paired: bool = False
+    difference: float | None = None
+    gain: Estimate | None = None
+    p_welch: float | None = None
+    hedges_g: float | None = None
+    boot_low: float | None = None
+    boot_high: float | None = None
+    identical: bool = False
+    note: str = ""
+
+    @cached_property
+    def p(self) -> float | None:
+        """The two-sided p against «no difference», or None where there is no test."""
+        return None if self.gain is None else self.gain.p_differs()
+
+    @cached_property
+    def p_equivalent(self) -> float | None:
+        """The p of the two one-sided tests with the metric's margin."""
+        margin = margin_of(self.metric)
+        if self.gain is None or margin is None:
+            return None
+        return self.gain.p_equivalent(margin, least_share=margin if self.metric == "accuracy" else 0.0)
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest difference this test finds with 80 % probability."""
+        return None if self.gain is None else detectable(self.gain)
+
+
+def compare_pair(
+    table: Results,
+    first: str,
+    second: str,
+    metric: str,
+    eval_set: str,
+    source: Bootstrap | str = "",
+    interval: bool = True,
+) -> PairTest:
+    """Compare two methods of a table.
+
+    Methods of one task, protocol and seed have the same split and test rows, so seeds that both have are paired: the
+    estimate is the mean of their differences. Where fewer than two are shared, the means over each one's own seeds are
+    compared as Welch does. Own predictions of a single seed are models as they are: their difference is tested over new
+    test rows alone. Where it is not known what new test rows would do there is no test: seeds that share their rows
+    share the rows' luck, and would take it for a difference. ``source``: the bootstrap of the table, why there is none,
+    or empty where rows are not in question; ``interval`` False leaves the bootstrap's interval out.
+    """
+    own, other = table.of(first, eval_set, metric), table.of(second, eval_set, metric)
+    left, right = table.sample(first, eval_set, metric), table.sample(second, eval_set, metric)
+    if left is None or right is None:
+        lacking = [name for name, sample in ((first, left), (second, right)) if sample is None]
+        note = f"no {metric} for {' and '.join(lacking)}" if eval_set else NO_OOD
+        return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
+    differences = difference_sample(own, other)
+    rows = "" if METRICS[metric].measured else _rows(source, metric, eval_set, first, second)
+    row_variance, no_rows = _row_variance(rows)
+    elsewhere = table.has_other_rows(first, second)
+    paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
+    if paired and differences is not None:
+        estimate, g = paired_estimate(differences, row_variance), hedges_g_paired(differences)
+        n, difference = differences.n, differences.mean
+        why = differences.why_untestable
+        if n == 1 and not no_rows and EXTERNAL in (table.origins[first], table.origins[second]):
+            estimate, why = fixed_models_estimate(differences, row_variance), FIXED_MODELS
+    else:
+        estimate, g = welch_estimate(left, right, row_variance), hedges_g(left, right)
+        n, difference = min(left.n, right.n), left.mean - right.mean
+        apart = "scored on other test rows: not paired" if elsewhere else "no two shared seeds: not paired"
+        why = joined_notes(apart, left.why_untestable, right.why_untestable)
+    if no_rows:
+        estimate = None
+    elif estimate is not None and isinstance(rows, RowSpread):
+        estimate = replace(estimate, n_rows=rows.n_rows)
+    by_chance = _by_chance(table, first, second, metric, eval_set)
+    if by_chance and estimate is not None:
+        estimate = replace(estimate, told_apart=False)
+    ends = None
+    if interval and paired and isinstance(rows, RowSpread):
+        ends = rows.interval
+    return PairTest(
+        first, second, metric, eval_set, n, left, right,
+        paired=paired,
+        difference=difference,
+        gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
+        p_welch=welch(left, right).p,
+        hedges_g=g,
+        boot_low=None if ends is None else ends[0],
+        boot_high=None if ends is None else ends[1],
+        identical=equal_values(own, other),
+        note=joined_notes(why, _no_variance(estimate), no_rows, by_chance, _seeds_note(table, first, second)),
+    )  # fmt: skip
+
+
+def compare_samples(first: str, second: str, metric: str, eval_set: str, samples: tuple[Sample, Sample]) -> PairTest:
+    """Compare two methods of which only n, mean and deviation are known, as of printed values: Welch's test alone."""
+    estimate, test = welch_estimate(*samples), welch(*samples)
+    return PairTest(
+        first, second, metric, eval_set, min(samples[0].n, samples[1].n), *samples,
+        difference=test.difference,
+        gain=None if estimate is None else estimate if higher_is_better(metric) else estimate.negated(),
+        p_welch=test.p,
+        hedges_g=hedges_g(*samples),
+        note=test.reason,
+    )  # fmt: skip
+
+
+def verdict_on(
+    test: PairTest, p_corrected: float | None, p_equivalent: float | None, alpha: float = ALPHA
+) -> PairVerdict:
+    """Return what a pair's tests say of ``first``, from p-values corrected over their family.
+
+    A difference shown to be below the margin is «equivalent» even if it is shown not to be 0: it does not matter.
+    """
+    if p_equivalent is not None and p_equivalent < alpha:
+        return "equivalent"
+    if p_corrected is not None and p_corrected < alpha and test.gain is not None:
+        return "better" if test.gain.value > 0 else "worse"
+    return "cannot tell"
+
+
+def _by_chance(table: Results, first: str, second: str, metric: str, eval_set: str) -> str:
+    """Say so where both ECEs are no larger than what chance makes of perfect calibration; empty where one is.
+
+    Chance makes more of it for a less sharp model, so that the sharper of two calibrated ones would be found better.
+    """
+    if metric != "ece":
+        return ""
+    for name in (first, second):
+        found, most = (table.sample(name, eval_set, key) for key in (metric, "ece_floor_high"))
+        if found is None or most is None or found.mean > most.mean:
+            return ""
+    return "both within what chance alone gives: not told apart"
+
+
+def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> RowSpread | str:
+    """Return what new test rows do to the difference, or why nothing is known of that."""
+    if isinstance(source, str):
+        return source
+    if not source.resamples(metric, eval_set):
+        return "rows not resampled: this set is not among those that are"
+    found = source.row_spread(metric, eval_set, first, second)
+    return "rows not resampled: no stored predictions for this pair and set" if found is None else found
+
+
+def _row_variance(rows: RowSpread | str) -> tuple[float, str]:
+    return (0.0, rows) if isinstance(rows, str) else (rows.shared_variance, "")
+
+
+def _no_variance(estimate: Estimate | None) -> str:
+    if estimate is None or not estimate.constant:
+        return ""
+    return "equal in every seed" if estimate.value == 0 else "the same difference in every seed: t is undefined"
+
+
+def _seeds_note(table: Results, first: str, second: str) -> str:
+    own, other = set(table.seeds(first)), set(table.seeds(second))
+    parts = [
+        f"{name} lacks seed(s) {', '.join(map(str, sorted(missing)))}"
+        for name, missing in ((second, own - other), (first, other - own))
+        if missing
+    ]
+    return "; ".join(parts)
+
+
+def best_method(table: Results, methods: Sequence[str], metric: str, eval_set: str) -> str | None:
+    """Return the method with the best mean over seeds, the first of equals, or None where none has the metric."""
+    means = {name: sample.mean for name in methods if (sample := table.sample(name, eval_set, metric)) is not None}
+    if not means:
+        return None
+    return max(means, key=lambda name: means[name] if higher_is_better(metric) else -means[name])
+
+
+def distinct_methods(table: Results, methods: Sequence[str], metric: str, eval_set: str) -> dict[str, str]:
+    """Return method → the first method with the same values, but for rounding, in every seed.
+
+    Only methods that have the metric. Post-hoc methods on one network have the same probabilities, and so the same
+    accuracy, ECE, Brier and NLL.
+    """
+    firsts: dict[str, Mapping[int, float]] = {}
+    found = {}
+    for name in methods:
+        if values := table.of(name, eval_set, metric):
+            found[name] = next((one for one, others in firsts.items() if equal_values(values, others)), name)
+            firsts.setdefault(found[name], values)
+    return found
+
+
+def p_best(
+    table: Results, methods: Sequence[str], metric: str, eval_set: str, source: Bootstrap | str = ""
+) -> dict[str, float | None]:
+    """Return for each method the p-value against «this method is the best of all».
+
+    pᵢ = min(1, m minⱼ pⱼᵢ), pⱼᵢ the one-sided p against «j is not better than i» and m the number of other distinct
+    methods. The truly best method is better than no other one, so by Bonferroni's bound pᵢ < α happens to it in at most
+    a share α of runs: the methods with pᵢ ≥ α are a 1 − α confidence set of the best, whoever leads by chance and
+    however many methods are compared. None where no pair can be tested (one seed).
+    Reference: Hsu, Annals of Statistics 9 (1981), with Bonferroni's bound instead of equal variances.
+    """
+    leader = distinct_methods(table, methods, metric, eval_set)
+    distinct = list(dict.fromkeys(leader.values()))
+    found: dict[str, float | None] = {}
+    worse: dict[str, list[float]] = {name: [] for name in distinct}
+    for index, first in enumerate(distinct):
+        for second in distinct[index + 1 :]:
+            gain = compare_pair(table, first, second, metric, eval_set, source, interval=False).gain
+            if gain is not None:
+                worse[first].append(gain.p_below(0.0))
+                worse[second].append(gain.p_above(0.0))
+    for name in distinct:
+        found[name] = min(1.0, len(worse[name]) * min(worse[name])) if worse[name] else None
+    return {name: found[own] for name, own in leader.items()}
+
 
 COMPARED_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
 """What the paper compares."""
 BEST = "best"
 NOT_RESAMPLED = "rows not resampled: no bootstrap was asked for"
-AFTER_TEMPERATURE = str(TEST_AFTER_TEMPERATURE)
-BY_CONFIDENCE = str(TEST_BY_MSP)
-OOD_AVERAGES = (str(NEAR), str(FAR))
 _DECIMALS = 12
-
-Bootstraps = Mapping[tuple[str, str], Bootstrap | str]
-"""(task, protocol) → the bootstrap of its methods, or the reason there is none."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +365,7 @@ def compare_with_reference(
     paper's comparison. Tests that are the same in every seed (methods that share a network) count once.
 
     With "best" the reference is the method with the best mean, which was picked by looking at the data; its rows
-    therefore carry the p-value that the *other* method is the best of all, see :func:`volta.stats.best.p_best`.
+    therefore carry the p-value that the *other* method is the best of all, see :func:`volta.stats.comparisons.p_best`.
     """
     rows: list[TestRow] = []
     for table in tables:
@@ -131,7 +381,7 @@ def compare_with_reference(
             found = [compare_pair(table, own, name, metric, eval_set, source) for name in others]
             for origin in dict.fromkeys(table.origins[name] for name in others):
                 family = [test for test in found if table.origins[test.second] == origin]
-                rows += _rows(table, family, _name(own, metric, eval_set, origin), alpha)
+                rows += _comparisons_rows(table, family, _name(own, metric, eval_set, origin), alpha)
     return rows
 
 
@@ -145,7 +395,7 @@ def compare_all_pairs(
         for metric, eval_set in tested_sets(table):
             pairs = combinations(compared_methods(table), 2)
             family = [compare_pair(table, *pair, metric, eval_set, source) for pair in pairs]
-            rows += _rows(table, family, _name("all pairs", metric, eval_set), alpha)
+            rows += _comparisons_rows(table, family, _name("all pairs", metric, eval_set), alpha)
     return rows
 
 
@@ -214,7 +464,7 @@ def _against_best(table: Results, source: Bootstrap | str, alpha: float) -> list
             continue
         chances = p_best(table, methods, metric, eval_set, source)
         family = [compare_pair(table, best, name, metric, eval_set, source) for name in methods if name != best]
-        for row in _rows(table, family, _name(BEST, metric, eval_set), alpha):
+        for row in _comparisons_rows(table, family, _name(BEST, metric, eval_set), alpha):
             p = chances.get(row.method)
             verdict: PairVerdict = row.verdict if row.verdict == "equivalent" else "cannot tell"
             if p is not None and p < alpha and verdict != "equivalent":
@@ -223,7 +473,7 @@ def _against_best(table: Results, source: Bootstrap | str, alpha: float) -> list
     return rows
 
 
-def _rows(table: Results, family: Sequence[PairTest], name: str, alpha: float) -> list[TestRow]:
+def _comparisons_rows(table: Results, family: Sequence[PairTest], name: str, alpha: float) -> list[TestRow]:
     keys = [(_values(table, test, test.first), _values(table, test, test.second)) for test in family]
     corrected = holm_distinct([test.p for test in family], keys)
     equivalent = holm_distinct([test.p_equivalent for test in family], keys)
@@ -280,3 +530,90 @@ def _rounded(value: float | None) -> float | None:
 
 def _n(sample: Sample | None) -> int:
     return 0 if sample is None else sample.n
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """One metric of one ablation row, and its test against ``reference``.
+
+    ``difference`` is row − reference; ``p`` is paired over the ``n_shared`` seeds and about new test rows too,
+    ``p_welch`` is Welch's, as in the paper; ``verdict`` is about the row. Empty fields are explained in ``note``.
+    """
+
+    task: str
+    protocol: str
+    row: str
+    reference: str
+    metric: str
+    set: str
+    n: int
+    n_reference: int
+    n_shared: int
+    mean: float | None
+    std: float | None
+    mean_reference: float | None
+    difference: float | None
+    paired: bool
+    p: float | None
+    p_holm: float | None
+    p_welch: float | None
+    hedges_g: float | None
+    significant: bool | None
+    significant_holm: bool | None
+    detectable_difference: float | None
+    p_equivalence: float | None
+    verdict: PairVerdict
+    note: str
+
+
+def compare_ablation(
+    tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
+) -> list[AblationRow]:
+    """Return every ablation row compared with the full model and with our method on the five compared metrics.
+
+    Holm's family is all the tests of one task and protocol against one reference. Our method itself stands among the
+    rows compared with the full model. ``alpha``: the level of verdicts.
+    """
+    rows: list[AblationRow] = []
+    for table in tables:
+        if not table.ablation_rows:
+            continue
+        source = bootstrap_of(bootstraps, table)
+        ours = () if table.ours is None else (table.ours,)
+        for reference in (Ablation.FULL.key, *ours):
+            family = [
+                compare_pair(table, name, reference, metric, eval_set, source, interval=False)
+                for name in (*table.ablation_rows, *ours)
+                if name != reference
+                for metric, eval_set in compared_sets(table)
+            ]
+            corrected = holm([test.p for test in family])
+            equivalent = holm([test.p_equivalent for test in family])
+            rows += [
+                _ablation_row(table, test, p, same, alpha)
+                for test, p, same in zip(family, corrected, equivalent, strict=True)
+            ]
+    return rows
+
+
+def _ablation_row(
+    table: Results, test: PairTest, p_holm: float | None, p_equivalence: float | None, alpha: float
+) -> AblationRow:
+    own, other = test.first_sample, test.second_sample
+    return AblationRow(
+        table.task, table.protocol, test.first, test.second, test.metric, test.set,
+        own.n if own else 0, other.n if other else 0, test.n,
+        own.mean if own else None, own.std if own else None, other.mean if other else None,
+        difference=test.difference,
+        paired=test.paired,
+        p=test.p,
+        p_holm=p_holm,
+        p_welch=test.p_welch,
+        hedges_g=test.hedges_g,
+        significant=below_alpha(test.p, alpha),
+        significant_holm=below_alpha(p_holm, alpha),
+        detectable_difference=test.detectable,
+        p_equivalence=p_equivalence,
+        verdict=verdict_on(test, p_holm, p_equivalence, alpha),
+        note=test.note,
+    )  # fmt: skip

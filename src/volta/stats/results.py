@@ -1,21 +1,131 @@
-"""The finished cells of one task and protocol as an in-memory table: method → set → metric → {seed: value}."""
+"""The finished cells of a task and protocol as tables, and means over seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from volta.bench.cells import Cell
-from volta.bench.records import OWN, TEST, CellRecord, EvalSet
-from volta.bench.rescoring import current_records
-from volta.bench.store import RunStore
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.bench.cell_metrics import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
+from volta.bench.keys import Cell
+from volta.bench.records import EXTERNAL, CellRecord
+from volta.bench.store import RunStore, csv_text, current_records
 from volta.core.errors import InputError
-from volta.stats.samples import Sample, samples_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+RowT = TypeVar("RowT", bound="DataclassInstance")
+
+
+def columns_of(row_type: type[DataclassInstance]) -> list[str]:
+    """Return the column names of a row type, in order."""
+    return [field.name for field in fields(row_type)]
+
+
+def rows_to_csv(row_type: type[RowT], rows: Iterable[RowT]) -> str:
+    """Return a header and one line a row; None is an empty field, bools are true and false, NaN is refused."""
+    columns = columns_of(row_type)
+    return csv_text(columns, ([_value(getattr(row, name), name) for name in columns] for row in rows))
+
+
+def _value(value: object, column: str) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"column {column} holds {value}; leave it None and say why in the note column")
+    return value
+
+
+def joined_notes(*notes: str) -> str:
+    """Return the notes that say something, each once, in order."""
+    return "; ".join(dict.fromkeys(note for note in notes if note))
+
+
+AFTER_TEMPERATURE = str(TEST_AFTER_TEMPERATURE)
+BY_CONFIDENCE = str(TEST_BY_MSP)
+OOD_AVERAGES = (str(NEAR), str(FAR))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """``n`` values with their ``mean`` and sample standard deviation ``std``, None where there is none to give."""
+
+    n: int
+    mean: float
+    std: float | None
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError(f"n is {self.n}; a sample needs at least one value")
+        if not math.isfinite(self.mean):
+            raise InputError(f"mean is {self.mean}; pass finite values")
+        if self.std is not None and not (math.isfinite(self.std) and self.std >= 0):
+            raise InputError(f"std is {self.std}; pass a finite value of at least 0, or None where it is unknown")
+
+    @property
+    def testable(self) -> bool:
+        """Whether the sample carries a variance: two values or more and a known deviation."""
+        return self.n >= 2 and self.std is not None
+
+    @property
+    def why_untestable(self) -> str:
+        """Why the sample carries no variance; empty if it does."""
+        if self.testable:
+            return ""
+        return "one seed: no standard deviation, no test" if self.n < 2 else "no standard deviation is given"
+
+
+def sample_of(values: Iterable[float]) -> Sample:
+    """Return n, mean and sample standard deviation s = √(Σ (x − x̄)² / (n − 1)) of per-seed values.
+
+    Equal values give s = 0 exactly, never a rounding error that a test would take for a variance. One value gives
+    no s.
+    """
+    array = np.asarray(list(values), dtype=np.float64)
+    if array.ndim != 1 or not len(array):
+        raise InputError(f"values has shape {array.shape}; pass at least one number")
+    return _samples(array[None])[0]
+
+
+def samples_of(many: Sequence[Collection[float]]) -> list[Sample]:
+    """Return what :func:`sample_of` does, of many collections of values at once.
+
+    >>> [sample.mean for sample in samples_of([[1.0, 2.0], [3.0], [5.0, 6.0]])]
+    [1.5, 3.0, 5.5]
+    """
+    by_length: dict[int, list[int]] = {}
+    for place, values in enumerate(many):
+        by_length.setdefault(len(values), []).append(place)
+    found: dict[int, Sample] = {}
+    for length, places in by_length.items():
+        if not length:
+            raise InputError("values is empty; pass at least one number")
+        array = np.array([list(many[place]) for place in places], dtype=np.float64)
+        found |= zip(places, _samples(array), strict=True)
+    return [found[place] for place in range(len(many))]
+
+
+def _samples(array: NDArray[np.float64]) -> list[Sample]:
+    """Return the sample of each row of (n_samples, n)."""
+    if not np.isfinite(array).all():
+        raise InputError(f"values holds {array[~np.isfinite(array)][0]}; pass finite numbers")
+    n = array.shape[1]
+    # Shifting by a value of the sample makes the differences of equal values exactly 0.
+    shifted = array - array[:, :1]
+    means = (array[:, 0] + shifted.mean(axis=1)).tolist()
+    deviations = np.std(shifted, axis=1, ddof=1).tolist() if n > 1 else [None] * len(means)
+    return [Sample(n, mean, std) for mean, std in zip(means, deviations, strict=True)]
+
 
 OUR_ORIGIN = "volta"
-BASELINE_ORIGINS = ("paper", "extra", OWN)
+BASELINE_ORIGINS = ("paper", "extra", EXTERNAL)
 ABLATION_ORIGIN = "ablation"
 TEST_SET = str(TEST)
 
@@ -76,7 +186,7 @@ class Results:
     @property
     def is_own(self) -> bool:
         """Whether all predictions were brought along, so that nothing here was trained by the benchmark."""
-        return all(origin == OWN for origin in self.origins.values())
+        return all(origin == EXTERNAL for origin in self.origins.values())
 
     def of(self, method: str, eval_set: str, metric: str) -> Mapping[int, float]:
         """Return {seed: value}; empty where the method, the set or the metric is not there."""
@@ -152,3 +262,114 @@ def _table(task: str, protocol: str, records: list[CellRecord]) -> Results:
         (record.cell.method, record.cell.seed): record.rows[TEST_SET] for record in records if TEST_SET in record.rows
     }
     return Results(task, protocol, values, titles, origins, near_sets or stand_in, cells, not near_sets, n_rows)
+
+
+PREDICTION_METRICS = ("accuracy", "ece", "nll", "brier")
+"""What probabilities alone decide; OOD and selective scores are a method's own."""
+
+
+def shared_networks(table: Results, methods: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of two methods or more with the same accuracy, ECE, NLL and Brier score in every seed.
+
+    Groups and their members are in the order of ``methods``; a method that lacks one of the four is in no group.
+    """
+    found: dict[tuple[tuple[tuple[int, float], ...], ...], list[str]] = {}
+    for name in methods:
+        values = tuple(tuple(sorted(table.of(name, TEST_SET, metric).items())) for metric in PREDICTION_METRICS)
+        if all(values):
+            found.setdefault(values, []).append(name)
+    return tuple(tuple(names) for names in found.values() if len(names) > 1)
+
+
+MEAN_OVER_CORRUPTIONS = "(mean)"
+"""Stands in the corruption column where a row averages all corruptions of one severity; no set can be called so."""
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """Which metric of which method on which set a row is about, and over how many seeds."""
+
+    task: str
+    protocol: str
+    method: str
+    set: str
+    metric: str
+    n: int
+
+
+@dataclass(frozen=True)
+class SummaryRow(OverSeeds):
+    """One metric of one method on one set, over seeds."""
+
+    mean: float
+    std: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class CorruptionRow:
+    """One metric of one method on one shifted test set, over seeds."""
+
+    task: str
+    protocol: str
+    method: str
+    corruption: str
+    severity: int | None
+    metric: str
+    n: int
+    mean: float
+    std: float | None
+    note: str
+
+
+def summarise(tables: Iterable[Results]) -> list[SummaryRow]:
+    """Return mean and sample standard deviation over seeds of every metric of every method on every set."""
+    return [
+        SummaryRow(
+            table.task, table.protocol, method, eval_set, metric,
+            sample.n, sample.mean, sample.std, sample.why_untestable,
+        )
+        for table in tables
+        for (method, eval_set, metric), sample in table.samples.items()
+    ]  # fmt: skip
+
+
+def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
+    """Return mean and deviation on every shifted set, then averaged over the corruptions of each severity.
+
+    For the average each seed's values are averaged over corruptions first, so its deviation is over seeds. Only
+    seeds with every corruption of that severity take part, so that no seed is compared on an easier mix.
+    """
+    rows = []
+    for table in tables:
+        for method, sets in table.values.items():
+            parsed = {EvalSet.parse(name): metrics for name, metrics in sets.items()}
+            shifted = {one: metrics for one, metrics in parsed.items() if one.kind == "shift"}
+            found = list(_with_means(shifted))
+            samples = samples_of([values.values() for *_, values, _ in found])
+            for (corruption, severity, metric, _, note), sample in zip(found, samples, strict=True):
+                rows.append(
+                    CorruptionRow(
+                        table.task, table.protocol, method, corruption, severity, metric,
+                        sample.n, sample.mean, sample.std, joined_notes(note, sample.why_untestable),
+                    )
+                )  # fmt: skip
+    return rows
+
+
+def _with_means(
+    shifted: Mapping[EvalSet, Mapping[str, Mapping[int, float]]],
+) -> Iterator[tuple[str, int | None, str, Mapping[int, float], str]]:
+    grouped: dict[tuple[int, str], list[Mapping[int, float]]] = {}
+    for eval_set, metrics in shifted.items():
+        for metric, values in metrics.items():
+            yield eval_set.name, eval_set.severity, metric, values, ""
+            if eval_set.severity is not None:
+                grouped.setdefault((eval_set.severity, metric), []).append(values)
+    for (severity, metric), parts in sorted(grouped.items(), key=lambda item: item[0][0]):
+        seeds = sorted(set.intersection(*(set(part) for part in parts)))
+        if seeds and len(parts) > 1:
+            means = {seed: sum(part[seed] for part in parts) / len(parts) for seed in seeds}
+            left_out = sorted(set.union(*(set(part) for part in parts)) - set(seeds))
+            note = f"seeds without every corruption left out: {', '.join(map(str, left_out))}" if left_out else ""
+            yield MEAN_OVER_CORRUPTIONS, severity, metric, means, note

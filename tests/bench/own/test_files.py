@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.bench.own.made import cells, labels_of, probs_of, write_csv
-from volta.bench.own.files import name_in_file, read_models
-from volta.bench.own.predictions import stored_arrays
 from volta.core.errors import InputError
+from volta.predictions.external_model import stored_arrays
+from volta.predictions.prediction_files import name_in_file, read_models
 
 LABELS = labels_of()
 PROBS = probs_of(LABELS, 2.0)

@@ -11,16 +11,15 @@ from typer.testing import CliRunner
 
 import volta
 from tests.bench.own.made import cells, labels_of, probs_of, write_csv
-from volta.bench.cells import Cell
-from volta.bench.own import run
-from volta.bench.own.calibrating import calibrate_file
-from volta.bench.own.files import read_models
-from volta.bench.own.predictions import OwnModel, RowSet
-from volta.bench.own.rows import Reference, match_rows
-from volta.bench.own.run import Place, add_predictions, find_place
+from volta.bench.keys import Cell
 from volta.bench.store import RunStore
 from volta.cli.main import app
 from volta.core.errors import InputError
+from volta.predictions import matching
+from volta.predictions.calibrate import calibrate_file
+from volta.predictions.external_model import ExternalModel, RowSet
+from volta.predictions.matching import Destination, Reference, add_predictions, find_destination, match_rows
+from volta.predictions.prediction_files import read_models
 
 LABELS = labels_of()
 PROBS = probs_of(LABELS, 2.0)
@@ -49,10 +48,10 @@ def test_ood_rows_may_be_others_for_every_seed() -> None:
     test = RowSet("here", probs=PROBS, labels=LABELS)
     sets = {seed: {"test": test, "ood:x": RowSet("here", ood_score=np.zeros(n))} for seed, n in ((1, 10), (2, 20))}
     known = {(seed, "ood:x"): Reference("run", n, numbered=True) for seed, n in ((1, 10), (2, 20))}
-    models = [OwnModel("a", seed, "here", rows) for seed, rows in sets.items()]
+    models = [ExternalModel("a", seed, "here", rows) for seed, rows in sets.items()]
     assert [len(model.sets["ood:x"]) for model in match_rows(models, known)] == [10, 20]
     with pytest.raises(InputError, match="has 10 rows but run has 20"):
-        match_rows([OwnModel("a", 2, "here", sets[1])], known)
+        match_rows([ExternalModel("a", 2, "here", sets[1])], known)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_names_are_checked_before_anything_is_stored(tmp_path: Path, method: str
 
 def test_a_task_is_a_plain_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--task is '\.\./x'"):
-        find_place(RunStore(tmp_path / "run"), "../x", None)
+        find_destination(RunStore(tmp_path / "run"), "../x", None)
     for names in (
         ("../x", "own", "0"),
         ("x", "../own", "0"),
@@ -154,19 +153,19 @@ def test_names_of_classes_stay_and_other_columns_are_named(tmp_path: Path) -> No
 
 def test_two_evaluations_at_once_are_both_in_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = RunStore(tmp_path / "run")
-    store_model = run._store_model
+    store_model = matching._store_model
 
     def add(name: str) -> None:
-        model = OwnModel(name, 0, "here", {"test": RowSet("here", probs=PROBS, labels=LABELS)})
-        add_predictions(store, [model], Place("mine", "own"))
+        model = ExternalModel(name, 0, "here", {"test": RowSet("here", probs=PROBS, labels=LABELS)})
+        add_predictions(store, [model], Destination("mine", "own"))
 
-    def slow(store: RunStore, model: OwnModel, *rest: object) -> object:
+    def slow(store: RunStore, model: ExternalModel, *rest: object) -> object:
         if model.method == "slow":
             add("quick")
         return store_model(store, model, *rest)
 
     add("first")
-    monkeypatch.setattr(run, "_store_model", slow)
+    monkeypatch.setattr(matching, "_store_model", slow)
     add("slow")
     assert [cell.method for cell in store.read_manifest().cells] == ["first", "quick", "slow"]
     assert store.read_manifest().config.methods == ("first", "quick", "slow")
@@ -176,7 +175,7 @@ def store(folder: Path, method: str, *, near: tuple[str, ...] = (), **sets: np.n
     """Evaluate a model with test rows and the named OOD scores."""
     rows = {"test": RowSet("here", probs=PROBS, labels=LABELS, ood_score=1 - PROBS.max(axis=1))}
     rows |= {f"ood:{name}": RowSet("here", ood_score=scores) for name, scores in sets.items()}
-    add_predictions(RunStore(folder), [OwnModel(method, 0, "here", rows)], Place("mine", "own"), near=near)
+    add_predictions(RunStore(folder), [ExternalModel(method, 0, "here", rows)], Destination("mine", "own"), near=near)
 
 
 def test_sets_that_the_first_method_lacks_are_checked_too(tmp_path: Path) -> None:
@@ -226,6 +225,8 @@ def test_what_a_benchmark_counts_as_far_stays_far(tmp_path: Path) -> None:
         "test": RowSet("here", probs=arrays["test/probs"], labels=arrays["test/labels"].astype(np.int64)),
         far: RowSet("here", ood_score=arrays[f"{far}/ood_score"]),
     }
-    model = OwnModel("mine", 1, "here", rows)
+    model = ExternalModel("mine", 1, "here", rows)
     with pytest.raises(InputError, match=r"--near is .*, which .* counts as far; leave it out"):
-        add_predictions(RunStore(tmp_path / "run"), [model], Place("digits", "fair"), near=(far.removeprefix("ood:"),))
+        add_predictions(
+            RunStore(tmp_path / "run"), [model], Destination("digits", "fair"), near=(far.removeprefix("ood:"),)
+        )

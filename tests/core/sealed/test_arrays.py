@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
+from volta.core.checksummed import FileKind, read_checksummed, write_checksummed
 from volta.core.errors import StoreError
-from volta.core.sealed import FileKind, read_sealed, write_sealed
 
 KIND = FileKind("saved thing", 3, "save it again")
 TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c": np.zeros((0, 4), dtype=np.float32)}
@@ -20,12 +20,12 @@ TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c":
 
 @pytest.fixture
 def path(tmp_path):
-    write_sealed(tmp_path / "x.safetensors", KIND, TENSORS, {"name": "kept"})
+    write_checksummed(tmp_path / "x.safetensors", KIND, TENSORS, {"name": "kept"})
     return tmp_path / "x.safetensors"
 
 
 def test_header_and_arrays_come_back(path):
-    header, arrays = read_sealed(path, KIND)
+    header, arrays = read_checksummed(path, KIND)
     assert header.values == {"file_format": 3, "file_kind": "saved thing", "name": "kept"}
     assert set(arrays) == set(TENSORS)
     for name, array in arrays.items():
@@ -45,9 +45,9 @@ def test_a_change_of_any_single_byte_is_refused_with_the_files_name(path):
         altered[place] ^= 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_sealed(path, KIND)
+            read_checksummed(path, KIND)
     path.write_bytes(whole)
-    read_sealed(path, KIND)
+    read_checksummed(path, KIND)
 
 
 def test_an_altered_number_is_named_as_such(path):
@@ -55,7 +55,7 @@ def test_an_altered_number_is_named_as_such(path):
     whole[-1] ^= 1
     path.write_bytes(whole)
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(path, KIND)
+        read_checksummed(path, KIND)
 
 
 def test_every_cut_is_refused_and_so_is_anything_added(path):
@@ -63,30 +63,30 @@ def test_every_cut_is_refused_and_so_is_anything_added(path):
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_sealed(path, KIND)
+            read_checksummed(path, KIND)
     path.write_bytes(whole[:-4])
     with pytest.raises(StoreError, match=f"is cut off: it has {len(whole) - 4} of {len(whole)} bytes"):
-        read_sealed(path, KIND)
+        read_checksummed(path, KIND)
     path.write_bytes(whole + b"\0")
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(path, KIND)
+        read_checksummed(path, KIND)
 
 
 def test_newer_older_and_alien_files_are_told_apart(path, tmp_path):
     with pytest.raises(StoreError, match=r"newer version of volta \(format 3, this one reads 2\)"):
-        read_sealed(path, replace(KIND, version=2))
+        read_checksummed(path, replace(KIND, version=2))
     with pytest.raises(StoreError, match=r"older version of volta \(format 3, this one reads 4\)"):
-        read_sealed(path, replace(KIND, version=4))
+        read_checksummed(path, replace(KIND, version=4))
     alien = tmp_path / "alien.safetensors"
     for content in (b"", b"PK\x03\x04 a zip file", save({"weight": np.zeros(3)})):
         alien.write_bytes(content)
         with pytest.raises(StoreError, match=r"alien\.safetensors is not a saved thing"):
-            read_sealed(alien, KIND)
+            read_checksummed(alien, KIND)
     alien.write_bytes(save(TENSORS, {"volta": json.dumps({"file_format": 3, "file_kind": "saved thing"})}))
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_sealed(alien, KIND)
+        read_checksummed(alien, KIND)
     with pytest.raises(StoreError, match=r"missing\.safetensors cannot be read: No such file"):
-        read_sealed(tmp_path / "missing.safetensors", KIND)
+        read_checksummed(tmp_path / "missing.safetensors", KIND)
 
 
 def test_a_shape_of_a_million_sides_is_not_multiplied(path):
@@ -99,7 +99,7 @@ def test_a_shape_of_a_million_sides_is_not_multiplied(path):
     data[place : place + 64] = seal_of(data)
     path.write_bytes(data)
     with pytest.raises(StoreError, match="has a shape of 100000 sides"):
-        read_sealed(path, KIND)
+        read_checksummed(path, KIND)
 
 
 def seal_of(data):
@@ -110,12 +110,12 @@ def seal_of(data):
 
 def test_large_files_are_sealed_in_every_piece(tmp_path):
     path = tmp_path / "large.safetensors"
-    write_sealed(path, KIND, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {})
-    read_sealed(path, KIND)
+    write_checksummed(path, KIND, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {})
+    read_checksummed(path, KIND)
     whole = bytearray(path.read_bytes())
     for place in (1 << 20, 2 << 20, (2 << 20) - 1):
         altered = whole.copy()
         altered[place] = 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match="altered or damaged"):
-            read_sealed(path, KIND)
+            read_checksummed(path, KIND)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from volta.core import checksummed
+from volta.core.checksummed import check_checksum_line, checksum_line_of_file, checksum_of
 from volta.core.errors import StoreError
-from volta.core.sealed import check_seal, checksum_of, checksums, seal_of_file
 
 
 @pytest.fixture
@@ -18,38 +19,38 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_an_altered_byte_in_every_piece_is_seen(path: Path) -> None:
-    seal, digest = seal_of_file(path), checksum_of(path)
-    assert check_seal(path, seal)
+    seal, digest = checksum_line_of_file(path), checksum_of(path)
+    assert check_checksum_line(path, seal)
     whole = path.read_bytes()
     for place in (0, 1 << 20, (2 << 20) - 1, len(whole) - 1):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        assert not check_seal(path, seal)
+        assert not check_checksum_line(path, seal)
         assert checksum_of(path) != digest
     path.write_bytes(whole)
-    assert check_seal(path, seal)
+    assert check_checksum_line(path, seal)
 
 
 def test_a_file_is_read_through_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = seal_of_file(path)
-    assert check_seal(path, seal)
-    monkeypatch.setattr(checksums, "seal_of_file", lambda path: pytest.fail("read again"))
-    assert check_seal(path, seal)
-    assert not check_seal(path, "0" * 64)
+    seal = checksum_line_of_file(path)
+    assert check_checksum_line(path, seal)
+    monkeypatch.setattr(checksummed, "seal_of_file", lambda path: pytest.fail("read again"))
+    assert check_checksum_line(path, seal)
+    assert not check_checksum_line(path, "0" * 64)
 
 
 def test_large_files_are_remembered_between_processes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seal = seal_of_file(path)
-    assert check_seal(path, seal, large_bytes=1)
+    seal = checksum_line_of_file(path)
+    assert check_checksum_line(path, seal, large_bytes=1)
     calls = []
-    monkeypatch.setattr(checksums, "_known", {})
-    monkeypatch.setattr(checksums, "seal_of_file", lambda path: calls.append(path) or seal)
-    assert check_seal(path, seal, large_bytes=1)
+    monkeypatch.setattr(checksummed, "_known", {})
+    monkeypatch.setattr(checksummed, "seal_of_file", lambda path: calls.append(path) or seal)
+    assert check_checksum_line(path, seal, large_bytes=1)
     assert calls == []
     # Times set back do not hide a change: the kernel notes when it was made.
     times = path.stat()
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    check_seal(path, seal, large_bytes=1)
+    check_checksum_line(path, seal, large_bytes=1)
     assert calls == [path]
 
 

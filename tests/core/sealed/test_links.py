@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from volta.core.checksummed import FileKind, read_checksummed, write_note
 from volta.core.errors import StoreError
-from volta.core.sealed import FileKind, is_plain_file, lock_file, open_to_write, read_file, read_sealed, write_note
+from volta.core.files import is_plain_file, lock_file, open_to_write, read_file
 
 KIND = FileKind("thing", 1, "make it anew")
 
@@ -34,7 +35,7 @@ def test_nobody_waits_at_a_pipe(pipe: Path) -> None:
     with pytest.raises(StoreError, match="is not a file but a folder, pipe or device"):
         open_to_write(pipe, append=True)
     with pytest.raises(StoreError, match="is not a file but a folder, pipe or device"):
-        read_sealed(pipe, KIND)
+        read_checksummed(pipe, KIND)
     with pytest.raises(StoreError, match="is not a file but a folder, pipe or device"):
         lock_file(pipe.parent, pipe.name)
 
@@ -75,7 +76,7 @@ def test_the_limit_of_a_file_takes_no_memory() -> None:
 import resource, sys, tempfile
 from pathlib import Path
 sys.path[:] = {path!r}
-from volta.core.sealed import read_file
+from volta.core.checksummed import read_file
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 with tempfile.NamedTemporaryFile() as file:
     file.write(b"small")
@@ -90,8 +91,8 @@ def test_a_huge_file_that_is_none_of_ours_is_refused_by_its_first_bytes(tmp_path
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(1 << 42)
     with pytest.raises(StoreError, match="is not a thing: it does not begin as a safetensors file"):
-        read_sealed(tmp_path / "huge", KIND)
+        read_checksummed(tmp_path / "huge", KIND)
     with (tmp_path / "huge").open("rb+") as file:
         file.write((1000).to_bytes(8, "little") + b"{")
     with pytest.raises(StoreError, match="needs more memory than there is; make it anew"):
-        read_sealed(tmp_path / "huge", KIND)
+        read_checksummed(tmp_path / "huge", KIND)

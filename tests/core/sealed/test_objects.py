@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from volta.core.checksummed import FileKind, checksummed_object, read_object, write_note, write_object
 from volta.core.errors import StoreError
-from volta.core.sealed import FileKind, inside, read_object, sealed_object, write_note, write_object
+from volta.core.files import inside
 
 KIND = FileKind("thing", 2, "make it anew", max_bytes=10_000)
 VALUE = {"a": [1, 2.5, None], "é": {"b": "ü\n"}, "kind": "own"}
@@ -53,16 +54,16 @@ def test_limits_of_size_and_depth(path: Path) -> None:
     deep: list[object] = []
     for _ in range(40):
         deep = [deep]
-    path.write_bytes(sealed_object(KIND, {"a": deep}))
+    path.write_bytes(checksummed_object(KIND, {"a": deep}))
     with pytest.raises(StoreError, match="nested deeper than 32 levels"):
         read_object(path, KIND)
 
 
 def test_a_limit_of_values_because_a_few_bytes_become_a_hundred_in_memory(path: Path) -> None:
     fits, too_many = [0] * 2_000_000, [0] * 2_100_000
-    path.write_bytes(sealed_object(KIND, {"a": fits}))
+    path.write_bytes(checksummed_object(KIND, {"a": fits}))
     assert read_object(path, replace(KIND, max_bytes=1 << 26)).values == {"a": fits}
-    path.write_bytes(sealed_object(KIND, {"a": too_many}))
+    path.write_bytes(checksummed_object(KIND, {"a": too_many}))
     with pytest.raises(StoreError, match="holds more than 2,097,152 values"):
         read_object(path, replace(KIND, max_bytes=1 << 26))
 
@@ -70,7 +71,7 @@ def test_a_limit_of_values_because_a_few_bytes_become_a_hundred_in_memory(path: 
 def test_the_names_of_the_seal_are_taken() -> None:
     for name in ("seal", "file_kind", "file_format"):
         with pytest.raises(StoreError, match=f"cannot hold '{name}'"):
-            sealed_object(KIND, {name: 1})
+            checksummed_object(KIND, {name: 1})
 
 
 def test_names_stay_below_their_folder(tmp_path: Path) -> None:

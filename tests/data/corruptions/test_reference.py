@@ -11,13 +11,8 @@ from scipy import ndimage, stats
 
 from volta.core.seeding import rng
 from volta.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from volta.data.corruptions.draws import Draws
-from volta.data.corruptions.filters import disc_kernel
-from volta.data.corruptions.fog import plasma
-from volta.data.corruptions.frost import ice_texture
-from volta.data.corruptions.levels import to_levels
-from volta.data.corruptions.sizes import length_scale, recipe_grid
-from volta.data.corruptions.spatter import equalise, outlines, water_mask
+from volta.data.corruptions.common import Draws, disc_kernel, length_scale, recipe_grid, to_levels
+from volta.data.corruptions.weather import equalise, ice_texture, outlines, plasma, water_mask
 
 
 @pytest.fixture(scope="module")

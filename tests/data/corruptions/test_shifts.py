@@ -14,7 +14,7 @@ from volta.core.errors import InputError
 from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Split
 from volta.data.corruptions import CORRUPTION_NAMES, CORRUPTIONS, corrupt
-from volta.data.corruptions.shifts import generated_shifts, official_shifts
+from volta.data.corruptions.corrupt import generated_shifts, official_shifts
 
 ROWS = 20
 

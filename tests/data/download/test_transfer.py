@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.file_server import FileServer, Route
 from volta.core.errors import MissingDataError
-from volta.data.download.transfer import Checksum, download
+from volta.data.download import Checksum, download
 
 BODY = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()
 OTHER = bytes(len(BODY))

@@ -11,9 +11,9 @@ import pytest
 
 from tests.data.genuine import tar, zipped
 from volta.core.errors import InputError
-from volta.core.limits import Limits
-from volta.data.download.unpack import RECORD, check_zip, unpack_tar
-from volta.data.formats.image_files import list_images
+from volta.core.files import Limits
+from volta.data.download import RECORD, check_zip, unpack_tar
+from volta.data.images import list_images
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -11,15 +11,15 @@ import pytest
 
 from tests.data.genuine import CIFAR10, cifar10_tar, cifar100_tar
 from volta.core.errors import InputError
-from volta.data.formats import cifar_binary
-from volta.data.formats.cifar_binary import CIFAR10_TRAIN_FILES, class_names, read_cifar10, read_cifar100, read_records
+from volta.data.tasks import cifar
+from volta.data.tasks.cifar import CIFAR10_TRAIN_FILES, class_names, read_cifar10, read_cifar100, read_records
 
 ROWS = 20
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar_binary, "BATCH_ROWS", ROWS)
+    monkeypatch.setattr(cifar, "BATCH_ROWS", ROWS)
 
 
 def extract(content: bytes, folder: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from volta.core.errors import InputError, MissingDataError
 from volta.data import find_task
-from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_arrays
 from volta.data.importing import import_task
-from volta.data.options import LoadOptions
+from volta.data.labelled_arrays import holds_arrays, read_labelled_arrays
+from volta.data.task import LoadOptions
 
 LINES = [
     "a,b,Label,split",

@@ -12,8 +12,8 @@ from tests.data.genuine import CIFAR10
 from volta.core.errors import InputError
 from volta.core.types import Split
 from volta.data import LoadOptions, find_task
-from volta.data.formats.feature_files import add_shifts
-from volta.data.holdings import verify_data
+from volta.data.feature_files import add_shifts
+from volta.data.inventory import verify_data
 
 
 def write(root: Path, name: str, **arrays: np.ndarray) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.data.formats.feature_tables import Roles, open_features
-from volta.data.formats.tabular_files import new_table
+from volta.data.feature_files import Roles, open_features
+from volta.data.table_files import new_table
 
 
 @pytest.fixture

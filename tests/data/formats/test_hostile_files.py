@@ -16,22 +16,18 @@ import pytest
 from PIL import Image
 
 from volta.core.errors import InputError, StoreError
-from volta.core.limits import Limits, parse_limits
+from volta.core.files import Limits, parse_limits
 from volta.data import find_task
-from volta.data.formats.array_files import read_npy, read_npz
-from volta.data.formats.cifar_binary import class_names
-from volta.data.formats.feature_files import FeatureFiles
-from volta.data.formats.hugging_face_folder import read_saved_dataset
-from volta.data.formats.image_files import list_images
-from volta.data.formats.image_folder import read_image_folder
-from volta.data.formats.labelled_arrays import read_labelled_arrays
-from volta.data.formats.onnx_graph import probe_onnx
-from volta.data.formats.parquet_columns import read_parquet
-from volta.data.formats.svhn_matlab import read_svhn
-from volta.data.formats.table import read_columns
-from volta.data.formats.tabular_files import open_table
+from volta.data.arrays import read_npy, read_npz
+from volta.data.feature_files import FeatureFiles
+from volta.data.images import list_images, read_image_folder
 from volta.data.importing import import_task
-from volta.data.options import LoadOptions
+from volta.data.labelled_arrays import read_labelled_arrays, read_saved_dataset
+from volta.data.table_files import open_table, read_parquet
+from volta.data.tables import read_columns
+from volta.data.task import LoadOptions
+from volta.data.tasks.cifar import class_names, read_svhn
+from volta.features.backbones.onnx_file import probe_onnx
 
 SMALL = Limits(free_bytes=1 << 16)
 

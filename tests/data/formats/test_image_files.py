@@ -9,8 +9,7 @@ from PIL import Image
 
 from tests.data.genuine import encode, tar, zipped
 from volta.core.errors import InputError, MissingDataError
-from volta.data.formats.image_decoding import BadImageError, decode, encoding
-from volta.data.formats.image_files import decode_all, list_images
+from volta.data.images import BadImageError, decode, decode_all, encoding, list_images
 
 RAMP = np.arange(8 * 6 * 3, dtype=np.uint8).reshape(8, 6, 3)
 NOISE = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)

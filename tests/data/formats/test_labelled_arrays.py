@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError, MissingDataError
-from volta.data.formats.labelled_arrays import holds_arrays, read_labelled_arrays
+from volta.data.labelled_arrays import holds_arrays, read_labelled_arrays
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 Y = np.array([0, 1, 0, 1])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.data.genuine import svhn_mat
 from volta.core.errors import InputError
-from volta.data.formats.svhn_matlab import read_svhn
+from volta.data.tasks.cifar import read_svhn
 
 ROWS = 20
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.data.genuine import image_folder, tar, zipped
+from volta.core.checksummed import checksummed_object, read_object
 from volta.core.errors import InputError, MissingDataError, StoreError
-from volta.core.sealed import read_object, sealed_object
 from volta.data import LoadOptions, all_tasks, find_task, pixel_sets, store_features
-from volta.data.holdings import list_data, verify_data
 from volta.data.importing import import_task
-from volta.data.importing.task_record import TASK_KIND
+from volta.data.inventory import list_data, verify_data
+from volta.data.lookup import TASK_KIND
 
 rng = np.random.default_rng(0)
 
@@ -302,7 +302,7 @@ def test_a_damaged_description_does_not_hide_the_other_tasks(root: Path, tmp_pat
     assert find_task("b", root).load("features", LoadOptions(root))
     with pytest.raises(StoreError, match="is damaged"):
         find_task("a", root).load("features", LoadOptions(root))
-    (report.folder / "task.json").write_bytes(sealed_object(replace(TASK_KIND, version=99), {}))
+    (report.folder / "task.json").write_bytes(checksummed_object(replace(TASK_KIND, version=99), {}))
     with pytest.raises(StoreError, match=r"newer version of volta \(format 99"):
         find_task("a", root).load("features", LoadOptions(root))
 
@@ -434,7 +434,7 @@ def test_a_description_cannot_name_files_elsewhere(root: Path, tmp_path: Path) -
     path = root / "imported" / "a" / "task.json"
     record = copy.deepcopy(dict(read_object(path, TASK_KIND).values))
     record["parts"]["train"]["inputs"]["file"] = "../../../secret.npy"
-    path.write_bytes(sealed_object(TASK_KIND, record))
+    path.write_bytes(checksummed_object(TASK_KIND, record))
     with pytest.raises(StoreError, match=r"names the file '\.\./\.\./\.\./secret.npy'"):
         find_task("a", root).load()
 

@@ -10,7 +10,7 @@ import pytest
 from tests.data.genuine import CIFAR10, encode, flat_jpeg, zipped
 from volta.core.errors import InputError
 from volta.data import LoadOptions, find_task
-from volta.data.holdings import list_data, verify_data
+from volta.data.inventory import list_data, verify_data
 
 OPTIONS = {"shifts": "none"}
 

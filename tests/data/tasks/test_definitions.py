@@ -14,8 +14,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.types import OodSet, Split
 from volta.data import TASKS, LoadOptions, TaskDefinition, all_tasks, find_task, pixel_sets, task_of_features
 from volta.data.importing import import_task
-from volta.data.prepare import Preparation
-from volta.data.raw_sets import RawSets
+from volta.data.task_builder import Preparation, RawSets
 
 NAMES = ("digits", "cifar10", "cifar100", "tinyimagenet")
 

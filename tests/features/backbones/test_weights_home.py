@@ -14,14 +14,13 @@ import torch
 
 from tests.data.file_server import FileServer, serve
 from volta.core.errors import MissingDataError
-from volta.data import catalog
-from volta.data.catalog import ARCHIVES
-from volta.data.download.transfer import Checksum
-from volta.data.holdings import get_data
+from volta.data import inventory
+from volta.data.download import Checksum
+from volta.data.inventory import ARCHIVES, get_data
 from volta.features import extract, load_backbone
 from volta.features.backbones import BACKBONES, find_weights
+from volta.features.backbones.backbone import Preprocessing
 from volta.features.backbones.resnet18 import ResNet18
-from volta.features.preprocessing import Preprocessing
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def published(server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     small = replace(
         ARCHIVES["resnet18"], file=name, urls=(url,), size=len(content), checksum=Checksum("sha256", digest)
     )
-    monkeypatch.setitem(catalog.ARCHIVES, "resnet18", small)
+    monkeypatch.setitem(inventory.ARCHIVES, "resnet18", small)
     fast_to_test = replace(
         BACKBONES["resnet18"], weights_file=name, preprocessing=Preprocessing(size=(32, 32)), rewrite=None
     )

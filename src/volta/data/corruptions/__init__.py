@@ -6,9 +6,7 @@ where they occur: frost is drawn rather than photographed, motion blur and spatt
 SciPy instead of ImageMagick and OpenCV, and every random number is seeded by image.
 """
 
-from volta.data.corruptions.corrupt import corrupt, find_corruption
-from volta.data.corruptions.corruption import SEVERITIES, Corruption
-from volta.data.corruptions.families import CORRUPTION_NAMES, CORRUPTIONS
-from volta.data.corruptions.sheet import contact_sheet
+from volta.data.corruptions.common import SEVERITIES, Corruption
+from volta.data.corruptions.corrupt import CORRUPTION_NAMES, CORRUPTIONS, contact_sheet, corrupt, find_corruption
 
 __all__ = ["CORRUPTIONS", "CORRUPTION_NAMES", "SEVERITIES", "Corruption", "contact_sheet", "corrupt", "find_corruption"]

@@ -1,8 +1,7 @@
 """The tasks that come with the package: one file each, one table."""
 
-from volta.data.definition import TaskDefinition
-from volta.data.tasks.cifar10 import CIFAR10
-from volta.data.tasks.cifar100 import CIFAR100
+from volta.data.task import TaskDefinition
+from volta.data.tasks.cifar import CIFAR10, CIFAR100
 from volta.data.tasks.digits import DIGITS
 from volta.data.tasks.tiny_imagenet import TINY_IMAGENET
 

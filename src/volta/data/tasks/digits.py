@@ -12,10 +12,8 @@ import numpy as np
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.splits import split_fit_rows, stratified_folds
 from volta.core.types import Array, OodSet, Split, SplitDraw
-from volta.data.definition import TaskDefinition
-from volta.data.options import SEVERITIES, LoadOptions
-from volta.data.prepare import Preparation
-from volta.data.raw_sets import RawSets
+from volta.data.task import SEVERITIES, LoadOptions, TaskDefinition
+from volta.data.task_builder import Preparation, RawSets
 
 N_KNOWN = 8
 N_FOLDS = 5

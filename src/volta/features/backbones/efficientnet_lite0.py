@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from volta.core.errors import MissingDataError
-from volta.features.backbones.backbone import KnownBackbone
-from volta.features.preprocessing import Preprocessing
+from volta.features.backbones.backbone import KnownBackbone, Preprocessing
 
 WIDTH = 1280
 _EPSILON = 1e-3

@@ -1,0 +1,644 @@
+"""The benchmark from Python: ``volta.benchmark`` runs one, ``volta.open_run`` reads one; both return a ``Run``."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volta.bench.keys import Cell
+from volta.bench.records import CellRecord
+from volta.bench.store import RESULT_COLUMNS, RunStore, csv_text, current_records, result_rows
+from volta.core.errors import InputError, MissingDataError, VoltaWarning, unknown_name
+from volta.core.processes import n_cores
+from volta.core.types import Array, Task
+from volta.stats import (
+    LeaderboardRow,
+    Results,
+    SummaryRow,
+    TestRow,
+    group_records,
+    make_leaderboard,
+    summarise,
+    without_rows,
+)
+from volta.stats.results import columns_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from volta.bench.config import RunConfig, TaskLoader
+    from volta.bench.executors import Executor
+    from volta.bench.progress import Listener
+    from volta.bench.runner import RunSummary
+    from volta.core.scaling import ScaleName
+    from volta.data import LoadOptions
+    from volta.data.task import ShiftOrigin
+    from volta.features.tasks import Extraction
+    from volta.methods import Method
+    from volta.networks.recipe import Budget
+    from volta.report.statistics import Statistics
+
+
+SHOWN_ROWS = 60
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; ``to_pandas`` and ``to_polars`` make frames, and Jupyter shows it as it is.
+
+    >>> table = Table(("method", "accuracy"), (("volta", 0.97), ("knn", 0.95)))
+    >>> table.column("accuracy"), len(table.where(method="knn")), next(iter(table))
+    ((0.97, 0.95), 1, {'method': 'volta', 'accuracy': 0.97})
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Walk the rows, each a dictionary by column."""
+        return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
+
+    def column(self, name: str) -> tuple[Any, ...]:
+        """Return the values of one column."""
+        place = self._place(name)
+        return tuple(row[place] for row in self.rows)
+
+    def where(self, **equal: Any) -> Table:
+        """Return the rows that have these values: ``where(method="knn", set="test")``."""
+        wanted = {self._place(name): value for name, value in equal.items()}
+        return Table(self.columns, tuple(row for row in self.rows if all(row[at] == v for at, v in wanted.items())))
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDataError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+        return pandas.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def to_polars(self) -> Any:
+        """Return a polars DataFrame."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingDataError("to_polars needs polars, which is not installed: pip install polars") from error
+        return polars.DataFrame({name: self.column(name) for name in self.columns}, strict=False)
+
+    def to_csv(self) -> str:
+        """Return the table as CSV text, floats with all their digits."""
+        return csv_text(self.columns, self.rows)
+
+    def __str__(self) -> str:
+        cells = [self.columns, *(tuple(map(_shown, row)) for row in self.rows[:SHOWN_ROWS])]
+        widths = [max(len(row[at]) for row in cells) for at in range(len(self.columns))]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+        more = len(self.rows) - SHOWN_ROWS
+        return "\n".join([*lines, f"... and {more} more rows"] if more > 0 else lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row) + "</tr>"
+            for row in self.rows[:SHOWN_ROWS]
+        )
+        more = len(self.rows) - SHOWN_ROWS
+        rest = f"<p>and {more} more rows: to_pandas() or to_csv() gives all</p>" if more > 0 else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+    def _place(self, name: str) -> int:
+        if name not in self.columns:
+            raise unknown_name("column", name, self.columns)
+        return self.columns.index(name)
+
+
+def table_of(row_type: type[DataclassInstance], rows: Iterable[DataclassInstance]) -> Table:
+    """Return rows of a dataclass as a table."""
+    columns = tuple(columns_of(row_type))
+    return Table(columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows))
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Run:
+    """A run folder: what ``volta.benchmark`` made or ``volta.open_run`` opened.
+
+    Tables come from the stored records and predictions; nothing is trained again. What a run holds is read when it is
+    first asked for; open it again to see what another process has added since.
+
+    >>> import tempfile, volta
+    >>> run = volta.benchmark("digits", "softmax,knn(k=10)", seeds=1, max_epochs=2, limit_test=50,
+    ...                       executor="local", out=tempfile.mkdtemp(), progress=False)
+    >>> run.methods, len(run.predictions("knn(k=10)", 42)["test"]["probs"])
+    (('softmax', 'knn(k=10)'), 50)
+    >>> run.leaderboard().where(metric="(overall)").column("method") != ()
+    True
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._store = RunStore(self.path)
+        self._manifest = self._store.read_manifest()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of the run."""
+        return self._manifest.config.tasks
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the run, by name."""
+        return self._manifest.config.methods
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the run."""
+        return self._manifest.config.seeds
+
+    @property
+    def failures(self) -> dict[str, Path]:
+        """Cells that failed, in words, and where the traceback of each is."""
+        found = {cell.label: self._store.failure(cell) for cell in self._manifest.cells}
+        return {label: path for label, path in found.items() if path is not None}
+
+    def results(self) -> Table:
+        """Return every value: a row per task, protocol, method, seed, set and metric."""
+        return Table(RESULT_COLUMNS, tuple(result_rows(self._records)))
+
+    def summary(self) -> Table:
+        """Return n, mean and deviation over seeds of every metric."""
+        return table_of(SummaryRow, summarise(self._tables))
+
+    def leaderboard(self) -> Table:
+        """Return the methods by mean rank, and on each ranked metric whether a method may be the best."""
+        return table_of(LeaderboardRow, self._statistics(None).leaderboard)
+
+    def tests(self, reference: str | None = None) -> Table:
+        """Return the paired tests against ``reference``: a method (VOLTA unless given), "best", or "all" for pairs."""
+        found = self._statistics(reference)
+        return table_of(TestRow, found.pairs if reference == "all" else found.tests)
+
+    def report(self, reference: str | None = None) -> Path:
+        """Build tables, figures and ``report.html`` in the run folder; return the page's path."""
+        from volta.report import build_report
+
+        return build_report(self._store, reference=reference)
+
+    def predictions(
+        self, method: str | Method, seed: int, task: str | None = None, protocol: str | None = None
+    ) -> dict[str, dict[str, Array]]:
+        """Return a cell's stored predictions by set, then by kind: probs, labels, uncertainty, ood_score, sets.
+
+        ``task`` and ``protocol`` need naming only where the run has several.
+        """
+        cell = self._cell(method, seed, task, protocol)
+        if not self._store.is_done(cell):
+            raise InputError(f"{cell.label} has not finished; run it again, or see: volta status {self.path}")
+        sets: dict[str, dict[str, Array]] = {}
+        for key, values in self._store.read_arrays(cell).items():
+            name, _, kind = key.rpartition("/")
+            sets.setdefault(name, {})[kind] = values
+        return sets
+
+    def __repr__(self) -> str:
+        n_done = sum(map(self._store.is_done, self._manifest.cells))
+        return f"Run({str(self.path)!r}): {n_done} of {len(self._manifest.cells)} cells on {', '.join(self.tasks)}"
+
+    def _repr_html_(self) -> str:
+        from volta.report.page import standings
+
+        parts = [f"<p>{escape(repr(self))}</p>"]
+        for table in self._tables:
+            found = standings(table, make_leaderboard([table], without_rows([table])), self._manifest.config.budget)
+            parts.append(f"<h4>{escape(found.title)}</h4>{Table(found.columns, found.rows)._repr_html_()}")
+            parts.append(f"<p>{escape(found.legend)}</p>")
+        return "\n".join(parts)
+
+    def _cell(self, method: str | Method, seed: int, task: str | None, protocol: str | None) -> Cell:
+        name = self._method_name(method)
+        found = [
+            cell
+            for cell in self._manifest.cells
+            if (cell.method, cell.seed) == (name, seed)
+            and task in (None, cell.task)
+            and protocol in (None, cell.protocol)
+        ]
+        if not found:
+            raise InputError(
+                f"the run has no {name} with seed {seed}" + (f" on {task}" if task else "") + "; its seeds are: "
+                f"{', '.join(map(str, self.seeds))}, its tasks: {', '.join(self.tasks)}"
+            )
+        if len(found) > 1:
+            raise InputError(f"{name} with seed {seed} ran more than once; name task and protocol: {_places(found)}")
+        return found[0]
+
+    def _method_name(self, method: str | Method) -> str:
+        if isinstance(method, str) and method in self.methods:
+            return method
+        from volta.methods import find_method, name_of
+
+        name = find_method(method).name if isinstance(method, str) and "(" in method else method
+        name = name if isinstance(name, str) else name_of(name)
+        if name not in self.methods:
+            raise unknown_name("method", name, self.methods)
+        return name
+
+    @cached_property
+    def _records(self) -> list[CellRecord]:
+        return current_records(self._store, self._manifest.cells)
+
+    @cached_property
+    def _tables(self) -> list[Results]:
+        return group_records(self._records)
+
+    @cached_property
+    def _computed(self) -> dict[str | None, Statistics]:
+        return {}
+
+    def _statistics(self, reference: str | None) -> Statistics:
+        from volta.report.statistics import run_statistics
+
+        if reference not in self._computed:
+            self._computed[reference] = run_statistics(self._store, self._tables, reference=reference)
+        return self._computed[reference]
+
+
+def _places(cells: Sequence[Cell]) -> str:
+    return ", ".join(f"{cell.task} · {cell.protocol}" for cell in cells)
+
+
+def default_folder(tasks: Sequence[str]) -> Path:
+    """Return the run folder of tasks that none was named for: ``runs/TASK``, ``runs/TASK+TASK``."""
+    return Path("runs") / "+".join(tasks)
+
+
+def make_config(
+    store: RunStore,
+    *,
+    tasks: Sequence[str | Task],
+    methods: Sequence[str],
+    protocol: str,
+    seeds: tuple[int, ...],
+    budget: Budget,
+    device: str,
+    threads: int | None,
+    options: LoadOptions,
+    extraction: Extraction,
+    resplit: bool | None,
+) -> RunConfig:
+    """Return the configuration of a run; what was left open is as in the run folder, if there is one."""
+    from volta.bench.config import RunConfig
+    from volta.networks.trainer import pick_device
+
+    settled = store.settled()
+    if device == "auto" and settled is not None:
+        device = settled.device
+    if threads is None:
+        threads = 1 if settled is None else settled.threads
+    return RunConfig(
+        tasks=tuple(task if isinstance(task, str) else task.name for task in tasks),
+        methods=tuple(methods),
+        protocols=(protocol,),
+        seeds=seeds,
+        budget=budget,
+        device=pick_device(device).type,
+        threads=threads,
+        options=options,
+        extraction=extraction,
+        resplit=settled.resplit if resplit is None and settled is not None else resplit,
+        array_tasks=tuple(task for task in tasks if isinstance(task, Task)),
+    )
+
+
+EXECUTORS = ("auto", "local", "processes", "ray")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Which executor runs cells, on how many processes at most, and the address of a Ray cluster to join.
+
+    ``auto`` takes processes where there is room for more than one cell, each with its own threads. ``networks_of`` is a
+    run folder whose trained networks are taken where they fit; Ray trains its own.
+    """
+
+    executor: str = "auto"
+    workers: int | None = None
+    address: str | None = None
+    networks_of: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise InputError(f"--executor is {self.executor!r}; pass one of {', '.join(EXECUTORS)}")
+        if self.n_workers < 1:
+            raise InputError(f"--workers is {self.workers}; pass a whole number of at least 1")
+        if self.networks_of is not None and self.executor == "ray":
+            raise InputError("--networks-of goes with the executors local and processes; Ray trains its own networks")
+
+    @property
+    def n_workers(self) -> int:
+        """Processes to use at most."""
+        return n_cores() if self.workers is None else self.workers
+
+    def start_early(self) -> None:
+        """Let worker processes load what they need while this one prepares its plan."""
+        if self.executor == "processes" or (self.executor == "auto" and self.n_workers > 1):
+            from volta.bench.executors import start_early
+
+            start_early()
+
+    def run(
+        self,
+        config: RunConfig,
+        store: RunStore,
+        listener: Listener,
+        command: str,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> RunSummary:
+        """Bring a run folder up to ``config``."""
+        from volta.bench.runner import run
+        from volta.bench.store import RunStore
+
+        if self.networks_of is not None:
+            RunStore(self.networks_of).read_manifest()
+        shards = map
+        if self.executor == "ray":
+            from volta.bench.executors import ray_map
+
+            shards = ray_map(self.address)  # type: ignore[assignment]
+        return run(
+            config,
+            store,
+            listener,
+            command,
+            lambda tasks, n_cells: self._executor(config, store, tasks, min(self.n_workers, n_cells), listener),
+            shards,
+            should_stop,
+        )
+
+    def _executor(
+        self, config: RunConfig, store: RunStore, tasks: TaskLoader, n_workers: int, listener: Listener
+    ) -> Executor:
+        if self.networks_of is not None:
+            from volta.bench.cell import take_networks
+            from volta.bench.store import RunStore
+
+            n_taken = take_networks(RunStore(self.networks_of).networks_folder, store.networks_folder)
+            listener.message(f"took {n_taken} trained networks from {self.networks_of}")
+        if self.executor == "auto":
+            n_workers = max(1, min(n_workers, n_cores() // config.threads)) if config.device == "cpu" else 1
+        if self.executor == "ray":
+            from volta.bench.executors import RayExecutor
+
+            return RayExecutor(config, store, tasks, self.address)
+        if self.executor == "processes" or (self.executor == "auto" and n_workers > 1):
+            from volta.bench.executors import ProcessExecutor
+
+            return ProcessExecutor(config, store, n_workers)
+        from volta.bench.cell import CellRunner, DiskNetworkStore
+        from volta.bench.executors import LocalExecutor
+
+        return LocalExecutor(CellRunner(config, DiskNetworkStore(store.networks_folder), tasks), store)
+
+
+def benchmark(
+    tasks: str | Task | Sequence[str | Task],
+    methods: str | Method | Sequence[str | Method] = "standard",
+    seeds: int | Sequence[int] | None = None,
+    *,
+    protocol: str = "fair",
+    ablation: bool = False,
+    out: Path | str | None = None,
+    max_epochs: int | None = None,
+    limit_train: int | None = None,
+    limit_test: int | None = None,
+    batch_size: int | None = None,
+    device: str = "auto",
+    executor: str = "auto",
+    workers: int | None = None,
+    threads: int | None = None,
+    address: str | None = None,
+    networks_of: Path | str | None = None,
+    resplit: bool | None = None,
+    scale: ScaleName = "auto",
+    data: Path | str | None = None,
+    backbone: str | None = None,
+    weights: Path | str | None = None,
+    shifts: ShiftOrigin = "auto",
+    severities: int | Sequence[int] = 1,
+    progress: bool = True,
+) -> Run:
+    """Compare methods on tasks over seeds, as ``volta bench`` does, and return the run.
+
+    Parameters
+    ----------
+    tasks
+        Names (see ``volta tasks``), tasks made with ``volta.Task.from_arrays``, or a list of both.
+    methods
+        Names, with parameters or without (``"knn(k=10)"``), methods with their parameters, or a list of both;
+        "paper", "standard" and "all" stand for the package's own. Your own class must lie in a file that can be
+        imported.
+    seeds
+        How many, or which; 10 in ``fair`` and the paper's 3 in ``paper`` unless given.
+    protocol
+        ``fair``: the same features, encoder and budget for all; ``paper``: as in the paper.
+    ablation
+        Whether full VOLTA and every row of the ablation study run too.
+    out
+        Run folder, ``runs/TASK`` unless given. What it has finished with the same data, code and parameters is kept,
+        and only what is missing runs.
+    max_epochs, limit_train, limit_test, batch_size
+        Limits that make a reduced run.
+    device, executor, workers, threads, address
+        Where cells run: ``executor`` is ``auto``, ``local``, ``processes`` or ``ray``.
+    networks_of
+        Run folder whose trained networks are taken where they fit.
+    resplit
+        Whether train, val and cal are drawn anew for every seed; None as each task has it.
+    scale
+        ``auto`` scales the columns of own data on its training rows, alike for every method; ``standard``, ``none``.
+    data
+        Data folder; ``VOLTA_DATA`` or the cache folder unless given.
+    backbone, weights
+        What makes features of images, where a task has images (see ``volta bench --help``), and a weights file for it.
+    shifts, severities
+        Corrupted test sets of images: ``auto``, ``official``, ``generated`` or ``none``, at severities from 1 to 5.
+    progress
+        Whether to show how far it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from volta import Task, benchmark
+    >>> rows = np.random.default_rng(0).normal(size=(300, 4))
+    >>> labels = (rows[:, 0] > 0).astype(int)
+    >>> task = Task.from_arrays(train=(rows, labels), ood={"away": rows + 8.0}, name="mine")
+    >>> run = benchmark(task, ["softmax", "knn(k=10)"], seeds=2, max_epochs=5, executor="local",
+    ...                 out=tempfile.mkdtemp(), progress=False)
+    >>> run.results().where(metric="accuracy", set="test").column("method")
+    ('knn(k=10)', 'knn(k=10)', 'softmax', 'softmax')
+    """
+    from volta.bench.store import RunStore
+    from volta.data import LoadOptions
+    from volta.features.tasks import Extraction
+    from volta.methods import ABLATION
+    from volta.networks.recipe import Budget
+
+    execution = Execution(executor, workers, address, _path(networks_of))
+    asked = _task_list(tasks)
+    names = [task if isinstance(task, str) else task.name for task in asked]
+    store = RunStore(_path(out) or default_folder(names))
+    config = make_config(
+        store,
+        tasks=asked,
+        methods=(*_method_names(methods, protocol), *(ABLATION if ablation else ())),
+        protocol=protocol,
+        seeds=_seeds(seeds, protocol),
+        budget=Budget(max_epochs, limit_train, batch_size, limit_test),
+        device=device,
+        threads=threads,
+        options=LoadOptions(_path(data), _severities(severities), shifts, scale=scale),
+        extraction=Extraction(backbone, _path(weights)),
+        resplit=resplit,
+    )
+    listener = _listener(progress)
+    try:
+        with _without_main():
+            execution.start_early()
+            execution.run(config, store, listener, f"volta.benchmark({', '.join(names)}) from Python")
+    finally:
+        listener.finish()
+    run = Run(store.root)
+    if run.failures and not progress:
+        label, path = next(iter(run.failures.items()))
+        message = f"{len(run.failures)} cells failed, such as {label} (see {path}, run.failures)"
+        warnings.warn(message, VoltaWarning, stacklevel=2)
+    return run
+
+
+def open_run(path: Path | str) -> Run:
+    """Open a run folder, whichever made it: ``volta bench``, ``volta.benchmark`` or another machine.
+
+    >>> import tempfile
+    >>> run = benchmark("digits", "softmax", seeds=1, max_epochs=1, executor="local", out=tempfile.mkdtemp(),
+    ...                 progress=False)
+    >>> open_run(run.path)
+    Run(...): 1 of 1 cells on digits
+    """
+    return Run(path)
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task]:
+    if isinstance(tasks, Task):
+        return [tasks]
+    if isinstance(tasks, str):
+        return [name.strip() for name in tasks.split(",") if name.strip()]
+    for task in tasks:
+        if not isinstance(task, str | Task):
+            raise InputError(f"tasks holds a {type(task).__name__}; pass names, or tasks made by Task.from_arrays")
+    return list(tasks)
+
+
+def _seeds(seeds: Any, protocol: str) -> tuple[int, ...]:
+    from volta.bench.config import parse_seeds
+
+    if seeds is None:
+        return parse_seeds(None, protocol)
+    if _is_number(seeds):
+        return parse_seeds(str(operator.index(seeds)), protocol)
+    return _whole_numbers(
+        seeds, f"seeds is {seeds!r}; pass how many, as in 3, or a list of whole numbers, as in [1, 2]"
+    )
+
+
+def _severities(severities: Any) -> tuple[int, ...]:
+    given = [severities] if _is_number(severities) else severities
+    return _whole_numbers(given, f"severities is {severities!r}; pass a number from 1 to 5, or a list, as in [1, 5]")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is one whole number: a NumPy integer is, an array is not."""
+    return hasattr(value, "__index__") and not hasattr(value, "__len__")
+
+
+def _whole_numbers(values: Any, refusal: str) -> tuple[int, ...]:
+    """Return the whole numbers of a list or an array; the letters of a text are none."""
+    try:
+        return tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise InputError(refusal) from None
+
+
+def _method_names(methods: str | Method | Sequence[str | Method], protocol: str) -> tuple[str, ...]:
+    from volta.bench.config import parse_methods
+    from volta.methods import Method, name_of
+
+    if isinstance(methods, str):
+        return parse_methods(methods, protocol)
+    names: list[str] = []
+    for method in [methods] if isinstance(methods, Method) else methods:
+        if isinstance(method, Method):
+            names.append(name_of(method))
+        elif isinstance(method, str):
+            names.append(method)
+        else:
+            raise InputError(f"methods holds {method!r}; pass names, such as 'knn(k=10)', or methods")
+    return parse_methods(", ".join(names), protocol)
+
+
+def _listener(progress: bool) -> Listener:
+    from volta.bench.progress import Bar, Lines, Listener
+
+    if not progress:
+        return Listener()
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise MissingDataError("showing progress needs rich: pip install 'volta-uq[bench]'") from error
+    console = Console()
+    if console.is_jupyter:
+        return Bar(console) if _has_widgets() else Lines(console)
+    return Bar(console) if console.is_terminal else Lines(console)
+
+
+def _has_widgets() -> bool:
+    """Whether a notebook can redraw a bar; without widgets it would print a new one each time."""
+    try:
+        import ipywidgets  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep worker processes from running the caller's script again: a script need not guard its main part.
+
+    A worker is told where the main module lies and imports it; no method that a worker makes can be defined there.
+    """
+    main: Any = sys.modules["__main__"]
+    kept = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
+    try:
+        main.__spec__ = None
+        if "__file__" in kept:
+            del main.__file__
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(main, name, value)

@@ -1,0 +1,369 @@
+"""Ways to run cells: in this process, in several, on a Ray cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any, Protocol
+
+import torch
+
+from volta.bench.cell import (
+    CellRunner,
+    DiskNetworkStore,
+    Outcome,
+    PreloadedNetworkStore,
+    attempt,
+    encode_network,
+    failed,
+    finished,
+)
+from volta.bench.config import LoadedTask, RunConfig, TaskLoader
+from volta.bench.keys import Cell
+from volta.bench.progress import Listener
+from volta.bench.records import CellRecord
+from volta.bench.store import RunStore
+from volta.core import ending_server
+from volta.core.ending_server import STARTED_BY
+from volta.core.errors import InputError, MissingDataError
+from volta.core.processes import end_with_parent, keep_freed_memory, killed_with_this_process
+from volta.core.types import Array, Task
+from volta.features.engines import EmbeddedFiles, files_of, with_files
+from volta.features.extract import MapShards, Shard, ShardJob
+from volta.methods import find_method
+from volta.networks.trainer import pick_device
+from volta.networks.training import EpochReport
+
+
+class Executor(Protocol):
+    """Runs cells and tells how each ended, as they end."""
+
+    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
+        """Run ``cells`` in any order; tell ``listener`` when one starts; yield each one's outcome."""
+
+
+class LocalExecutor:
+    """Runs cells in order, sharing tasks, networks and outputs between them in memory."""
+
+    def __init__(self, runner: CellRunner, store: RunStore) -> None:
+        self._runner = runner
+        self._store = store
+
+    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
+        """Run cells in order."""
+        for cell in cells:
+            listener.cell_started(cell)
+            yield attempt(self._runner, self._store, cell, partial(listener.epoch, cell))
+
+
+POLL_SECONDS = 0.5
+_ENDING = ending_server.__name__
+_KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
+
+
+class ProcessExecutor:
+    """Keeps ``n_workers`` processes busy with one cell each.
+
+    Cells that share a network are kept apart while others wait, so that workers rarely wait for one training. A
+    worker that dies takes its pool with it: the cells in flight are then tried again one by one, and one that kills its
+    process again counts as failed while the rest goes on.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, n_workers: int) -> None:
+        self._config = config
+        self._store = store
+        self._n_workers = n_workers
+
+    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
+        """Run cells on all workers."""
+        pending, suspects = list(cells), list[Cell]()
+        while pending or suspects:
+            if pending:
+                suspects += yield from self._drain(pending, self._n_workers, listener)
+                continue
+            suspect = suspects.pop(0)
+            if (yield from self._drain([suspect], 1, listener)):
+                yield failed(self._store, suspect, _KILLED, _KILLED)
+
+    def _drain(self, pending: list[Cell], n_workers: int, listener: Listener) -> Generator[Outcome, None, list[Cell]]:
+        """Run and remove cells from ``pending`` until none is left or a worker dies; return the cells lost with it."""
+        running: dict[Future[Outcome], Cell] = {}
+        pool = ProcessPoolExecutor(n_workers, _context(), _start_worker, (self._config, self._store))
+        try:
+            while pending or running:
+                while pending and len(running) < n_workers:
+                    cell = _next_cell(pending, running)
+                    try:
+                        future = pool.submit(_work, cell)
+                    except BrokenProcessPool:
+                        pending.insert(0, cell)
+                        raise
+                    listener.cell_started(cell)
+                    running[future] = cell
+                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                    outcome = future.result()
+                    del running[future]
+                    yield outcome
+                for cell in running.values():
+                    if (noted := self._store.read_progress(cell)) is not None:
+                        listener.epoch(cell, EpochReport(*noted))
+        except BrokenProcessPool:
+            return list(running.values())
+        except BaseException:
+            # Of this pool alone: whoever called may have processes of its own.
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return []
+
+
+def start_early() -> None:
+    """Let the server that workers are forked from import what they need while this process prepares its plan."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        from multiprocessing import forkserver
+
+        _context()
+        if threading.current_thread() is not threading.main_thread():
+            # Signals are the main thread's to set.
+            forkserver.ensure_running()
+            return
+        # The server inherits what is ignored: Ctrl-C is for this process alone, which then ends its workers.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """Return how processes are started: forked from a clean server where there is one, else from scratch."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    # The kernel takes the end of the thread that started a process for its parent's.
+    ending = [_ENDING] if threading.current_thread() is threading.main_thread() else []
+    os.environ[STARTED_BY] = str(os.getpid())
+    context.set_forkserver_preload([*ending, __name__])
+    return context
+
+
+def _next_cell(pending: list[Cell], running: dict[Future[Outcome], Cell]) -> Cell:
+    """Take the first cell whose block no worker is in, else the first that need not wait for a network, or the first.
+
+    Of the cells that share a network only one trains it.
+    """
+    blocks = {cell.block for cell in running.values()}
+    training = {cell.block for cell in running.values() if _shares_network(cell.method)}
+
+    def apart(cell: Cell) -> bool:
+        return cell.block not in training or not _shares_network(cell.method)
+
+    free = (index for index, cell in enumerate(pending) if cell.block not in blocks)
+    index = next(free, None)
+    if index is None:
+        index = next((index for index, cell in enumerate(pending) if apart(cell)), 0)
+    return pending.pop(index)
+
+
+@cache
+def _shares_network(method: str) -> bool:
+    return find_method(method).method.shares_network
+
+
+@dataclass
+class _Worker:
+    """What a worker process keeps between cells."""
+
+    runner: CellRunner
+    store: RunStore
+
+
+_worker: list[_Worker] = []
+
+
+def _start_worker(config: RunConfig, store: RunStore) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    _worker[:] = [_Worker(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
+
+
+def _die_with_parent() -> None:
+    """End this process at once when the one that started it is gone, so that nothing is left running behind it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(cell: Cell) -> Outcome:
+    worker = _worker[0]
+    return attempt(worker.runner, worker.store, cell)
+
+
+MAX_RETRIES = 5
+
+
+class RayExecutor:
+    """Submits cells to Ray and stores their results here as they finish.
+
+    Each task's data is put into the object store once and read from there by all workers of a node. The network that
+    post-hoc methods share is a Ray task of its own that their cells depend on. A cell whose worker or node dies is run
+    again elsewhere by Ray; a cell that raises counts as failed. Ray's workers serve one job, so they keep
+    freed memory as our own processes do.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore, tasks: TaskLoader, address: str | None) -> None:
+        self._config = config
+        self._store = store
+        self._tasks = tasks
+        self._address = address
+
+    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
+        """Run cells on the cluster, a bounded number of them submitted at a time."""
+        ray = _connect(self._address)
+        largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
+        if largest < self._config.threads:
+            raise InputError(f"--threads is {self._config.threads} but no Ray node has more than {largest:.0f} CPUs")
+        window = 2 * max(4, int(ray.cluster_resources().get("CPU", 1)))
+        submissions = _Submissions(ray, self._config, self._tasks)
+        pending = list(cells)
+        running: dict[Any, tuple[Cell, Any]] = {}
+        try:
+            while pending or running:
+                while pending and len(running) < window:
+                    cell = pending.pop(0)
+                    lock = self._store.try_lock(cell)
+                    if lock is None:
+                        yield Outcome(cell, "elsewhere")
+                    elif self._store.is_done(cell):
+                        lock.release()
+                        yield Outcome(cell, "done", self._store.read_record(cell))
+                    else:
+                        listener.cell_started(cell)
+                        running[submissions.submit(cell)] = (cell, lock)
+                done, _ = ray.wait(list(running), num_returns=1, timeout=1.0) if running else ([], [])
+                for reference in done:
+                    cell, lock = running.pop(reference)
+                    try:
+                        yield self._collect(ray, reference, cell)
+                    finally:
+                        lock.release()
+        finally:
+            for reference, (_, lock) in running.items():
+                ray.cancel(reference, force=True)
+                lock.release()
+
+    def _collect(self, ray: Any, reference: Any, cell: Cell) -> Outcome:
+        try:
+            record, arrays = ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            return failed(self._store, cell, f"{type(error.cause).__name__}: {error.cause}", str(error))
+        except ray.exceptions.RayError as error:
+            return failed(self._store, cell, f"{type(error).__name__}: tried {MAX_RETRIES + 1} times", str(error))
+        return finished(self._store, record, arrays)
+
+
+def ray_map(address: str | None) -> MapShards:
+    """Return a ``map`` whose calls are Ray tasks, a bounded number at a time, results in the order they finish."""
+
+    def mapped(function: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterator[Shard]:
+        ray = _connect(address)
+        remote = ray.remote(max_retries=MAX_RETRIES)(_extract_there)
+        window = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        running: list[Any] = []
+        carried: Any = None
+        for job in jobs:
+            if carried is None:
+                carried = ray.put(files_of(job.engine))
+            running.append(remote.remote(function, job, carried))
+            if len(running) >= window:
+                done, running = ray.wait(running, num_returns=1)
+                yield ray.get(done[0])
+        while running:
+            done, running = ray.wait(running, num_returns=1)
+            yield ray.get(done[0])
+
+    return mapped
+
+
+def _extract_there(function: Callable[[ShardJob], Shard], job: ShardJob, carried: EmbeddedFiles) -> Shard:
+    """Run a job on a node, which may have none of the driver's files."""
+    return function(replace(job, engine=with_files(job.engine, carried)))
+
+
+class _Submissions:
+    """What has been handed to Ray: data once, shared networks once a block, cells."""
+
+    def __init__(self, ray: Any, config: RunConfig, tasks: TaskLoader) -> None:
+        self._ray = ray
+        self._config = ray.put(config)
+        self._tasks = tasks
+        self._stored: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._networks: dict[tuple[str, str, int], Any] = {}
+        options = {
+            "num_cpus": config.threads,
+            "num_gpus": 1 if config.device == "cuda" else 0,
+            "max_retries": MAX_RETRIES,
+        }
+        self._train = ray.remote(**options)(_train_shared)
+        self._run = ray.remote(**options)(_run_cell)
+
+    def submit(self, cell: Cell) -> Any:
+        """Return Ray's reference to the result of a cell."""
+        task = self._task(cell)
+        if not find_method(cell.method).method.shares_network:
+            return self._run.remote(self._config, task, cell, None)
+        if cell.block not in self._networks:
+            self._networks[cell.block] = self._train.remote(self._config, task, cell)
+        return self._run.remote(self._config, task, cell, self._networks[cell.block])
+
+    def _task(self, cell: Cell) -> Any:
+        """Return Ray's reference to the cell's data; Ray frees that of an earlier seed when no cell needs it."""
+        task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+        place = cell.task, task.fit.kind
+        if place not in self._stored or self._stored[place][0] != task.fingerprint:
+            self._stored[place] = task.fingerprint, self._ray.put(task)
+        return self._stored[place][1]
+
+
+def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
+    """Train the block's shared network on a worker; runs there."""
+    keep_freed_memory()
+    torch.set_num_threads(config.threads)
+    runner = CellRunner(config, PreloadedNetworkStore([], pick_device(config.device)), LoadedTask(task))
+    return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
+
+
+def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) -> tuple[CellRecord, dict[str, Array]]:
+    """Run a cell on a worker; runs there."""
+    keep_freed_memory()
+    networks = PreloadedNetworkStore([] if network is None else [network], pick_device(config.device))
+    return CellRunner(config, networks, LoadedTask(task)).run(cell)
+
+
+def _connect(address: str | None) -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingDataError("--executor ray needs Ray; install it with: pip install 'volta-uq[ray]'") from error
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not ray.is_initialized():
+        # A cluster that is there already goes on without this process; one that is started here does not.
+        is_own = address in (None, "local") and not os.environ.get("RAY_ADDRESS")
+        try:
+            with killed_with_this_process() if is_own else nullcontext():
+                ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise MissingDataError(f"--address {address}: no Ray cluster answers there: {error}") from error
+    return ray

@@ -1,0 +1,170 @@
+"""A cell as data, and what decides its result: settings and code.
+
+A changed *training* stamp means other weights, a changed *method* stamp other predictions: both are in the cell's key.
+A changed *scoring* stamp means other metrics of the same predictions: it is in the record, and metrics are computed
+again from what is stored. How costs are measured is in none: measurements are not repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from volta.bench.cell_metrics import metrics_of
+from volta.core.checksummed import JsonFields, JsonObject
+from volta.core.errors import InputError, StoreError
+from volta.core.files import canonical_json, hash_text
+from volta.core.fingerprints import file_of, fingerprint
+from volta.core.plugins import package_version
+from volta.core.types import check_plain_name
+from volta.metrics import METRICS
+from volta.metrics.table import plugin_metrics
+from volta.networks.recipe import Budget
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """Hashes of the code that decides weights, predictions and metrics; empty in records of a version without them."""
+
+    training: str
+    method: str
+    scoring: str
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return {"training": self.training, "method": self.method, "scoring": self.scoring}
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Fingerprints:
+        """Return the stamps that :meth:`to_json` wrote."""
+        return cls(stored.text("training"), stored.text("method"), stored.text("scoring"))
+
+
+NO_FINGERPRINTS = Fingerprints("", "", "")
+
+
+def fingerprints_of(method: Method) -> Fingerprints:
+    """Return the stamps of a cell that runs ``method`` with the code as it is.
+
+    Versions of other libraries are recorded with each cell and are not part of any stamp.
+    """
+    from volta.bench.cell import predict_sets
+    from volta.networks.training import train_from_scratch
+
+    return Fingerprints(
+        training=fingerprint([file_of(train_from_scratch)]),
+        method=fingerprint([file_of(type(method)), file_of(predict_sets)]),
+        scoring=scoring_fingerprint(),
+    )
+
+
+def scoring_fingerprint() -> str:
+    """Return the stamp of the code that turns stored predictions into metrics, that of plug-ins too."""
+    brought = [metric.function for metric in plugin_metrics().values() if metric.function is not None]
+    stamp = fingerprint([file_of(metrics_of), *map(file_of, brought)])
+    packages = sorted({package_version(function.__module__) for function in brought})
+    return hash_text("\n".join([stamp, *packages])) if packages else stamp
+
+
+SCHEMA = 1
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
+_UNSAFE_IN_TASK = re.compile(r"[^A-Za-z0-9_.-]+")
+_METHOD_LETTERS = 80
+COST_METRICS = frozenset(name for name, metric in METRICS.items() if metric.measured)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one task with one seed under one protocol; ``key`` hashes everything that affects its result."""
+
+    task: str
+    protocol: str
+    method: str
+    seed: int
+    key: str
+
+    def __post_init__(self) -> None:
+        """Refuse names that could lead out of a run folder, whoever gave them."""
+        for name in ("task", "protocol", "key"):
+            check_plain_name(getattr(self, name), name)
+
+    @property
+    def folder(self) -> str:
+        """Name of the cell's folder in the store; the key tells apart methods that differ in punctuation only."""
+        method = _UNSAFE.sub("-", self.method).strip("-")[:_METHOD_LETTERS]
+        task = _UNSAFE_IN_TASK.sub("-", self.task)[:_METHOD_LETTERS]
+        protocol = _UNSAFE_IN_TASK.sub("-", self.protocol)[:_METHOD_LETTERS]
+        return f"{task}--{protocol}--{method}--{self.seed}--{self.key[:12]}"
+
+    @property
+    def block(self) -> tuple[str, str, int]:
+        """What cells that share a network have in common."""
+        return (self.task, self.protocol, self.seed)
+
+    @property
+    def label(self) -> str:
+        """Name of the cell for a person."""
+        return f"{self.task} · {self.protocol} · {self.method} · seed {self.seed}"
+
+    def to_json(self) -> JsonObject:
+        """Return the JSON object that :meth:`from_json` reads."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: JsonFields) -> Cell:
+        """Return the cell that :meth:`to_json` wrote."""
+        try:
+            return cls(
+                task=stored.text("task"),
+                protocol=stored.text("protocol"),
+                method=stored.text("method"),
+                seed=stored.integer("seed"),
+                key=stored.text("key"),
+            )
+        except InputError as error:
+            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
+
+
+def make_cell(
+    task: str,
+    protocol: str,
+    method: str,
+    seed: int,
+    *,
+    data_hash: str,
+    parameters: Mapping[str, object],
+    stamps: Fingerprints,
+    budget: Budget,
+    threads: int,
+    device: str,
+    package: str = "",
+) -> Cell:
+    """Return the cell with its key made from all that decides its predictions; metrics follow from those.
+
+    ``package``: the package and version that a method from outside volta was installed by.
+    """
+    decisive = {
+        "schema": SCHEMA,
+        "task": task,
+        "data": data_hash,
+        "protocol": protocol,
+        "method": method,
+        "parameters": dict(parameters),
+        "training": stamps.training,
+        "prediction": stamps.method,
+        "budget": asdict(budget),
+        "seed": seed,
+        "threads": threads,
+        "device": device,
+    } | ({"package": package} if package else {})
+    return Cell(task, protocol, method, seed, hash_text(canonical_json(decisive)))
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """Return cells seed by seed within a task, so that methods sharing a network follow each other."""
+    return sorted(cells, key=lambda cell: cell.block)

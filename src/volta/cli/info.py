@@ -1,0 +1,209 @@
+"""``volta tasks, methods, metrics, doctor``: what there is and what is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volta.cli.terminal import echo, print_table, warn_line
+from volta.core.errors import InputError
+
+if TYPE_CHECKING:
+    from volta.bench.records import Environment
+
+
+DISTRIBUTION = "volta-uq"
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[[^\]]*\])?\s*(>=\s*(?P<least>[\d.]+))?[^;]*(;(?P<condition>.*))?")
+_EXTRA = re.compile(r"extra == ['\"](\w+)")
+_PYTHON = re.compile(r"python_version (<|>=) ['\"]([\d.]+)")
+_FOR_DEVELOPERS = ("dev", "docs")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A package that the distribution, or its ``extra``, needs in version ``least`` or newer."""
+
+    name: str
+    extra: str | None
+    least: str | None
+    installed: str | None
+
+    @property
+    def state(self) -> str:
+        """``ok``, ``missing``, or ``older than`` what is needed."""
+        if self.installed is None:
+            return "missing"
+        if self.least is not None and _numbers(self.installed) < _numbers(self.least):
+            return f"older than {self.least}"
+        return "ok"
+
+    @property
+    def remedy(self) -> str:
+        """The command that brings the package."""
+        return f"pip install --upgrade '{DISTRIBUTION}{f'[{self.extra}]' if self.extra else ''}'"
+
+
+def needs() -> list[Need]:
+    """Return what the installed distribution asks for, the core first, development aside; nothing if not installed."""
+    try:
+        asked = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        return []
+    return [need for need in map(_need, asked) if need is not None and need.extra not in _FOR_DEVELOPERS]
+
+
+def _need(requirement: str) -> Need | None:
+    """Return what a requirement asks for; None where it is about another Python."""
+    found = _REQUIREMENT.match(requirement)
+    if found is None:
+        raise ValueError(f"{DISTRIBUTION} asks for {requirement!r}, which is not understood")
+    condition = found["condition"] or ""
+    for relation, bound in _PYTHON.findall(condition):
+        if (sys.version_info[:2] < _numbers(bound)) != (relation == "<"):
+            return None
+    extra = _EXTRA.search(condition)
+    name = found["name"]
+    try:
+        installed: str | None = version(name)
+    except PackageNotFoundError:
+        installed = None
+    return Need(name, extra[1] if extra else None, found["least"], installed)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
+
+
+EXIT_PROBLEMS = 1
+
+
+def doctor(
+    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+) -> None:
+    """Say what is installed, on which processor, where files are kept, what is missing and how to get it."""
+    from volta.bench.records import environment
+
+    found = needs()
+    missing_core = [need for need in found if need.extra is None and need.state != "ok"]
+    for need in missing_core:
+        echo(f"problem: {need.name} is {need.state}; {need.remedy}", err=True)
+    if missing_core:
+        raise typer.Exit(EXIT_PROBLEMS)
+    for line in _machine(environment()):
+        echo(line)
+    if not found:
+        echo("packages: unknown, since volta-uq is not installed here; install it with: pip install .")
+    print_table(
+        ("package", "for", "needed", "installed"),
+        [
+            (need.name, need.extra or "all", f">= {need.least}" if need.least else "any", need.installed or "–")
+            for need in found
+        ],
+    )
+    for line in _folders(data):
+        echo(line)
+    lacking = [need for need in found if need.state != "ok"]
+    for remedy in dict.fromkeys(need.remedy for need in lacking):
+        states = ", ".join(f"{need.name} is {need.state}" for need in lacking if need.remedy == remedy)
+        echo(f"{states}: {remedy}")
+    for line in _missing_data(data):
+        echo(line)
+    if not lacking:
+        echo("every optional package is there")
+
+
+def _machine(found: Environment) -> list[str]:
+    import torch
+
+    from volta._version import __version__
+
+    memory = f", {found.memory_gb:g} GB" if found.memory_gb else ""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return [
+        f"volta {__version__}{f' at commit {found.commit}' if found.commit else ''}, Python {found.python}",
+        f"installed in {Path(__file__).resolve().parents[1]}",
+        f"{found.platform}, {found.machine}",
+        f"processor: {found.cpu}, {found.cores} cores{memory}; GPU: {gpu}",
+        f"instruction set: {found.instruction_set}; torch uses {torch.get_num_threads()} threads",
+    ]
+
+
+def _folders(data: Path | None) -> list[str]:
+    from volta.data.task import CACHE_VARIABLE, ROOT_VARIABLE, cache_folder, data_root
+
+    return [
+        _folder("data folder", data_root(data), ROOT_VARIABLE),
+        _folder("cache of derived arrays", cache_folder(), CACHE_VARIABLE),
+    ]
+
+
+def _folder(what: str, path: Path, variable: str) -> str:
+    from volta.core.files import stored_bytes
+
+    chosen = f"{variable} is set" if os.environ.get(variable) else f"set {variable} to choose another"
+    if not path.is_dir():
+        return f"{what}: {path} (not there yet; {chosen})"
+    n_bytes = stored_bytes(path)
+    writable = "" if os.access(path, os.W_OK) else ", not writable"
+    return f"{what}: {path} ({n_bytes / 1e6:,.0f} MB{writable}; {chosen})"
+
+
+def _missing_data(data: Path | None) -> list[str]:
+    from volta.data.inventory import list_data
+
+    names = [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]
+    return [f"data not there: {', '.join(names)}: volta data get NAME"] if names else []
+
+
+def tasks(
+    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+) -> None:
+    """List the tasks, imported ones too."""
+    from volta.data import all_tasks
+
+    print_table(
+        ("task", "what it is", "inputs", "download"),
+        [(name, task.title, ", ".join(task.kinds), task.download) for name, task in all_tasks(data).items()],
+    )
+
+
+def methods() -> None:
+    """List the methods, those of plug-ins and the ablation's rows."""
+    from volta.core.plugins import plugins
+    from volta.methods import ABLATION, METHODS, find_method
+
+    def brought() -> Iterator[tuple[str, str, str]]:
+        for name, found in plugins("volta.methods").items():
+            if name not in METHODS:
+                try:
+                    yield name, find_method(name).title, f"plug-in {found.package}"
+                except InputError as error:
+                    warn_line(error)
+
+    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
+    asked = "extra, run where asked for (--methods all)"
+    print_table(
+        ("method", "name", "where it comes from"),
+        [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
+        + list(brought())
+        + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
+    )
+
+
+def metrics() -> None:
+    """List the metrics: direction, formula, convention, and which libraries differ."""
+    from volta.metrics import METRICS
+
+    for name, metric in METRICS.items():
+        echo(f"{name} {metric.direction}")
+        echo(f"    {metric.formula}")
+        echo(f"    convention: {metric.convention}")
+        echo(f"    others: {metric.others}")

@@ -1,0 +1,600 @@
+"""``volta fit, predict, decide, explain, export, card``: your model from a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from volta.cli.bench import import_from_here
+from volta.cli.terminal import ALL_OR_NOTHING, RowProgress, echo, row_progress, stoppable, warnings_as_lines
+from volta.core.errors import InputError, MissingDataError, VoltaWarning
+from volta.data.feature_files import FeatureChunk, FeatureTable
+from volta.decisions import Decisions, benjamini_hochberg
+from volta.decisions.decide import ACTIONS
+from volta.decisions.ood import discovery_note
+from volta.estimators.deciding import DEFAULT_FPR, TooFewRowsWarning
+
+if TYPE_CHECKING:
+    from volta.core.types import Array, Prediction
+    from volta.data.feature_files import FeatureTable
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.explain import Explanation
+
+
+INPUT_PANEL = "What is read"
+OUTPUT_PANEL = "What is written"
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that volta fit wrote.")]
+DataArgument = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv (also .gz), .npz (x) or .parquet.")
+]
+IdOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id", help="A column that is no feature and goes along; may be repeated.", rich_help_panel=INPUT_PANEL
+    ),
+]
+LabelOption = Annotated[
+    str | None, typer.Option(help="The column with the true classes, if there is one.", rich_help_panel=INPUT_PANEL)
+]
+OutOption = Annotated[
+    Path, typer.Option(help="A new file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace what stands under the name.", rich_help_panel=OUTPUT_PANEL)
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)]
+
+
+def load_model(path: Path) -> VoltaClassifier:
+    """Return the classifier of a file, or say what is wrong with it."""
+    import numpy as np
+
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.methods.saving import MODEL_FILE
+
+    if not path.is_file():
+        raise MissingDataError(
+            f"MODEL is {path}, which does not exist; make one: volta fit DATA --label COLUMN --out {path}"
+        )
+    classifier = VoltaClassifier.load(path)
+    # Anyone can seal a file: one row tells whether what it learned goes together, before a command relies on it.
+    with MODEL_FILE.making(path), warnings.catch_warnings():
+        # What is said of that row is of no use to anyone.
+        warnings.simplefilter("ignore")
+        classifier.decide(np.zeros((1, classifier.n_features_in_)))
+    return classifier
+
+
+def model_rows(
+    classifier: VoltaClassifier, data: Path, label: str | None, ids: list[str] | None, *, labelled: bool = False
+) -> FeatureTable:
+    """Open the rows of a table as the model wants them."""
+    from volta.data.feature_files import Roles, open_features
+
+    known = classifier.fit_record_.label
+    roles = Roles(label, tuple(ids or ()), (known,) if known else ())
+    names = getattr(classifier, "feature_names_in_", None)
+    return open_features(
+        data,
+        roles,
+        names=None if names is None else [str(name) for name in names],
+        n_features=classifier.n_features_in_,
+        labelled=labelled,
+    )
+
+
+def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
+    """Refuse a file that cannot be written, that the command ``reads``, or, unless told to, that is there already.
+
+    All before any work is done.
+    """
+    if path.is_dir():
+        raise InputError(f"--out is {path}, which is a folder; name a file in it")
+    place = next(folder for folder in path.absolute().parents if folder.exists())
+    if not place.is_dir():
+        raise InputError(f"--out is {path}, but {place} is a file, not a folder; name another folder")
+    if not os.access(place, os.W_OK):
+        raise InputError(f"--out is {path}, but {place} cannot be written; name another folder")
+    check_not_read(path, *reads)
+    if path.exists() and not force:
+        raise InputError(f"--out is {path}, which exists; name another file, or pass --force to replace it")
+
+
+def check_not_read(path: Path, *reads: Path | None) -> None:
+    """Refuse to write to a file that the command reads, whatever it was told."""
+    if any(read is not None and path.exists() and read.exists() and path.samefile(read) for read in reads):
+        raise InputError(f"--out is {path}, which this command reads; name another file")
+
+
+def check_extra_columns(given: Mapping[str, object], made: Mapping[str, object]) -> None:
+    """Refuse columns that go along under a name that the result needs."""
+    taken = sorted(set(given) & set(made))
+    if taken:
+        raise InputError(f"--id is {taken[0]!r}, which is a column of the result; give the column another name")
+
+
+_PARTS = {"train": "to train", "val": "to steer", "cal": "to calibrate"}
+
+_OPTIONS = {"eval_set": "--eval", "cal_set": "--cal", "random_state": "--seed"}
+
+_MODEL_PANEL = "The model"
+_POLICY_PANEL = "Which rows are answered"
+
+
+def fit(
+    data: DataArgument,
+    out: Annotated[Path, typer.Option(help="The model's file, e.g. model.safetensors.", rich_help_panel=OUTPUT_PANEL)],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="The column with the classes; in an npz y or labels unless given.", rich_help_panel=INPUT_PANEL
+        ),
+    ] = None,
+    ids: IdOption = None,
+    eval_: Annotated[
+        Path | None,
+        typer.Option("--eval", help="Rows of your own that steer training.", rich_help_panel=INPUT_PANEL),
+    ] = None,
+    cal: Annotated[
+        Path | None,
+        typer.Option(help="Rows of your own to calibrate on, and nothing else.", rich_help_panel=INPUT_PANEL),
+    ] = None,
+    method: Annotated[str, typer.Option(help="See: volta methods.", rich_help_panel=_MODEL_PANEL)] = "volta",
+    encoder: Annotated[
+        str, typer.Option(help="tabular, or vision for features of a backbone.", rich_help_panel=_MODEL_PANEL)
+    ] = "tabular",
+    scale: Annotated[str, typer.Option(help="auto, standard or none.", rich_help_panel=_MODEL_PANEL)] = "auto",
+    seed: Annotated[
+        int, typer.Option(help="Decides weights, batches and sampling.", rich_help_panel=_MODEL_PANEL)
+    ] = 42,
+    max_epochs: Annotated[
+        int | None, typer.Option(help="Train at most this long.", rich_help_panel=_MODEL_PANEL)
+    ] = None,
+    keep_rows: Annotated[
+        bool,
+        typer.Option("--keep-rows", help="Keep training rows, for volta explain.", rich_help_panel=_MODEL_PANEL),
+    ] = False,
+    max_error: Annotated[
+        float | None, typer.Option(help="At most this share of answers wrong.", rich_help_panel=_POLICY_PANEL)
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_POLICY_PANEL)
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="Or: answer this share of rows, 0.9 unless given.", rich_help_panel=_POLICY_PANEL),
+    ] = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Fit a classifier on a table: probabilities, uncertainty, sets, abstention and OOD flags, in one file."""
+    from volta.core.checks import check_fraction
+    from volta.data.feature_files import Roles, open_features
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.deciding import DEFAULT_COVERAGE
+    from volta.estimators.saving import registered_name
+    from volta.methods import find_method
+
+    check_new_file(out, force, data, eval_, cal)
+    if max_error is not None and coverage is not None:
+        raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
+    for value, name in ((max_error, "--max-error"), (confidence, "--confidence"), (coverage, "--coverage")):
+        if value is not None:
+            check_fraction(value, name)
+    import_from_here()
+    # Refused before training: what cannot be saved is of no use to any other command.
+    registered_name(find_method(method).method)
+    classifier = VoltaClassifier(
+        method,
+        encoder=encoder,
+        scale=scale,  # type: ignore[arg-type]
+        random_state=seed,
+        max_epochs=max_epochs,
+        keep_rows=keep_rows,
+        verbose=not quiet,
+    )
+    with stoppable(ALL_OR_NOTHING), warnings_as_lines():
+        table = open_features(data, Roles(label, tuple(ids or ())), labelled=True)
+        fit_on_tables(classifier, table, eval_, cal)
+        if any(asked is not None for asked in (max_error, coverage, confidence)):
+            coverage = DEFAULT_COVERAGE if max_error is None and coverage is None else coverage
+            surely = {} if confidence is None else {"confidence": confidence}
+            classifier.fit_policy(max_error, coverage=coverage, **surely)
+        classifier.save(out)
+    for line in summary(classifier):
+        echo(line)
+    echo(f"model: {out}")
+
+
+def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path | None, cal: Path | None) -> None:
+    """Fit on a table, and own rows to steer or calibrate by; the model keeps column names and the files' hashes."""
+    import numpy as np
+
+    from volta.core.files import hash_file
+
+    rows, labels = table.read_labelled()
+    _warn_of_counters(rows, table.names)
+    classes = np.unique(labels)
+    own: dict[str, tuple[Array, Array]] = {}
+    for name, path in (("eval_set", eval_), ("cal_set", cal)):
+        if path is not None:
+            own[name] = _like(table, path, rows.shape[1]).read_labelled(classes)
+    try:
+        classifier.fit(rows, labels, **own)
+    except ValueError as error:
+        # scikit-learn's own checks, such as labels that are measurements, are the user's business too.
+        raise InputError(_in_options(str(error), classifier, table.table.path)) from error
+    if table.names is not None:
+        classifier.feature_names_in_ = np.array(table.names, dtype=object)
+    files = {path.name: hash_file(path) for path in (table.table.path, eval_, cal) if path is not None}
+    classifier.fit_record_ = replace(classifier.fit_record_, files=files, label=table.label)
+
+
+def _warn_of_counters(rows: Array, names: Sequence[str] | None) -> None:
+    """Say which columns count the rows up: no later row is like the ones that trained."""
+    import numpy as np
+
+    # The first rows rule out nearly all columns, so that no copy of the table is made.
+    begun = (np.diff(rows[:3], axis=0) == 1).all(axis=0) & (len(rows) > 2)
+    for place in (place for place in np.flatnonzero(begun).tolist() if (np.diff(rows[:, place]) == 1).all()):
+        name = place if names is None else repr(names[place])
+        warnings.warn(
+            f"column {name} counts the rows; if it is no feature, name it with --id", VoltaWarning, stacklevel=2
+        )
+
+
+def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:
+    """Return what Python says of a fit with the options' names, or of the rows with that of their file."""
+    for name, option in _OPTIONS.items():
+        text = text.replace(name, option)
+    name, _, rest = text.partition(" ")
+    if name in classifier.get_params():
+        return f"--{name.replace('_', '-')} {rest}"
+    return text if text.startswith("--") else f"{path}: {text}"
+
+
+def summary(classifier: VoltaClassifier) -> list[str]:
+    """Return what a person wants to know first of a new model."""
+    from volta.estimators.card import policy_sentence
+
+    record, policy, calibration = classifier.fit_record_, classifier.policy_, classifier.calibration_
+    parts = ", ".join(f"{record.n_rows(part)} {words}" for part, words in _PARTS.items())
+    if record.n_folds:
+        n_train, n_cal = record.n_rows("train"), record.n_rows("cal")
+        parts = f"{n_train} to train and, in {record.n_folds} folds, to steer, {n_cal} to calibrate"
+    n_right = int((calibration.predicted == calibration.labels).sum())
+    return [
+        f"{len(classifier.classes_)} classes, {classifier.n_features_in_} features; rows: {parts}",
+        f"right on {n_right} of {len(calibration.labels)} calibration rows",
+        f"policy: {policy_sentence(policy)}",
+    ]
+
+
+def _like(table: FeatureTable, path: Path, n_features: int) -> FeatureTable:
+    from volta.data.feature_files import Roles, open_features
+
+    roles = Roles(table.label, known=table.ids)
+    return open_features(path, roles, names=table.names, n_features=n_features, labelled=True)
+
+
+def predict(
+    model: ModelArgument,
+    data: DataArgument,
+    out: OutOption,
+    ids: IdOption = None,
+    label: LabelOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Predict every row: its class, its uncertainty and the probability of each class. Files may exceed memory."""
+    from volta.data.table_files import check_new_table, new_table
+
+    check_not_read(out, model, data)
+    check_new_table(out, overwrite=force)
+    classifier = load_model(model)
+    table = model_rows(classifier, data, label, ids)
+    n_rows = 0
+    joined = out.suffix.lower() == ".npz"
+    with (
+        stoppable(ALL_OR_NOTHING),
+        warnings_as_lines(),
+        row_progress("predicting", quiet=quiet) as advance,
+        new_table(out, overwrite=force) as writer,
+    ):
+        shared = {"classes": classifier.classes_} if joined else {}
+        if shared:
+            writer.write(shared)
+        for part in table.chunks():
+            found = prediction_columns(classifier, classifier.predict_full(part.rows), joined=joined)
+            given = part.ids | ({} if part.labels is None else {"label": part.labels})
+            check_extra_columns(given, found | shared)
+            writer.write(given | found)
+            n_rows += len(part.rows)
+            advance(len(part.rows), part.chunk.done)
+    echo(f"{n_rows} rows: {out}")
+
+
+def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, joined: bool) -> dict[str, Array]:
+    """Return the columns to write: ``class``, ``uncertainty`` and ``p_CLASS`` …, or ``probs`` (n, K) if ``joined``."""
+    columns: dict[str, Array] = {
+        "class": classifier.classes_[prediction.labels],
+        "uncertainty": prediction.uncertainty,
+    }
+    if joined:
+        return columns | {"probs": prediction.probs}
+    return columns | {f"p_{name}": prediction.probs[:, k] for k, name in enumerate(classifier.classes_)}
+
+
+def decision_columns(decisions: Decisions) -> dict[str, Array]:
+    """Return the columns to write; a set is its classes with ``|`` between them."""
+    columns: dict[str, Array] = {
+        "action": np.array(ACTIONS)[decisions.action],
+        "label": decisions.label,
+        "probability": decisions.probability,
+        "uncertainty": decisions.uncertainty,
+    }
+    if decisions.pvalue is not None:
+        columns["pvalue"] = decisions.pvalue
+    if decisions.sets is not None:
+        columns["set"] = _set_texts(decisions.sets, decisions.class_names)
+    return columns | {"reason": np.array(decisions.reasons)[decisions.action]}
+
+
+def decided(
+    classifier: VoltaClassifier,
+    table: FeatureTable,
+    advance: RowProgress,
+    alpha: float,
+    fpr: float | None,
+    fdr: float | None,
+) -> Iterator[tuple[FeatureChunk, Decisions]]:
+    """Walk the table; a bound over all of its flags needs all p-values first, and so a walk of its own."""
+    if fdr is None:
+        for part in table.chunks():
+            yield part, classifier.decide(part.rows, fpr=fpr or DEFAULT_FPR, alpha=alpha)
+            advance(len(part.rows), part.chunk.done)
+        return
+    level = _batch_level(classifier, table, advance, fdr)
+    reason = f"p-value among those that keep false flags at {fdr:g} of this file's: unlike the calibration rows"
+    for part in table.chunks():
+        yield part, classifier.decide_at(part.rows, level, reason, alpha=alpha)
+        advance(len(part.rows), 0.5 + part.chunk.done / 2)
+
+
+def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
+    """Return the largest p-value that is flagged, or where none is a level below all."""
+    found = []
+    for part in table.chunks():
+        found.append(classifier.ood_pvalues(part.rows))
+        advance(0, part.chunk.done / 2)
+    pvalues, n_calibration = np.concatenate(found), len(classifier.calibration_.ood)
+    if note := discovery_note(n_calibration, len(pvalues), fdr):
+        warnings.warn(note, TooFewRowsWarning, stacklevel=3)
+    return float(max(pvalues[benjamini_hochberg(pvalues, fdr)], default=0.5 / (n_calibration + 1)))
+
+
+def _set_texts(sets: Array, names: Array) -> Array:
+    """Return each row's classes as text; rows share few distinct sets, so each is written once."""
+    words = [str(name).replace("|", "\\|") for name in names]
+    distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
+    members = np.unpackbits(distinct, axis=1, count=sets.shape[1]).astype(np.bool_)
+    texts = np.array(["|".join(words[k] for k in np.flatnonzero(row)) for row in members])
+    return texts[which.reshape(-1)]
+
+
+_PROMISE_PANEL = "What is promised"
+
+
+def decide(
+    model: ModelArgument,
+    data: DataArgument,
+    out: OutOption,
+    ids: IdOption = None,
+    label: LabelOption = None,
+    alpha: Annotated[
+        float, typer.Option(help="Sets miss the true class this often at most.", rich_help_panel=_PROMISE_PANEL)
+    ] = 0.1,
+    fpr: Annotated[
+        float | None,
+        typer.Option(help="Share of in-distribution rows flagged as OOD; 0.05.", rich_help_panel=_PROMISE_PANEL),
+    ] = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(help="Or: share of false flags among this file's flags.", rich_help_panel=_PROMISE_PANEL),
+    ] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            help="At most this share of answers wrong, not the model's policy.", rich_help_panel=_PROMISE_PANEL
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_PROMISE_PANEL)
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(help="Or: answer this share of rows.", rich_help_panel=_PROMISE_PANEL),
+    ] = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Decide every row: answer, abstain or ood, with label, probability, p-value, set and the reason in words."""
+    import numpy as np
+
+    from volta.core.checks import check_fraction
+    from volta.data.table_files import check_new_table, new_table
+    from volta.decisions.decide import ACTIONS
+
+    check_not_read(out, model, data)
+    check_new_table(out, overwrite=force)
+    if fpr is not None and fdr is not None:
+        raise InputError(f"--fpr is {fpr} and --fdr {fdr}; pass one of them")
+    if max_error is not None and coverage is not None:
+        raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
+    if confidence is not None and max_error is None and coverage is None:
+        raise InputError(f"--confidence is {confidence}, but of what; pass --max-error or --coverage with it")
+    named = (alpha, "--alpha"), (fpr, "--fpr"), (fdr, "--fdr"), (max_error, "--max-error"), (coverage, "--coverage")
+    for value, name in (*named, (confidence, "--confidence")):
+        if value is not None:
+            check_fraction(value, name)
+    classifier = load_model(model)
+    table = model_rows(classifier, data, label, ids)
+    counts = np.zeros(len(ACTIONS), dtype=np.int64)
+    with stoppable(ALL_OR_NOTHING), warnings_as_lines(), row_progress("deciding", quiet=quiet) as advance:
+        if max_error is not None or coverage is not None:
+            surely = {} if confidence is None else {"confidence": confidence}
+            classifier.fit_policy(max_error, coverage=coverage, **surely)
+        with new_table(out, overwrite=force) as writer:
+            for part, decisions in decided(classifier, table, advance, alpha, fpr, fdr):
+                found = decision_columns(decisions)
+                given = part.ids | ({} if part.labels is None else {"true_label": part.labels})
+                check_extra_columns(given, found)
+                writer.write(given | found)
+                counts += np.bincount(decisions.action, minlength=len(ACTIONS))
+    words = ", ".join(f"{count} {action}" for action, count in zip(ACTIONS, counts.tolist(), strict=True))
+    echo(f"{counts.sum()} rows ({words}): {out}")
+
+
+FIRST_ROWS = 10
+
+
+def explain(
+    model: ModelArgument,
+    data: DataArgument,
+    rows: Annotated[
+        str | None,
+        typer.Option(help=f"Row numbers from 0: 0,5,7 or 0-9; the first {FIRST_ROWS}.", rich_help_panel=INPUT_PANEL),
+    ] = None,
+    ids: IdOption = None,
+    label: LabelOption = None,
+    most: Annotated[
+        int, typer.Option(help="At most so many classes, columns, rows.", rich_help_panel=OUTPUT_PANEL)
+    ] = 3,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A JSON object a line instead of text.", rich_help_panel=OUTPUT_PANEL)
+    ] = False,
+) -> None:
+    """Say what stands behind a prediction: the nearest classes, columns out of range, the most alike training rows."""
+    wanted = None if rows is None else parse_rows(rows)
+    classifier = load_model(model)
+    table = model_rows(classifier, data, label, ids)
+    lines: list[str] = []
+    with warnings_as_lines():
+        for part, places in _picked(table, wanted):
+            found = classifier.explain(part.rows[places], most=most)
+            for place, explanation in zip(places.tolist(), found, strict=True):
+                row = part.chunk.start + place
+                known = {name: values[place].item() for name, values in part.ids.items()}
+                lines.append(_json(row, known, explanation) if as_json else _text(row, known, explanation))
+    # Only now: a row that is not there is told before anything is said.
+    for line in lines:
+        echo(line)
+
+
+def parse_rows(text: str) -> tuple[int, ...]:
+    """Return the row numbers of ``0,5,7`` or ``0-9``, in rising order.
+
+    >>> parse_rows("7,0-2")
+    (0, 1, 2, 7)
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise InputError(f"--rows is {text!r}; pass row numbers from 0, as in 0,5,7 or 0-9")
+        if last and int(last) < int(first):
+            raise InputError(f"--rows has {part.strip()!r}, which runs backwards; write {last}-{first}")
+        found |= set(range(int(first), int(last or first) + 1))
+    return tuple(sorted(found))
+
+
+def _picked(table: FeatureTable, wanted: tuple[int, ...] | None) -> Iterator[tuple[FeatureChunk, np.ndarray]]:
+    """Give chunks with the places of the rows wanted, and stop after the last of them."""
+    import numpy as np
+
+    n_rows = 0
+    asked = np.array(range(FIRST_ROWS) if wanted is None else wanted)
+    for part in table.chunks():
+        end = n_rows + len(part.rows)
+        places = asked[(asked >= n_rows) & (asked < end)] - n_rows
+        if len(places):
+            yield part, places
+        n_rows = end
+        if asked[-1] < end:
+            return
+    if wanted is not None:
+        raise InputError(f"--rows asks for row {wanted[-1]}, but {table.table.path} has {n_rows} rows, from 0")
+
+
+def _text(row: int, known: dict[str, Any], explanation: Explanation) -> str:
+    names = "".join(f", {name} {value}" for name, value in known.items())
+    return f"row {row}{names}: {explanation}"
+
+
+def _json(row: int, known: dict[str, Any], explanation: Explanation) -> str:
+    value = {"row": row, **known, **dataclasses.asdict(explanation)}
+    return json.dumps(value, default=lambda array: array.tolist(), ensure_ascii=False)
+
+
+def export(
+    model: ModelArgument,
+    out: Annotated[Path, typer.Option(help="A new file that ends in .onnx.", rich_help_panel=OUTPUT_PANEL)],
+    force: ForceOption = False,
+) -> None:
+    """Write the model as an ONNX graph, scaling included, that runs without Python or volta."""
+    if out.suffix.lower() != ".onnx":
+        raise InputError(f"--out is {out}; its name has to end in .onnx")
+    check_new_file(out, force, model)
+    with warnings_as_lines():
+        load_model(model).to_onnx(out)
+    echo(f"graph: {out}")
+
+
+def card(
+    model: ModelArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for NAME-card.html and .md; the model's unless given.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Labelled rows to judge by, e.g. test rows.", rich_help_panel=INPUT_PANEL)
+    ] = None,
+    label: LabelOption = None,
+    ids: IdOption = None,
+    force: ForceOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write the model's card: calibration, risk and coverage, policies and their guarantees, hashes, limits."""
+    from volta.core.files import write_text
+    from volta.estimators.card import calibration_evidence, card_html, card_markdown, make_card, row_evidence
+
+    folder = model.parent if out is None else out
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out is {folder}, which is a file; name a folder")
+    page, text = (folder / f"{model.stem}-card{ending}" for ending in (".html", ".md"))
+    for path in (page, text):
+        check_new_file(path, force)
+    classifier = load_model(model)
+    with warnings_as_lines(), row_progress("judging rows", quiet=quiet) as advance:
+        if data is None:
+            evidence = calibration_evidence(classifier)
+        else:
+            name = label or classifier.fit_record_.label
+            table = model_rows(classifier, data, name, ids, labelled=True)
+            evidence = row_evidence(classifier, table, advance)
+        made = make_card(classifier, model, evidence)
+    write_text(page, card_html(made))
+    write_text(text, card_markdown(made))
+    echo(f"card: {page}, {text}")

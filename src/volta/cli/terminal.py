@@ -1,0 +1,253 @@
+"""What commands print: text, tables, warnings, progress, and an interrupted end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_Rows = dict[str, list[tuple[str, str]]]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose options stand under the headings of their panels."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, those without a panel first."""
+        _write(_parameters(self, ctx), formatter)
+
+
+class PlainGroup(TyperGroup):
+    """A group whose commands stand under the headings of their panels."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the group's own options, then its commands."""
+        _write(_parameters(self, ctx) | _commands(self, ctx), formatter)
+
+
+def _parameters(command: TyperCommand | TyperGroup, ctx: Any) -> _Rows:
+    found: _Rows = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            panel = getattr(parameter, "rich_help_panel", None) or usual
+            found.setdefault(panel, []).append(record)
+    return found
+
+
+def _commands(group: TyperGroup, ctx: Any) -> _Rows:
+    found: _Rows = {}
+    for name in group.list_commands(ctx):
+        command: Any = group.get_command(ctx, name)
+        panel = getattr(command, "rich_help_panel", None)
+        first = (command.help or "").partition("\n\n")[0].replace("\n", " ")
+        found.setdefault(panel if isinstance(panel, str) else "Commands", []).append((name, first))
+    return found
+
+
+def _write(rows: _Rows, formatter: Any) -> None:
+    for heading, entries in rows.items():
+        if entries:
+            with formatter.section(heading):
+                formatter.write_dl(entries)
+
+
+# Control characters but for tab and line feed, ends of lines, changes of direction, halves of characters.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, as ``typer.echo`` does; see :func:`printable`."""
+    typer.echo(printable(str(text)), err=err, nl=nl)
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` with the characters that command a terminal written as escapes.
+
+    Names and messages come out of files that others made; an escape sequence in one would move the cursor, rename the
+    window or hide what was printed before it.
+
+    >>> printable("cat\x1b[2J, naïve\tdog")
+    'cat\\x1b[2J, naïve\tdog'
+    """
+    return _COMMANDS.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+PIPE_COLUMNS = 200
+
+
+def table_console() -> Console:
+    """Return where tables are printed: as wide as the terminal is, and wide enough for all where there is none."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
+
+
+def print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows under column names; the first column, by which rows are named, is never cut."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD)
+    table.columns[0].min_width = max((len(row[0]) for row in rows), default=None)
+    for row in rows:
+        table.add_row(*row)
+    table_console().print(table)
+
+
+def warn_line(text: object) -> None:
+    """Say something that is no error."""
+    echo(f"warning: {text}", err=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show every warning once, as a line on standard error."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if (text := str(message)) not in said:
+            said.add(text)
+            warn_line(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        # Tables are matched to the model by name before their rows become arrays.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def user_warnings_as_lines() -> Iterator[None]:
+    """Show what is meant for users as lines, and warnings for developers, where Python shows them, as it does."""
+    with warnings.catch_warnings():
+        plain = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **named: Any) -> None:
+            if issubclass(category, UserWarning):
+                warn_line(message)
+            else:
+                plain(message, category, *rest, **named)
+
+        warnings.showwarning = show
+        yield
+
+
+EXIT_INTERRUPTED = 130
+
+
+GOES_ON = "what is finished is kept, run the same command again to go on"
+ALL_OR_NOTHING = "nothing was written"
+
+
+@contextmanager
+def stoppable(kept: str = GOES_ON) -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C into a sentence that says what is ``kept``; whatever is finished is on disk already.
+
+    Gives a function that tells whether Ctrl-C was pressed: Python swallows an interrupt that arrives inside a
+    destructor or a callback, so long loops ask.
+    """
+    asked = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield lambda: asked
+    except KeyboardInterrupt:
+        echo(f"stopped; {kept}", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+LINE_SECONDS = 10.0
+
+
+class RowProgress(Protocol):
+    """Hears how many more rows are done and which share of the file is."""
+
+    def __call__(self, n_rows: int, done: float) -> None:
+        """Advance."""
+
+
+@contextmanager
+def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
+    """Give a function to call after each chunk; everything is said on standard error."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda n_rows, done: None
+    elif console.is_terminal:
+        yield from _bar(doing, console)
+    else:
+        yield _Lines(doing, console)
+
+
+def _bar(doing: str, console: Console) -> Iterator[RowProgress]:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rows]:,} rows"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task(doing, total=1.0, rows=0)
+        n_done = 0
+
+        def advance(n_rows: int, done: float) -> None:
+            nonlocal n_done
+            n_done += n_rows
+            progress.update(bar, completed=done, rows=n_done)
+
+        yield advance
+
+
+class _Lines:
+    def __init__(self, doing: str, console: Console) -> None:
+        self._doing = doing
+        self._console = console
+        self._n_done = 0
+        self._started = self._said = time.monotonic()
+
+    def __call__(self, n_rows: int, done: float) -> None:
+        self._n_done += n_rows
+        now = time.monotonic()
+        if now - self._said < LINE_SECONDS:
+            return
+        from volta.bench.progress import format_seconds
+
+        self._said = now
+        left = (now - self._started) * (1.0 - done) / max(done, 1e-9)
+        text = f"{self._doing}: {self._n_done:,} rows, {done:.0%}, about {format_seconds(left)} left"
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,239 @@
+"""What the data folder holds: get what is missing, list what is there, verify that it is intact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from volta.core.checksummed import FileKind, JsonFields, parse_object
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, parse_errors
+from volta.core.files import hash_file, read_file, stored_bytes
+from volta.data.arrays import read_npz
+from volta.data.download import (
+    RECORD,
+    WEIGHTS,
+    Archive,
+    OnProgress,
+    check_zip,
+    download,
+    mismatch,
+    safe_name,
+    unpack_tar,
+)
+from volta.data.images import list_images
+from volta.data.lookup import DAMAGED, imported_tasks, verify_imported
+from volta.data.task import data_root
+from volta.data.tasks import TASKS
+
+ARCHIVES: dict[str, Archive] = {
+    archive.name: archive for task in TASKS.values() for archive in (*task.archives, *task.optional_archives)
+} | {archive.name: archive for archive in WEIGHTS}
+
+
+def archive_names(name: str) -> tuple[str, ...]:
+    """Return the archives that a task or an archive name stands for."""
+    downloadable = {task.name: task for task in TASKS.values() if task.archives}
+    if name in downloadable:
+        return tuple(archive.name for archive in downloadable[name].archives)
+    if name in ARCHIVES:
+        return (name,)
+    names = ", ".join([*downloadable, *ARCHIVES])
+    raise InputError(f"there is nothing to get under the name {name!r}; the names are: {names}")
+
+
+_NOTE = FileKind("note of an unpacked archive", 1, "get the archive again")
+State = Literal["ready", "archive only", "partial download", "stand-in", "missing"]
+
+
+@dataclass(frozen=True)
+class InventoryItem:
+    """One set of the data folder: an official archive, a feature file or an imported task."""
+
+    name: str
+    title: str
+    state: State
+    path: Path
+    n_bytes: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of verifying one holding; ``problems`` is empty if it is intact."""
+
+    name: str
+    path: Path
+    checked: str
+    problems: tuple[str, ...]
+
+
+def get_data(
+    name: str,
+    root: Path | None = None,
+    *,
+    progress: OnProgress | None = None,
+    keep_archives: bool = False,
+    again: bool = False,
+) -> list[Path]:
+    """Bring the archives that a task or archive name stands for into the data folder and unpack them; return where.
+
+    What is there already is left alone unless ``again``. An archive that lies in the folder, put there by hand or by a
+    broken run, is verified and used instead of a download. A tar is deleted once unpacked unless ``keep_archives``.
+    """
+    folder = data_root(root)
+    archives = [ARCHIVES[part] for part in archive_names(name)]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_get(archive, folder, progress, keep_archives, again) for archive in archives]
+    except OSError as error:
+        if isinstance(error, VoltaError):
+            raise
+        reason = error.strerror or error
+        raise StoreError(f"{folder} cannot be written: {reason}; name another folder with --data") from error
+
+
+def list_data(root: Path | None = None) -> list[InventoryItem]:
+    """Return what the data folder holds and lacks: archives, feature files, imported tasks; nothing is hashed."""
+    folder = data_root(root)
+    holdings = [_inventory_item(name, archive, folder) for name, archive in ARCHIVES.items()]
+    holdings += [
+        InventoryItem(f"features/{path.stem}", "frozen features", "ready", path, path.stat().st_size)
+        for path in sorted((folder / "features").glob("*.npz"))
+    ]
+    for task in imported_tasks(folder):
+        place = folder / "imported" / task.name
+        note = task.title if task.title.startswith(DAMAGED) else ""
+        holdings.append(InventoryItem(task.name, task.title, "ready", place, stored_bytes(place), note))
+    return holdings
+
+
+def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Verdict]:
+    """Read and hash what the data folder holds (or the named holdings) and compare with what it has to be."""
+    folder = data_root(root)
+    holdings = [holding for holding in list_data(folder) if holding.state != "missing"]
+    known = {holding.name for holding in holdings}
+    for name in names:
+        if name not in known:
+            raise MissingDataError(
+                f"{name} is not under {folder}\n"
+                f"there is: {', '.join(sorted(known)) or 'nothing'} (see: volta data list)"
+            )
+    return [_verify(holding, folder) for holding in holdings if not names or holding.name in names]
+
+
+def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, again: bool) -> Path:
+    if _is_there(archive, root) and not again:
+        return archive.place(root)
+    from filelock import FileLock
+
+    root.mkdir(parents=True, exist_ok=True)
+    # Over download and unpacking: who unpacks second would take away what the first has put in place.
+    with FileLock(root / f".{archive.file}.get.lock"):
+        if not again and _is_there(archive, root):
+            # Another process has got it meanwhile.
+            return archive.place(root)
+        return _fetch(archive, root, progress, keep)
+
+
+def _is_there(archive: Archive, root: Path) -> bool:
+    place, file = archive.place(root), root / archive.file
+    return place.exists() and not (place == file and mismatch(file, archive.size, archive.checksum))
+
+
+def _fetch(archive: Archive, root: Path, progress: OnProgress | None, keep: bool) -> Path:
+    place, file = archive.place(root), root / archive.file
+    download(archive.urls, file, size=archive.size, checksum=archive.checksum, progress=progress)
+    if file.suffix == ".zip":
+        check_zip(file)
+    if not archive.folder:
+        return file
+    origin = {"url": archive.urls[0], archive.checksum.algorithm: archive.checksum.digest}
+    unpack_tar(file, root, archive.folder, origin)
+    if not keep:
+        file.unlink(missing_ok=True)
+    return place
+
+
+def _inventory_item(name: str, archive: Archive, root: Path) -> InventoryItem:
+    place, file = archive.place(root), root / archive.file
+    part = root / f"{archive.file}.part"
+    there = [path for path in (root / stand_in for stand_in in archive.stand_ins) if path.is_file()]
+    if place.exists():
+        return InventoryItem(name, archive.title, "ready", place, stored_bytes(place))
+    if file.is_file():
+        return InventoryItem(
+            name, archive.title, "archive only", file, stored_bytes(file), f"unpack it with: volta data get {name}"
+        )
+    if there:
+        return InventoryItem(name, archive.title, "stand-in", there[0], stored_bytes(there[0]), _describe_zip(there[0]))
+    if part.is_file():
+        note = f"{part.stat().st_size:,} of {archive.size:,} bytes; go on with: volta data get {name}"
+        return InventoryItem(name, archive.title, "partial download", part, stored_bytes(part), note)
+    return InventoryItem(name, archive.title, "missing", place, 0, f"{archive.size:,} bytes: volta data get {name}")
+
+
+def _describe_zip(path: Path) -> str:
+    """Return what a zip of images holds, by its directory alone."""
+    try:
+        kinds = Counter(Path(name).suffix.lower() for name in list_images(path).names)
+    except InputError as error:
+        return str(error)
+    held = " and ".join(f"{count:,} {kind} images" for kind, count in kinds.most_common()) or "no images"
+    return f"{held} in place of the official archive"
+
+
+def _verify(holding: InventoryItem, root: Path) -> Verdict:
+    if holding.name in ARCHIVES:
+        archive = ARCHIVES[holding.name]
+        if holding.state == "partial download":
+            return Verdict(holding.name, holding.path, "nothing", (holding.note,))
+        if holding.state == "stand-in":
+            return _attempt(holding, "zip directory", lambda: check_zip(holding.path))
+        if holding.path.is_dir():
+            return _verify_folder(holding)
+        problem = mismatch(holding.path, archive.size, archive.checksum)
+        return Verdict(
+            holding.name,
+            holding.path,
+            f"size and {archive.checksum.algorithm}",
+            (problem,) if problem else (),
+        )
+    if holding.name.startswith("features/"):
+        return _attempt(holding, "every array", lambda: read_npz(holding.path))
+    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(verify_imported(root, holding.name)))
+
+
+def _verify_folder(holding: InventoryItem) -> Verdict:
+    path = holding.path / RECORD
+    if not path.is_file():
+        problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
+        return Verdict(holding.name, holding.path, "nothing", (problem,))
+    try:
+        noted = JsonFields.of(parse_object(read_file(path, _NOTE.max_bytes), path, _NOTE), str(path), _NOTE.remedy)
+        files = noted.fields("files")
+        problems = [text for name in files.values if (text := _problem(holding.path, name, files.fields(name)))]
+    except VoltaError as error:
+        return Verdict(holding.name, holding.path, RECORD, (str(error),))
+    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
+
+
+def _problem(folder: Path, name: str, expected: JsonFields) -> str:
+    file = folder / safe_name(name, folder / RECORD)
+    # A damaged note may name what no file can be called.
+    with parse_errors(folder / RECORD, "names a file that cannot be read", _NOTE.remedy):
+        if not file.is_file():
+            return f"{name} is missing"
+        if file.stat().st_size != expected.integer("size") or hash_file(file) != expected.text("sha256"):
+            return f"{name} has changed since it was unpacked"
+    return ""
+
+
+def _attempt(holding: InventoryItem, checked: str, check: Callable[[], object]) -> Verdict:
+    try:
+        check()
+    except InputError as error:
+        return Verdict(holding.name, holding.path, checked, (str(error),))
+    return Verdict(holding.name, holding.path, checked, ())

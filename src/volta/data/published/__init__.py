@@ -1,1 +1,0 @@
-"""The published image sets that tasks are made of, each with its archive and what can stand in for it."""

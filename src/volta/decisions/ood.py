@@ -1,0 +1,311 @@
+"""Conformal p-values of OOD scores, scores joined by rank, many p-values at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from volta.core.checks import check_count, check_labels, check_same_length, check_scores, refuse_mask, without_graph
+from volta.core.errors import InputError
+from volta.decisions.conformal import Floats, exact_level, first_names, float_level, smallest_n
+
+
+@dataclass(frozen=True, eq=False)
+class OodTest:
+    """Calibration scores, sorted, of all rows together or of each group; made by `fit_ood`.
+
+    ``scores``: one sorted array for each group, a single one where ``grouped`` is False.
+    """
+
+    scores: tuple[Floats, ...]
+    grouped: bool
+
+    def pvalues(
+        self, scores: ArrayLike, *, groups: ArrayLike | None = None, rng: np.random.Generator | None = None
+    ) -> Floats:
+        """Return the conformal p-value of each row; see `conformal_pvalues` for formula and guarantee.
+
+        scores: (n_samples,); groups: (n_samples,), needed if and only if calibration was grouped.
+        """
+        values = check_scores(scores)
+        self._check_groups(groups)
+        if groups is None:
+            return self.unchecked_pvalues(values, rng)
+        members = check_labels(groups, len(self.scores), "groups")
+        check_same_length(scores=values, groups=members)
+        result = np.empty(len(values))
+        present, counts = np.unique(members, return_counts=True)
+        by_group = np.split(np.argsort(members, kind="stable"), np.cumsum(counts)[:-1])
+        for group, rows in zip(present, by_group, strict=True):
+            result[rows] = _pvalues(self.scores[group], values[rows], rng)
+        return result
+
+    def unchecked_pvalues(self, scores: Floats, rng: np.random.Generator | None = None) -> Floats:
+        """Return ``pvalues`` of ungrouped float64 scores without NaN, which are not looked at again."""
+        return _pvalues(self.scores[0], scores, rng)
+
+    def flags(self, scores: ArrayLike, *, fpr: float = 0.05, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """Flag rows as OOD where the p-value is at most ``fpr``.
+
+        Guarantee: P(flag | in-distribution) ≤ fpr over calibration and new rows together, ⌊fpr (n + 1)⌋ / (n + 1) for
+        scores without ties; within each group where calibration was grouped. Where n is too small nothing can be
+        flagged: see ``note``.
+        """
+        return np.asarray(self.pvalues(scores, groups=groups) <= float_level(fpr, "fpr"))
+
+    def false_alarm_rate(self, fpr: float = 0.05) -> Floats:
+        """P(flag | in-distribution) of each group for scores without ties: ⌊fpr (n + 1)⌋ / (n + 1), at most ``fpr``."""
+        level = exact_level(fpr, "fpr")
+        sizes = [len(own) + 1 for own in self.scores]
+        return np.array([level.numerator * size // level.denominator / size for size in sizes])
+
+    def note(self, fpr: float = 0.05, names: Sequence[Any] | None = None) -> str:
+        """Say in words where ``fpr`` asks for more calibration rows than there are; empty where it does not.
+
+        names: what to call the groups, their numbers unless set.
+        """
+        needed = smallest_n(float_level(fpr, "fpr"))
+        if self._fewest >= needed:
+            return ""
+        few = [group for group, own in enumerate(self.scores) if len(own) < needed]
+        if not self.grouped:
+            return (
+                f"{len(self.scores[0])} calibration rows are too few for fpr = {fpr:g}, which needs {needed}: no flag"
+            )
+        called = first_names(few if names is None else [names[group] for group in few])
+        return f"groups {called} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
+
+    @cached_property
+    def _fewest(self) -> int:
+        return min(map(len, self.scores))
+
+    def _check_groups(self, groups: ArrayLike | None) -> None:
+        if self.grouped and groups is None:
+            raise InputError("groups is missing, and calibration was grouped; pass the predicted label of each row")
+        if not self.grouped and groups is not None:
+            raise InputError("groups is set, but calibration was not grouped; leave it out, or pass it to fit_ood too")
+
+
+def fit_ood(scores: ArrayLike, *, groups: ArrayLike | None = None, n_groups: int | None = None) -> OodTest:
+    """Keep the calibration scores, so that p-values of new rows take O(log n) each.
+
+    groups: (n_samples,) the predicted labels (not the true ones, which a new row does not have), for false-alarm rates
+    that hold for every predicted label; n_groups: how many labels there are, the largest + 1 unless set. A label
+    without calibration rows gives p-value 1.
+    scores: (n_samples,) of rows that neither trained nor tuned the score, higher = more OOD.
+
+    >>> test = fit_ood(np.arange(19.0))
+    >>> test.flags([18.5, 3.0], fpr=0.05)
+    array([ True, False])
+    >>> fit_ood([0.1, 0.2]).note(0.05)
+    '2 calibration rows are too few for fpr = 0.05, which needs 19: no flag'
+    """
+    values = check_scores(scores)
+    if groups is None:
+        return OodTest((np.sort(values),), grouped=False)
+    size = check_count(n_groups, "n_groups") if n_groups is not None else _n_groups(groups)
+    members = check_labels(groups, size, "groups")
+    check_same_length(scores=values, groups=members)
+    ordered = values[np.lexsort((values, members))]
+    ends = np.cumsum(np.bincount(members, minlength=size))
+    return OodTest(tuple(np.split(ordered, ends[:-1])), grouped=True)
+
+
+def _n_groups(groups: ArrayLike) -> int:
+    return int(np.max(np.asarray(without_graph(groups)), initial=0)) + 1
+
+
+def conformal_pvalues(
+    calibration: ArrayLike, scores: ArrayLike, *, rng: np.random.Generator | None = None
+) -> NDArray[np.float64]:
+    """One-sided conformal p-values: p = (1 + #{i : c_i ≥ s}) / (n + 1).
+
+    c_i: the n calibration scores; s: the score of a new row; higher = more OOD. With ``rng`` the smoothed form
+    p = (#{c_i > s} + U (1 + #{c_i = s})) / (n + 1), U ~ U(0, 1), breaks ties at random.
+    Guarantee: P(p ≤ t) ≤ t for every t where new and calibration rows are exchangeable, over both draws together;
+    P(p ≤ t) = t for the smoothed form. Given the calibration rows alone the rate varies around t, by about
+    √(t (1 − t) / n). Condition: the score was made without the calibration rows.
+    Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World; Bates et al. (2023), Testing
+    for Outliers with Conformal p-values.
+    calibration: (n_calibration,); scores: (n_samples,); returns (n_samples,) in (0, 1].
+
+    >>> conformal_pvalues([1.0, 2.0, 3.0], [2.0, 9.0, 0.0])
+    array([0.75, 0.25, 1.  ])
+    """
+    return fit_ood(check_scores(calibration, "calibration")).pvalues(scores, rng=rng)
+
+
+def _pvalues(ordered: Floats, values: Floats, rng: np.random.Generator | None) -> Floats:
+    n = len(ordered)
+    at_least = n - ordered.searchsorted(values)
+    if rng is None:
+        return np.asarray((1 + at_least) / (n + 1))
+    above = n - np.searchsorted(ordered, values, side="right")
+    # 1 − U is in (0, 1], so that no p-value is 0.
+    return np.asarray((above + (1 - rng.random(len(values))) * (1 + at_least - above)) / (n + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreCombination:
+    """A fixed function of m scores, learnt on reference rows; made by `fit_combination`.
+
+    ``reference``: m sorted arrays; ``units``: (m,) what one unit beyond the largest reference score is.
+    """
+
+    reference: tuple[Floats, ...]
+    units: Floats
+
+    def score(self, *scores: ArrayLike) -> Floats:
+        """Return one score a row, higher = more OOD; scores in the order of `fit_combination`."""
+        if len(scores) != len(self.reference):
+            raise InputError(f"scores holds {len(scores)} arrays but {len(self.reference)} were combined; pass as many")
+        return self.unchecked_score(np.stack(_check_columns(scores, "scores")))
+
+    def unchecked_score(self, scores: Floats) -> Floats:
+        """Return ``score`` of (m, n) float64 scores without NaN, which are not looked at again."""
+        if scores.shape[1] == 1:
+            return np.array([max(map(self._surprise, range(len(scores)), scores[:, 0].tolist()))])
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = scores - self._largest
+            np.fmax(excess, 0.0, out=excess)  # 0 also where both are infinite and their difference is no number
+            excess /= self.units[:, None]
+        ranks = [ordered.searchsorted(column) for ordered, column in zip(self.reference, scores, strict=True)]
+        excess += self.surprises[ranks]
+        found: Floats = np.maximum.reduce(excess, axis=0)
+        return found
+
+    def _surprise(self, index: int, score: float) -> float:
+        """Return T_j of one row, the same number as for many in less time than NumPy's functions take to be called."""
+        largest, unit = self._tails[index]
+        surprise: float = self._surprises[int(self.reference[index].searchsorted(score))]
+        return (score - largest) / unit + surprise if score > largest else surprise
+
+    @cached_property
+    def _largest(self) -> Floats:
+        return np.array([[ordered[-1]] for ordered in self.reference])
+
+    @cached_property
+    def _tails(self) -> list[tuple[float, float]]:
+        return list(zip(self._largest[:, 0].tolist(), self.units.tolist(), strict=True))
+
+    @cached_property
+    def _surprises(self) -> list[float]:
+        return list(self.surprises.tolist())
+
+    @cached_property
+    def surprises(self) -> Floats:
+        """−log of the tail at each rank 0 … n among the reference scores: looked up, equal ranks give equal bits."""
+        n = len(self.reference[0])
+        return np.asarray(0.0 - np.log((1 + n - np.arange(n + 1)) / (n + 1)))
+
+
+def fit_combination(*reference: ArrayLike) -> ScoreCombination:
+    """Learn to combine m scores of a row into one on reference rows: training or validation rows, not calibration rows.
+
+    c(x) = max_j T_j(s_j(x)), T_j(s) = −log((1 + #{i : r_ij ≥ s}) / (n + 1)) + max(0, s − max_i r_ij) / unit_j.
+    r_ij: score j of the n reference rows; unit_j: distance of their largest from their median score. T_j is the
+    surprise in units that all scores share, and goes on growing beyond the reference rows, so that a row far out by one
+    score alone is far out by c.
+    Guarantee: none of its own. c is one more score, fixed before the calibration rows are seen, so p-values and flags
+    from c on calibration rows keep theirs exactly: P(flag | in-distribution) ≤ fpr. Transforms learnt on the
+    calibration rows themselves would treat those rows and new ones differently, and break exchangeability; without
+    other rows use `bonferroni`.
+    reference: m arrays (n_samples,), higher = more OOD.
+
+    >>> combined = fit_combination([0.0, 1.0, 2.0], [5.0, 6.0, 7.0])
+    >>> combined.score([0.0, 9.0], [5.0, 5.0]).round(2)
+    array([0.  , 8.39])
+    """
+    if not reference:
+        raise InputError("reference is empty; pass at least one array of scores")
+    columns = _check_columns(reference, "reference")
+    ordered = tuple(np.sort(column) for column in columns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.array([column[-1] - column[(len(column) - 1) // 2] for column in ordered])
+    return ScoreCombination(ordered, np.where((spread > 0) & np.isfinite(spread), spread, 1.0))
+
+
+def _check_columns(arrays: tuple[ArrayLike, ...], name: str) -> list[Floats]:
+    columns = [check_scores(array, f"{name}[{index}]") for index, array in enumerate(arrays)]
+    for index, column in enumerate(columns):
+        if len(column) != len(columns[0]):
+            raise InputError(
+                f"{name}[{index}] has {len(column)} rows but {name}[0] has {len(columns[0])}; score the same rows"
+            )
+    return columns
+
+
+HARD_SHARE = 0.1
+
+
+def benjamini_hochberg(pvalues: ArrayLike, fdr: float = 0.1) -> NDArray[np.bool_]:
+    """Flag rows of a batch so that the expected share of false flags among the flags is at most ``fdr``.
+
+    With p₍₁₎ ≤ … ≤ p₍ₘ₎ all rows with p ≤ p₍ₖ₎ are flagged, k = max{i : p₍ᵢ₎ ≤ i · fdr / m}.
+    Guarantee: FDR ≤ fdr · (share of in-distribution rows), for p-values of `conformal_pvalues` or `OodTest.pvalues`
+    without ``rng``, tied scores included, where each in-distribution row is exchangeable with the calibration rows
+    given all other rows. The p-values share their calibration rows and so depend on one another, in a way that does no
+    harm: the number of flags, whenever row i is flagged, does not depend on which of the n + 1 calibration scores and
+    its own is that of row i. A batch of m rows needs about m / fdr calibration rows for a single OOD row to be found.
+    Reference: Benjamini and Hochberg (1995); Bates et al. (2023), Testing for Outliers with Conformal p-values;
+    Marandon, Lei, Mary and Roquain (2024), Adaptive Novelty Detection with False Discovery Rate Guarantee.
+    pvalues: (n_samples,) in [0, 1]; returns (n_samples,) booleans.
+
+    >>> benjamini_hochberg([0.01, 0.9, 0.04, 0.09], fdr=0.1)
+    array([ True, False,  True, False])
+    """
+    values = check_pvalues(pvalues, 1)
+    level = exact_level(fdr, "fdr")
+    ordered = np.sort(values)
+    steps = np.arange(1, len(ordered) + 1) * level.numerator / (level.denominator * len(ordered))
+    within = np.flatnonzero(ordered <= steps)
+    cut = ordered[within[-1]] if len(within) else -1.0
+    return np.asarray(values <= cut)
+
+
+def discovery_note(n_calibration: int, n_rows: int, fdr: float) -> str:
+    """Say in words where so few calibration rows make flags of a batch impossible or hard; empty where they do not.
+
+    No p-value is below 1 / (n + 1), so that any flag takes k = m / (fdr · (n + 1)) rows of the batch's m with such
+    p-values, rounded up; hard is where that is more than one row, and more than a tenth of the batch.
+
+    >>> discovery_note(9, 100, 0.2)
+    '9 calibration rows are few for fdr = 0.2: no row of this batch of 100 is flagged unless at least 50 are far out'
+    """
+    level = exact_level(fdr, "fdr")
+    needed = -(-n_rows * level.denominator // (level.numerator * (n_calibration + 1)))
+    few = f"{n_calibration} calibration rows are few for fdr = {fdr:g}: no row of this batch of {n_rows} is flagged"
+    if needed > n_rows:
+        return f"{few}, which takes {-(-level.denominator // level.numerator) - 1} calibration rows at least"
+    return f"{few} unless at least {needed} are far out" if needed > max(1, HARD_SHARE * n_rows) else ""
+
+
+def bonferroni(pvalues: ArrayLike) -> NDArray[np.float64]:
+    """Combine m p-values of each row into one: p = min(1, m · min_j p_j).
+
+    Guarantee: P(p ≤ t) ≤ t if each p_j has it, whatever their dependence; in general less than t. It needs no further
+    rows; where there are some, `fit_combination` loses nothing.
+    pvalues: (n_samples, m) in [0, 1]; returns (n_samples,).
+
+    >>> bonferroni([[0.01, 0.5], [0.8, 0.9]])
+    array([0.02, 1.  ])
+    """
+    values = check_pvalues(pvalues, 2)
+    return np.asarray(np.minimum(1.0, values.shape[1] * values.min(axis=1)))
+
+
+def check_pvalues(pvalues: ArrayLike, ndim: int) -> NDArray[np.float64]:
+    """Return `pvalues` as a float64 array of ``ndim`` dimensions with values from 0 to 1."""
+    refuse_mask(pvalues, "pvalues")
+    values = np.asarray(without_graph(pvalues), dtype=np.float64)
+    if values.ndim != ndim or values.size == 0:
+        expected = "(n_samples,)" if ndim == 1 else "(n_samples, n_tests)"
+        raise InputError(f"pvalues has shape {values.shape}; expected {expected}, not empty")
+    wrong = ~((values >= 0) & (values <= 1))
+    if wrong.any():
+        row = int(np.argmax(wrong.reshape(len(values), -1).any(axis=1)))
+        raise InputError(f"pvalues row {row} holds {values[row][wrong[row]].flat[0]}; pass p-values from 0 to 1")
+    return values

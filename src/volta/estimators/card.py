@@ -1,0 +1,571 @@
+"""Model cards: what a fitted classifier is, what it guarantees, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from volta._version import __version__
+from volta.core.errors import InputError
+from volta.core.files import hash_file
+from volta.data.feature_files import FeatureChunk, FeatureTable
+from volta.data.tables import labels_like
+from volta.decisions import SetPredictor, fit_thresholds
+from volta.decisions.conformal import Floats, SetScore, binomial_interval, conformal_rank
+from volta.decisions.policies import Policy
+from volta.estimators.classifier import FitRecord, VoltaClassifier
+from volta.estimators.deciding import SET_ALPHAS
+from volta.estimators.saving import registered_name
+from volta.methods.linear import Linear
+from volta.methods.saving import parameters_of
+from volta.metrics.bins import N_BINS, RowStatistics
+from volta.metrics.calibration import ReliabilityBins, bins_of
+from volta.metrics.expected_ece import Interval, ece_interval_of, floor_of
+from volta.metrics.selective import aurc, risk_coverage_curve
+from volta.report.formats import escaped
+from volta.report.page import asset, template_environment
+
+MOST_VALUES = 5
+
+LIMITS = (
+    "Every promise is for new rows that come as the calibration rows did. When the world, the instrument or the choice "
+    "of rows changes, none of them holds; the classifier's monitor, fed with the stream, tells when that happens.",
+    "Promises hold on average over rows, not for a single row, and not within a group of rows that is picked later; "
+    'sets and flags within every class need conditional="class", in Python.',
+    "An OOD flag says that a row is unlike the calibration rows, not why. How many OOD rows are found is not promised: "
+    "rows unlike others in ways that neither the network nor the range of columns shows go through.",
+    "Probabilities are calibrated as measured here, on average; that is no guarantee, and least where few rows lie.",
+    "The classes are those of the training rows. A row of any other class gets one of them, unless it is flagged.",
+    "Hashes tell whether files are the same; they are no signature, and nothing here says that the labels were right.",
+)
+"""What is not guaranteed, whatever the model."""
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with three figures at most.
+
+    >>> percent(0.9), percent(0.0213), percent(1.0)
+    ('90 %', '2.13 %', '100 %')
+    """
+    return f"{100 * share:.3g} %"
+
+
+def parameter_words(value: Any) -> str:
+    """Return a method's parameter in words: of a long list of numbers how many there are, and its ends.
+
+    >>> parameter_words((1.0, 0.3, 0.1, 0.03, 0.01, 0.003)), parameter_words(10)
+    ('6 values from 1 to 0.003', '10')
+    """
+    if isinstance(value, tuple) and len(value) > MOST_VALUES:
+        return f"{len(value)} values from {value[0]:.3g} to {value[-1]:.3g}"
+    return str(value)
+
+
+def loss_words(n_folds: int, solved: bool) -> tuple[str, str]:
+    """Return what the losses of networks are called, and of which rows they are.
+
+    ``solved``: the method finds its weights without epochs, and has one loss, over all folds.
+    """
+    if not n_folds:
+        return "validation loss", "those of the validation rows"
+    if solved:
+        return "validation loss", "those of each row by a fit without its fold"
+    return (
+        "loss",
+        "training losses of a network that is kept, of its own rows, and of a fold's network those of rows left out",
+    )
+
+
+def policy_sentence(policy: Policy) -> str:
+    """Return what a policy promises and what it costs, with the number of rows it rests on."""
+    if not policy.exists:
+        return f"no row is answered: {policy.note}"
+    within = f"{percent(policy.coverage_low)} to {percent(policy.coverage_high)}"
+    if policy.max_error is None:
+        note = f" ({policy.note})" if policy.note else ""
+        return (
+            f"{percent(policy.coverage)} of rows are answered on average, {within} with confidence "
+            f"{percent(policy.confidence)}, from {policy.n} calibration rows; nothing is promised of the error{note}"
+        )
+    return (
+        f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered rows are wrong; "
+        f"about {percent(policy.coverage)} of rows are answered ({within}), from {policy.n} calibration rows, "
+        f"{policy.n_answered} of them answered, {policy.n_errors} wrong"
+    )
+
+
+FPRS = (0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Rows that a model was judged on, each array (n,).
+
+    ``source`` says in words which rows; ``set_sizes`` are mean sizes at ``SET_ALPHAS``, ``set_coverage`` the share of
+    sets with the true class and ``flagged`` the share of rows flagged at ``FPRS``, both None for calibration rows, of
+    which they are chosen to hold.
+    """
+
+    source: str
+    rows: RowStatistics
+    uncertainty: Floats
+    set_sizes: tuple[float, ...]
+    set_coverage: tuple[float, ...] | None
+    flagged: tuple[float, ...] | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.rows.correct)
+
+
+def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
+    """Return what the model keeps of its calibration rows, which it was neither trained nor tempered on."""
+    kept = classifier.calibration_
+    true_probs = 1.0 - kept.true_scores["lac"] if kept.true_probs is None else kept.true_probs
+    rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, true_probs)
+    source = f"the {len(kept.labels)} calibration rows, which were not used to train the model"
+    return Evidence(source, rows, kept.uncertainty, kept.set_sizes[classifier.set_score_], None, None)
+
+
+def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Callable[[int, float], None]) -> Evidence:
+    """Judge the rows of a labelled table, chunk by chunk."""
+    pieces: list[RowStatistics] = []
+    uncertainty: list[Floats] = []
+    pvalues: list[Floats] = []
+    absurd: list[NDArray[np.bool_]] = []
+    sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
+    predictors = [_sets(classifier, alpha) for alpha in SET_ALPHAS]
+    test = classifier.calibration_.ood_test()
+    for part in table.chunks():
+        labels = _numbers(classifier, table, part)
+        judged = classifier._judge(part.rows)
+        probs, each = judged.prediction.probs, np.arange(len(labels))
+        predicted = judged.prediction.labels
+        pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
+        uncertainty.append(judged.prediction.uncertainty)
+        pvalues.append(test.pvalues(judged.ood))
+        absurd.append(judged.novelty.absurd)
+        for place, predictor in enumerate(predictors):
+            sets = predictor.predict(probs)
+            sizes[place] += sets.sum()
+            hits[place] += sets[each, labels].sum()
+        advance(len(labels), part.chunk.done)
+    rows = RowStatistics(
+        np.concatenate([piece.confidence for piece in pieces]),
+        np.concatenate([piece.correct for piece in pieces]),
+        np.concatenate([piece.true_prob for piece in pieces]),
+    )
+    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(absurd)
+    return Evidence(
+        source=f"the {n_rows} labelled rows of {table.table.path.name}",
+        rows=rows,
+        uncertainty=np.concatenate(uncertainty),
+        set_sizes=tuple((sizes / n_rows).tolist()),
+        set_coverage=tuple((hits / n_rows).tolist()),
+        flagged=tuple(float(np.mean((unusual <= fpr) | far)) for fpr in FPRS),
+    )
+
+
+def _sets(classifier: VoltaClassifier, alpha: float) -> SetPredictor:
+    kept, score = classifier.calibration_, classifier.set_score_
+    thresholds = fit_thresholds(kept.true_scores[score], kept.labels, kept.n_classes, alpha=alpha)
+    return SetPredictor(SetScore(score), thresholds, randomised=False, allow_empty=True)
+
+
+def _numbers(classifier: VoltaClassifier, table: FeatureTable, part: FeatureChunk) -> NDArray[np.int64]:
+    name = table.label or ""
+    given = labels_like(np.asarray(part.labels), classifier.classes_, f"{table.table.path} column {name!r}")
+    unknown = ~np.isin(given, classifier.classes_)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        raise InputError(f"{part.chunk.where(row, name)} is {str(given[row])!r}, a class that the model does not know")
+    return np.searchsorted(classifier.classes_, given).astype(np.int64)
+
+
+WIDTH, HEIGHT = 420, 320
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 44
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Where data lies in the picture: x and y limits, and the words beside the axes."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_words: str
+    y_words: str
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Return a point's position in the picture."""
+        across = LEFT + (x - self.x[0]) / (self.x[1] - self.x[0]) * (WIDTH - LEFT - RIGHT)
+        down = HEIGHT - BOTTOM - (y - self.y[0]) / (self.y[1] - self.y[0]) * (HEIGHT - TOP - BOTTOM)
+        return round(across, 1), round(down, 1)
+
+
+def reliability_svg(bins: ReliabilityBins) -> str:
+    """Draw accuracy against mean confidence, a bar a bin, and the diagonal on which a calibrated model lies."""
+    axes = Axes((0.0, 1.0), (0.0, 1.0), "confidence", "accuracy")
+    bars = []
+    for low, high, accuracy, count in zip(bins.lower, bins.upper, bins.accuracy, bins.count, strict=True):
+        (x0, y0), (x1, y1) = axes.place(low, accuracy), axes.place(high, 0.0)
+        title = f"confidence {low:.2f} to {high:.2f}: accuracy {accuracy:.3f}, {count} rows"
+        bars.append(
+            f'<rect class="bar" x="{x0 + 1:.1f}" y="{y0}" width="{x1 - x0 - 2:.1f}" height="{y1 - y0:.1f}">'
+            f"<title>{title}</title></rect>"
+        )
+    points = [axes.place(x, y) for x, y in zip(bins.confidence, bins.accuracy, strict=True)]
+    dots = [f'<circle class="dot" cx="{x}" cy="{y}" r="3"/>' for x, y in points]
+    return _picture(axes, "Reliability diagram", [*bars, _line(axes, (0.0, 1.0), (0.0, 1.0), "ideal"), *dots])
+
+
+def risk_coverage_svg(coverage: Floats, risk: Floats, answered: float | None) -> str:
+    """Draw the error among answered rows against the share answered; a rule marks the model's policy."""
+    top = max(0.01, float(risk.max()) * 1.05)
+    axes = Axes((0.0, 1.0), (0.0, top), "share of rows answered", "error among them")
+    picked = np.unique(np.linspace(0, len(coverage) - 1, MOST_POINTS).astype(int))
+    marks = [_line(axes, coverage[picked], risk[picked], "curve")]
+    if answered is not None:
+        marks.insert(0, _line(axes, (answered, answered), (0.0, top), "ideal"))
+    return _picture(axes, "Error against coverage", marks)
+
+
+def losses_svg(losses: Sequence[Sequence[float]], words: str) -> str:
+    """Draw the loss of each network against the epoch; ``words`` say which loss."""
+    values = [value for one in losses for value in one]
+    top = max(values) * 1.05 or 1.0
+    axes = Axes((1.0, max(2.0, float(max(map(len, losses))))), (0.0, top), "epoch", words)
+    marks = [_line(axes, np.arange(1.0, len(one) + 1), np.asarray(one), "curve") for one in losses]
+    return _picture(axes, "Training", marks)
+
+
+def _line(axes: Axes, x: Sequence[float] | Floats, y: Sequence[float] | Floats, kind: str) -> str:
+    points = " ".join(f"{across},{down}" for across, down in (axes.place(*point) for point in zip(x, y, strict=True)))
+    return f'<polyline class="{kind}" points="{points}"/>'
+
+
+def _picture(axes: Axes, title: str, marks: list[str]) -> str:
+    parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">', *_grid(axes), *marks]
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(f'<text class="words" x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{axes.x_words}</text>')
+    half = (TOP + HEIGHT - BOTTOM) / 2
+    parts.append(
+        f'<text class="words" transform="translate(13 {half}) rotate(-90)" text-anchor="middle">{axes.y_words}</text>'
+    )
+    return "".join([*parts, "</svg>"])
+
+
+def _grid(axes: Axes) -> list[str]:
+    parts = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x_value = axes.x[0] + share * (axes.x[1] - axes.x[0])
+        y_value = axes.y[0] + share * (axes.y[1] - axes.y[0])
+        across, bottom = axes.place(x_value, axes.y[0])
+        left, down = axes.place(axes.x[0], y_value)
+        parts.append(f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{down}" y2="{down}"/>')
+        parts.append(f'<text class="tick" x="{across}" y="{bottom + 16}" text-anchor="middle">{x_value:.3g}</text>')
+        parts.append(f'<text class="tick" x="{left - 6}" y="{down + 4}" text-anchor="end">{y_value:.2g}</text>')
+    return parts
+
+
+MOST_NAMES = 40
+MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)
+COVERAGES = (0.8, 0.9, 0.95)
+PART_WORDS = {"train": "training", "val": "validation", "cal": "calibration"}
+
+
+@dataclass(frozen=True)
+class CardTable:
+    """A table of words."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class CardFigure:
+    """A figure as SVG with its caption."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the card: sentences, then figures, then tables, then points."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    figures: tuple[CardFigure, ...] = ()
+    tables: tuple[CardTable, ...] = ()
+    points: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Card:
+    """The whole card."""
+
+    title: str
+    lead: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+
+
+def make_card(classifier: VoltaClassifier, path: Path, evidence: Evidence) -> Card:
+    """Write the card of a fitted classifier saved at ``path``."""
+    n_right = int(evidence.rows.correct.sum())
+    return Card(
+        title=f"Model card: {path.name}",
+        lead=(
+            f"{classifier.method_.title}, {len(classifier.classes_)} classes, {classifier.n_features_in_} features. "
+            f"Right on {n_right} of {evidence.n_rows} rows; figures are from {evidence.source}."
+        ),
+        facts=_facts(classifier, path),
+        sections=(
+            _calibration(evidence),
+            _risk(classifier, evidence),
+            _policies(classifier),
+            _card_sets(classifier, evidence),
+            _ood(classifier, evidence),
+            _data(classifier),
+            _training(classifier),
+            Section("Limits", ("What is not guaranteed:",), points=LIMITS),
+        ),
+    )
+
+
+def _facts(classifier: VoltaClassifier, path: Path) -> tuple[tuple[str, str], ...]:
+    method, record = classifier.method_, classifier.fit_record_
+    parameters = ", ".join(f"{name} = {parameter_words(value)}" for name, value in parameters_of(method).items())
+    names = [str(name) for name in getattr(classifier, "feature_names_in_", ())]
+    rows = ", ".join(f"{record.n_rows(part)} {word}" for part, word in _part_words(record).items())
+    return (
+        ("method", f"{method.title} ({registered_name(method)}{': ' + parameters if parameters else ''})"),
+        ("classes", _some([str(name) for name in classifier.classes_])),
+        ("features", f"{classifier.n_features_in_}" + (f": {_some(names)}" if names else ", without names")),
+        ("label", record.label or "not from a table"),
+        ("rows", rows),
+        ("encoder, protocol", f"{classifier.encoder}, {classifier.protocol}"),
+        ("scaling", f"{classifier.scaler_.kind} (asked: {classifier.scale})"),
+        ("seed", str(classifier.seed_)),
+        ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
+        ("file", f"{path.name}, {path.stat().st_size:,} bytes, SHA-256 {hash_file(path)}"),
+    )
+
+
+def _ece_words(ece: Interval, floor: Interval) -> str:
+    """Return the interval, but where the ECE may be chance alone: no bootstrap's keeps its level there."""
+    if ece.estimate <= floor.high:
+        return "not told from 0: within what chance alone gives"
+    return f"{ece.low:.4f} to {ece.high:.4f} (bootstrap)"
+
+
+def _calibration(evidence: Evidence) -> Section:
+    rows, n = evidence.rows, evidence.n_rows
+    ece, floor = ece_interval_of(rows), floor_of(rows.confidence)
+    bins = bins_of(rows, N_BINS)
+    n_right = int(rows.correct.sum())
+    low, high = binomial_interval(n_right, n)
+    nll = float(-np.log(np.maximum(rows.true_prob, np.finfo(np.float64).tiny)).mean())
+    measured = CardTable(
+        ("measure", "value", "95 % interval"),
+        (
+            ("accuracy", f"{n_right / n:.4f}", f"{low:.4f} to {high:.4f} (exact binomial)"),
+            ("ECE, 15 bins", f"{ece.estimate:.4f}", _ece_words(ece, floor)),
+            ("ECE by chance alone", f"{floor.estimate:.4f}", f"{floor.low:.4f} to {floor.high:.4f} (its range)"),
+            ("NLL", f"{nll:.4f}", ""),
+            ("mean confidence", f"{float(rows.confidence.mean()):.4f}", ""),
+        ),
+    )
+    binned = CardTable(
+        ("confidence", "rows", "mean confidence", "accuracy"),
+        tuple(
+            (f"{low:.3f} to {high:.3f}", str(count), f"{confidence:.3f}", f"{accuracy:.3f}")
+            for low, high, count, confidence, accuracy in zip(
+                bins.lower, bins.upper, bins.count.tolist(), bins.confidence, bins.accuracy, strict=True
+            )
+        ),
+    )
+    figure = CardFigure(
+        reliability_svg(bins),
+        f"Accuracy of rows with alike confidence, n = {n}. A calibrated model lies on the line; ECE is the mean gap.",
+    )
+    return Section("Calibration", (f"Measured on {evidence.source}.",), (figure,), (measured, binned))
+
+
+def _risk(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+    curve = risk_coverage_curve(evidence.uncertainty, evidence.rows.correct)
+    policy = classifier.policy_
+    share = float(np.mean(policy.answers(evidence.uncertainty)))
+    at = [
+        (coverage, float(curve.risk[max(0, round(coverage * evidence.n_rows) - 1)])) for coverage in (0.5, *COVERAGES)
+    ]
+    figure = CardFigure(
+        risk_coverage_svg(curve.coverage, curve.risk, share),
+        f"Error among the rows that the model is most certain of, n = {evidence.n_rows}; the rule is the policy, "
+        f"{percent(share)} of these rows.",
+    )
+    table = CardTable(
+        ("rows answered", "error among them"),
+        (*((percent(coverage), percent(risk)) for coverage, risk in at), ("100 %", percent(float(curve.risk[-1])))),
+    )
+    area = aurc(evidence.uncertainty, evidence.rows.correct)
+    return Section("Risk and coverage", (f"AURC {area:.4f}, from {evidence.source}.",), (figure,), (table,))
+
+
+def _policies(classifier: VoltaClassifier) -> Section:
+    kept = classifier.calibration_
+    bounded = [kept.policy(max_error, None, 0.95) for max_error in MAX_ERRORS]
+    plain = [kept.policy(None, coverage, 0.95) for coverage in COVERAGES]
+    table = CardTable(
+        ("asked", "what is promised"),
+        (
+            *((f"max_error {error:g}", policy_sentence(one)) for error, one in zip(MAX_ERRORS, bounded, strict=True)),
+            *((f"coverage {share:g}", policy_sentence(one)) for share, one in zip(COVERAGES, plain, strict=True)),
+        ),
+    )
+    return Section(
+        "Policies",
+        (
+            f"The model's policy: {policy_sentence(classifier.policy_)}.",
+            f"Others that could be asked of its {len(kept.labels)} calibration rows:",
+        ),
+        tables=(table,),
+    )
+
+
+def _card_sets(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+    kept, score = classifier.calibration_, classifier.set_score_
+    rows = []
+    for place, alpha in enumerate(SET_ALPHAS):
+        rank = conformal_rank(len(kept.labels), alpha)
+        low, high = rank.interval()
+        threshold = f"{np.sort(kept.true_scores[score])[rank.rank - 1]:.4g}" if rank.enough else "infinite: every class"
+        row: tuple[str, ...] = (f"{alpha:g}", threshold, percent(1 - alpha), f"{percent(low)} to {percent(high)}")
+        row += (f"{evidence.set_sizes[place]:.3f}",)
+        rows.append(row if evidence.set_coverage is None else (*row, percent(evidence.set_coverage[place])))
+    head = ("alpha", "threshold", "coverage promised", "given these rows, 95 %", "mean size")
+    table = CardTable(head if evidence.set_coverage is None else (*head, "coverage measured"), tuple(rows))
+    return Section(
+        "Prediction sets",
+        (
+            f"Score {score}, {len(kept.labels)} calibration rows. A set holds the true class with at least the "
+            f"probability promised, over calibration and new rows together. Sizes are from {evidence.source}.",
+        ),
+        tables=(table,),
+    )
+
+
+def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+    test = classifier.calibration_.ood_test()
+    rows: list[tuple[str, ...]] = [
+        (percent(fpr), percent(float(test.false_alarm_rate(fpr)[0])), test.note(fpr) or "enough calibration rows")
+        for fpr in FPRS
+    ]
+    head: tuple[str, ...] = ("fpr asked", "false alarms promised, at most", "rows")
+    if evidence.flagged is not None:
+        rows = [(*row, percent(share)) for row, share in zip(rows, evidence.flagged, strict=True)]
+        head = (*head, "flagged of the rows given")
+    return Section(
+        "OOD flags",
+        (
+            "A row is flagged where its conformal p-value is at most fpr. Of rows that come as the calibration rows "
+            f"did at most this share is flagged, on average over calibration draws; n = {len(test.scores[0])}. "
+            "A row far beyond all that training and validation rows held is flagged whatever fpr is.",
+        ),
+        tables=(CardTable(head, tuple(rows)),),
+    )
+
+
+def _data(classifier: VoltaClassifier) -> Section:
+    record = classifier.fit_record_
+    files = CardTable(("file", "SHA-256"), tuple(record.files.items()))
+    parts = CardTable(
+        ("part", "rows", "SHA-256 of features and classes"),
+        tuple((word, str(record.n_rows(part)), record.data_hash[part]) for part, word in _part_words(record).items()),
+    )
+    tables = (parts, _class_counts(classifier, record))
+    few = (
+        f"Rows are few, so that all but the calibration rows trained and, in {record.n_folds} folds, steered; the "
+        "validation rows among them were left out of one more fit, to join OOD scores.",
+    )
+    sentences = ("What the model was fitted on.", *(few if record.n_folds else ()))
+    return Section("Data", sentences, tables=(files, *tables) if record.files else tables)
+
+
+def _class_counts(classifier: VoltaClassifier, record: FitRecord) -> CardTable:
+    counts = [record.class_counts[part] for part in PART_WORDS]
+    rows = [(str(name), *(str(part[k]) for part in counts)) for k, name in enumerate(classifier.classes_)]
+    if len(rows) > MOST_NAMES:
+        rows = [*rows[:MOST_NAMES], (f"and {len(rows) - MOST_NAMES} more", *("" for _ in counts))]
+    return CardTable(("class", *(f"{word} rows" for word in _part_words(record).values())), tuple(rows))
+
+
+def _part_words(record: FitRecord) -> dict[str, str]:
+    """Return what each part of the rows is called, where validation rows trained too."""
+    return PART_WORDS | {"val": "of them validation"} if record.n_folds else PART_WORDS
+
+
+def _training(classifier: VoltaClassifier) -> Section:
+    logs = [log for log in classifier.history_ if log.epochs]
+    if not logs:
+        return Section("Training", ("No network was trained epoch by epoch.",))
+    rows = tuple(
+        (
+            str(place),
+            str(log.epochs),
+            str(log.max_epochs),
+            str(log.kept_epoch),
+            f"{log.val_loss:.4f}",
+            f"{log.seconds:.1f}",
+        )
+        for place, log in enumerate(logs, start=1)
+    )
+    loss, meaning = loss_words(classifier.fit_record_.n_folds, isinstance(classifier.method_, Linear))
+    head = ("network", "epochs", "at most", "weights of epoch", loss, "seconds")
+    figure = CardFigure(
+        losses_svg([log.val_losses for log in logs], loss),
+        "Cross-entropy after each epoch, before any temperature.",
+    )
+    return Section("Training", (f"Losses are {meaning}.",), (figure,), (CardTable(head, rows),))
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def card_html(card: Card) -> str:
+    """Return the page: light and dark, its style and figures inside."""
+    environment = template_environment("volta.estimators")
+    # Files of this package and figures made of numbers alone; text of the user's is escaped by the template.
+    environment.filters["svg"] = Markup
+    return environment.get_template("card.html").render(
+        card=card, version=__version__, style_sheet=Markup(asset("report.css")), early_script=Markup(asset("early.js"))
+    )
+
+
+def card_markdown(card: Card) -> str:
+    """Return the card without its figures; what they show stands in the tables."""
+    parts = [f"# {escaped(card.title)}", escaped(card.lead)]
+    parts.append("\n".join(f"- **{escaped(name)}**: {escaped(value)}" for name, value in card.facts))
+    for section in card.sections:
+        parts.append(f"## {escaped(section.title)}")
+        parts += [escaped(sentence) for sentence in section.sentences]
+        parts += [_table(table) for table in section.tables]
+        if section.points:
+            parts.append("\n".join(f"- {escaped(point)}" for point in section.points))
+    return "\n\n".join([*parts, f"Made by volta {__version__} from the model's file."]) + "\n"
+
+
+def _table(table: CardTable) -> str:
+    lines = [table.head, ("---",) * len(table.head), *table.rows]
+    body = [[cell if cell == "---" else escaped(cell) for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in body)

@@ -1,0 +1,184 @@
+"""Why a row was classified as it was: the nearest classes, columns out of range, the most alike training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.scaling import Scaler
+from volta.core.types import Array, Prediction
+from volta.decisions import InputGuard, OutOfRange
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
+
+
+@dataclass(frozen=True)
+class NearClass:
+    """A class with its probability and the cosine between the row and the class's prototype."""
+
+    label: Any
+    similarity: float
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class AlikeRow:
+    """A training row: its number in the X given to fit, its label, the cosine to it and its values as given."""
+
+    index: int
+    label: Any
+    similarity: float
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What stands behind one row's prediction.
+
+    ``classes``: the nearest by cosine to their prototype, nearest first; ``out_of_range``: columns outside what
+    training rows have, the furthest first, in the user's units; ``rows``: the most alike training rows, None where the
+    model was told not to keep them.
+    """
+
+    label: Any
+    probability: float
+    classes: tuple[NearClass, ...]
+    out_of_range: tuple[OutOfRange, ...]
+    rows: tuple[AlikeRow, ...] | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.label} with probability {self.probability:.3g}"]
+        lines += [f"  like class {near.label}: cosine {near.similarity:.3f}" for near in self.classes]
+        lines += [
+            f"  {column.name} is {column.value:.6g}, training rows have {column.low:.6g} to {column.high:.6g}"
+            for column in self.out_of_range
+        ]
+        lines += [
+            f"  like training row {row.index} ({row.label}): cosine {row.similarity:.3f}" for row in self.rows or ()
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Training rows for later comparison: ``index`` in X, ``labels`` (class numbers), ``values``, unit ``vectors``."""
+
+    index: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    values: NDArray[Any]
+    vectors: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """What rows are compared with: unit ``prototypes`` (n_classes, width), and training rows where they are kept.
+
+    A prototype is the method's own where it has one, else the mean direction of the class's training rows in the
+    method's embedding; a class without training rows has the zero vector, which is like nothing.
+    """
+
+    prototypes: NDArray[np.float32]
+    kept: KeptRows | None
+
+
+def embed(method: Method, scaled: Array) -> NDArray[np.float32]:
+    """Return (n, width) unit vectors: the network's penultimate ones, or the inputs of a method without one network."""
+    return _unit(_vectors(method, scaled))
+
+
+def fit_reference(
+    method: Method, scaled: Array, labels: NDArray[np.int64], n_classes: int, kept: tuple[Array, Array] | None
+) -> Reference:
+    """Learn the prototypes from training rows; ``kept`` is (row numbers, values) of those to keep, or None."""
+    from volta.networks.modules import PrototypeHead
+
+    network = getattr(method, "network_", None)
+    head = None if network is None else network.classifier.head
+    own = _unit(head.prototypes.detach().cpu().numpy()) if isinstance(head, PrototypeHead) else None
+    if own is not None and kept is None:
+        return Reference(own, None)
+    vectors = _vectors(method, scaled)
+    prototypes = _mean_directions(vectors, labels, n_classes) if own is None else own
+    return Reference(prototypes, None if kept is None else KeptRows(kept[0], labels, kept[1], _unit(vectors)))
+
+
+def explain_rows(
+    rows: Array,
+    *,
+    method: Method,
+    scaler: Scaler,
+    guard: InputGuard,
+    reference: Reference,
+    prediction: Prediction,
+    classes: NDArray[Any],
+    names: list[str] | None,
+    most: int,
+) -> list[Explanation]:
+    """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike."""
+    vectors = embed(method, scaler.apply(rows))
+    similarities = vectors @ reference.prototypes.T
+    outside = guard.explain(scaler.exact(rows), names=names, most=most)
+    labels = prediction.labels
+    return [
+        Explanation(
+            label=_plain(classes[labels[row]]),
+            probability=float(prediction.probs[row, labels[row]]),
+            classes=_nearest_classes(similarities[row], prediction.probs[row], classes, most),
+            out_of_range=tuple(_in_units(found, scaler, float(rows[row, found.column])) for found in outside[row]),
+            rows=None if reference.kept is None else _alike(vectors[row], reference.kept, classes, most),
+        )
+        for row in range(len(rows))
+    ]
+
+
+def _nearest_classes(similarities: Array, probs: Array, classes: NDArray[Any], most: int) -> tuple[NearClass, ...]:
+    order = np.argsort(-similarities, kind="stable")[:most]
+    return tuple(NearClass(_plain(classes[k]), float(similarities[k]), float(probs[k])) for k in order)
+
+
+def _alike(vector: Array, kept: KeptRows, classes: NDArray[Any], most: int) -> tuple[AlikeRow, ...]:
+    cosines = kept.vectors @ vector
+    order = np.argsort(-cosines, kind="stable")[:most]
+    return tuple(
+        AlikeRow(int(kept.index[i]), _plain(classes[kept.labels[i]]), float(cosines[i]), kept.values[i]) for i in order
+    )
+
+
+def _in_units(found: OutOfRange, scaler: Scaler, value: float) -> OutOfRange:
+    low, high = (scaler.restore(found.column, limit) for limit in (found.low, found.high))
+    return replace(found, value=value, low=low, high=high)
+
+
+def _vectors(method: Method, scaled: Array) -> Array:
+    network = getattr(method, "network_", None)
+    return scaled if network is None else network.outputs(scaled).need_features()
+
+
+def _unit(vectors: Array) -> NDArray[np.float32]:
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide * _inverse_lengths(wide)[:, None], dtype=np.float32)
+
+
+def _inverse_lengths(vectors: Array) -> NDArray[np.float64]:
+    squares = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    return np.asarray(1.0 / np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny)))
+
+
+def _mean_directions(vectors: Array, labels: NDArray[np.int64], n_classes: int) -> NDArray[np.float32]:
+    """Return the direction of each class's sum of unit vectors, which are never all in memory."""
+    weights, order = _inverse_lengths(vectors), np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[order], np.arange(n_classes + 1))
+    sums = np.zeros((n_classes, vectors.shape[1]))
+    for label, (start, end) in enumerate(pairwise(ends)):
+        rows = order[start:end]
+        sums[label] = weights[rows] @ vectors[rows]
+    return _unit(sums)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

@@ -1,0 +1,505 @@
+"""Charts of calibration and selective prediction: reliability, ECE, accuracy against ECE, risk-coverage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.bench.cell_metrics import TEST, EvalSet
+from volta.figures.chart_data import (
+    Chart,
+    Choice,
+    Context,
+    Floats,
+    GroupNumbers,
+    Json,
+    MethodBins,
+    MethodCurve,
+    MethodValues,
+    PrintVersion,
+    Switch,
+    with_metrics,
+)
+from volta.figures.draw import (
+    FAINT,
+    INK,
+    RULE,
+    add_axes,
+    add_legend,
+    bars_json,
+    base_style,
+    draw_bars,
+    draw_rectangles,
+    fit_axis,
+    is_log,
+    label_points,
+    method_handle,
+    metric_choice,
+    new_figure,
+    page_limits,
+    plain,
+    points_json,
+    reach,
+    shorten,
+)
+from volta.figures.style import metric_label, pareto_front, set_name, spans_decades, style_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+ZOOM = 0.5
+"""Where the coverage axis begins when it is zoomed."""
+
+
+@base_style()
+def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
+    """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
+
+    Methods stand in the legend in order of AURC, the lowest first. The axes begin at half of the rows: below it the
+    first few rows make any curve jump, and the rest lies flat.
+    """
+    shown = sorted(methods, key=lambda m: m.area)
+    note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
+    figure = new_figure("Risk against coverage", context, (7.4, 4.4), note)
+    (axes,) = add_axes(figure)
+    top = 0.0
+    for method in shown:
+        style, ours = style_of(method.name), method.ours
+        axes.plot(
+            method.x,
+            method.mean,
+            color=style.color,
+            linestyle=style.line,
+            linewidth=2.4 if ours else 1.1,
+            alpha=1 if ours else 0.85,
+            zorder=4 if ours else 2,
+            label=plain(method.title),
+        )
+        if ours:
+            axes.fill_between(method.x, method.low, method.high, color=style.color, alpha=0.15, linewidth=0)
+        settled = method.mean[method.x >= ZOOM]
+        top = max(top, float(np.max(settled, initial=0.0)))
+    axes.set_xlim(ZOOM, 1)
+    axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
+    axes.set_xlabel("coverage: share of rows kept, most certain first")
+    axes.set_ylabel("risk: share of errors among them ↓")
+    axes.grid(True)
+    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {_area(m.area)}", line=True, ours=m.ours) for m in shown]
+    add_legend(figure, handles, title="AURC ↓")
+    return figure
+
+
+def _area(value: float) -> str:
+    # On easy tasks four decimals would give every method the same one.
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    views = {"risk": numbers.curves, "excess": numbers.excess}
+    return {
+        "x": next(iter(numbers.curves.values())).x,
+        "zoom": ZOOM,
+        "labels": {"risk": "risk ↓", "excess": "risk above perfect ↓"},
+        "views": {
+            view: {
+                name: {"mean": curve.mean, "low": curve.low, "high": curve.high, "area": curve.area}
+                for name, curve in curves.items()
+            }
+            for view, curves in views.items()
+            if curves
+        },
+    }
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    views = (("risk", "risk"), *((("excess", "risk above a perfect order"),) if numbers.excess else ()))
+    return Choice("view", "show", views), Choice("axis", "axis", (("zoom", "from half of the rows"), ("all", "whole")))
+
+
+RISK_COVERAGE = Chart(
+    name="risk_coverage",
+    title="Risk against coverage",
+    caption="The error that remains when only the most certain rows are kept; mean over seeds. A perfect order keeps "
+    "every right row before any wrong one.",
+    kind="risk",
+    available=lambda numbers: any(name in numbers.curves for name in numbers.compared),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "risk_coverage",
+            lambda numbers: risk_coverage(
+                numbers.context, [curve for name, curve in numbers.curves.items() if name in numbers.compared]
+            ),
+        ),
+    ),
+    choices=_choices,
+    needs="predictions",
+)
+
+
+COLUMNS = 5
+FEW_ROWS = 10
+"""Bins with fewer rows a seed say next to nothing and are grey."""
+Z = 1.959964
+GREY = "#b4b9c0"
+BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle": "square,pad=0.15"}
+
+
+@base_style()
+def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Figure:
+    """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
+
+    Rows of all seeds are pooled into the 15 bins of ECE; the ECE printed and its floor are means over seeds. Bins with
+    few rows are grey; thin lines are 95 % binomial intervals of the accuracy.
+    """
+    columns = min(COLUMNS, max(1, len(methods)))
+    rows = max(1, math.ceil(len(methods) / columns))
+    note = (
+        "bars: accuracy per confidence bin, seeds pooled; lines: 95 % binomial; hatched: gap to confidence; grey bars: "
+        f"below {FEW_ROWS} rows a seed; below the axis: share of rows"
+    )
+    figure = new_figure("Reliability", context, (1.2 + 1.62 * columns, 1.0 + 1.75 * rows), note)
+    all_axes = add_axes(figure, rows, columns)
+    for axes, method in zip(all_axes, methods, strict=False):
+        draw_reliability(axes, method)
+    for axes in all_axes[len(methods) :]:
+        axes.set_visible(False)
+    for index, axes in enumerate(all_axes[: len(methods)]):
+        if index % columns == 0:
+            axes.set_ylabel("accuracy", fontsize=7.5)
+        if index + columns >= len(methods):
+            axes.set_xlabel("confidence", fontsize=7.5)
+        axes.tick_params(labelleft=index % columns == 0, labelbottom=index + columns >= len(methods))
+    return figure
+
+
+def draw_reliability(axes: Axes, method: MethodBins) -> None:
+    """Draw one diagram: accuracy of each bin, its gap to the mean confidence, and below them the share of rows."""
+    n_bins = len(method.count)
+    filled = method.count > 0
+    width = 1 / n_bins
+    left = np.arange(n_bins)[filled] * width
+    accuracy, confidence = method.accuracy[filled], method.confidence[filled]
+    color = style_of(method.name).color
+    few = rows_per_seed(method)[filled] < FEW_ROWS
+    colors = [GREY if one else color for one in few]
+    draw_rectangles(
+        axes, left, left + width, 0, accuracy, facecolors=colors, alpha=0.85, edgecolors="white", linewidths=0.4
+    )
+    low, high = np.minimum(accuracy, confidence), np.maximum(accuracy, confidence)
+    for hatched, look in ((~few, color), (few, GREY)):
+        if hatched.any():
+            edges = left[hatched], left[hatched] + width, low[hatched], high[hatched]
+            draw_rectangles(axes, *edges, facecolors="none", edgecolors=look, hatch="//////", linewidths=0.4, alpha=0.7)
+    bottom, top = (ends[filled] for ends in accuracy_interval(method))
+    axes.vlines(left + width / 2, bottom, top, color=INK, linewidth=0.7, zorder=4)
+    shares = method.count[filled] / max(1, int(method.count.sum()))
+    draw_rectangles(axes, left, left + width, -0.16 * shares, 0, facecolors=FAINT, alpha=0.8, linewidths=0)
+    axes.axhline(0, color=RULE, linewidth=0.6)
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, linestyle=(0, (4, 2)))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(-0.17, 1.02)
+    axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+    axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
+    weight = "bold" if method.ours else "normal"
+    axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
+    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING, in_layout=False, zorder=5)
+    axes.set_aspect(0.84)
+
+
+def rows_per_seed(method: MethodBins) -> Floats:
+    """Return how many rows of one seed each bin holds; seeds may share their rows, so that pooled ones say too much."""
+    return np.asarray(method.count / method.n_seeds)
+
+
+def accuracy_interval(method: MethodBins) -> tuple[Floats, Floats]:
+    """Return the ends of Wilson's 95 % interval of each bin's accuracy, for as many rows as one seed has in it.
+
+    (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n), z = 1.96.
+    Reference: Wilson, Journal of the American Statistical Association 22 (1927).
+    """
+    n = np.maximum(rows_per_seed(method), 1.0)
+    middle = (method.accuracy + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z * np.sqrt(method.accuracy * (1 - method.accuracy) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+
+
+def _bins_json(bins: MethodBins) -> Json:
+    low, high = accuracy_interval(bins)
+    return {
+        "n": bins.count,
+        "confidence": bins.confidence,
+        "accuracy": bins.accuracy,
+        "low": low,
+        "high": high,
+        "few": rows_per_seed(bins) < FEW_ROWS,
+        "ece": bins.ece,
+        "floor": bins.floor,
+    }
+
+
+def _ece_words(method: MethodBins) -> str:
+    return f"ECE {method.ece:.3f}" if method.floor is None else f"ECE {method.ece:.3f}\nfloor {method.floor:.3f}"
+
+
+def _reliability_data(numbers: GroupNumbers) -> Json:
+    return {
+        "sets": {
+            name: {method: _bins_json(bins) for method, bins in by_method.items()}
+            for name, by_method in numbers.bins.items()
+        }
+    }
+
+
+def _reliability_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    sets = sorted(map(EvalSet.parse, numbers.bins), key=lambda one: one != TEST)
+    options = ((str(one), "test rows" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
+    return (Choice("set", "rows", tuple(options)),)
+
+
+RELIABILITY = Chart(
+    name="reliability",
+    title="Reliability",
+    caption="Bars: accuracy of each confidence bin, seeds pooled, with a 95 % binomial interval; grey: fewer than "
+    f"{FEW_ROWS} rows a seed; short line: mean confidence; shaded: the gap; below: share of rows. "
+    "ECE: mean over seeds; floor: what a perfectly calibrated predictor would show.",
+    kind="reliability",
+    available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
+    data=_reliability_data,
+    prints=(
+        PrintVersion(
+            "reliability",
+            lambda numbers: reliability_diagrams(
+                numbers.context,
+                [
+                    replace(numbers.bins["test"][name], title=title)
+                    for name, title in numbers.network_titles.items()
+                    if name in numbers.bins["test"]
+                ],
+            ),
+        ),
+    ),
+    choices=_reliability_choices,
+    wide=True,
+    shared=True,
+    needs="predictions",
+)
+
+
+METRICS_SHOWN = ("ece", "mce", "ece_equal_mass", "ece_classwise")
+
+
+@base_style()
+def calibration_bars(context: Context, methods: Sequence[MethodValues]) -> Figure:
+    """Draw four calibration errors per method, methods in order of ECE, one standard deviation as a line."""
+    shown = sorted(with_metrics(methods, *METRICS_SHOWN), key=lambda m: m.mean("ece"))
+    height = 1.3 + 0.19 * max(4, len(shown))
+    note = "methods in order of ECE; lines: one standard deviation over seeds"
+    figure = new_figure("Calibration errors", context, (8.4, height), note)
+    all_axes = add_axes(figure, 1, len(METRICS_SHOWN))
+    for axes, metric in zip(all_axes, METRICS_SHOWN, strict=True):
+        draw_bars(axes, shown, metric, named=axes is all_axes[0])
+        axes.set_title(metric_label(metric), loc="left", fontsize=9)
+    return figure
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    return [metric for metric in METRICS_SHOWN if numbers.has(metric)]
+
+
+CALIBRATION_BARS = Chart(
+    name="calibration_bars",
+    title="Calibration errors",
+    caption="Line: one standard deviation over seeds.",
+    kind="bars",
+    available=lambda numbers: numbers.has("ece"),
+    data=lambda numbers: bars_json(numbers, _metrics(numbers)),
+    prints=(
+        PrintVersion("calibration_bars", lambda numbers: calibration_bars(numbers.context, numbers.compared_networks)),
+    ),
+    choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+    shared=True,
+    needs="records",
+)
+
+
+GRID = 120
+PAGE_GRID = (48, 36)
+MIN_POINTS = 5
+"""Fewer points than this carry no density; they are drawn as points alone."""
+
+
+@base_style()
+def accuracy_ece_density(context: Context, methods: Sequence[MethodValues]) -> Figure:
+    """Draw the density of the baselines' per-seed points in the accuracy-ECE plane, and VOLTA's points on it.
+
+    f(x) = (1/n) Σ_i N(x; x_i, h² diag(s²)), s the deviations per axis and h = n^(−1/6) (Scott's rule in two
+    dimensions); ECE enters as its logarithm where it spans a decade. Contours hold shares of the highest density.
+    """
+    shown = with_metrics(methods, "accuracy", "ece")
+    others = [m for m in shown if not m.ours]
+    n_points = sum(len(m.values["ece"]) for m in others)
+    note = f"shade: density of {n_points} baseline points (one per seed), as a share of its peak"
+    figure = new_figure("Where methods stand: accuracy and calibration error", context, (6.4, 4.4), note)
+    (axes,) = add_axes(figure)
+    axes.set_xlabel("accuracy ↑")
+    axes.set_ylabel("ECE ↓ (15 bins)")
+    if not shown:
+        return figure
+    x = np.concatenate([np.asarray(m.values["accuracy"]) for m in shown])
+    y = np.concatenate([np.asarray(m.values["ece"]) for m in shown])
+    log = spans_decades(list(y))
+    fit_axis(axes, "x", list(x))
+    fit_axis(axes, "y", list(y), log=log, floor=0.0)
+    points = [(m, np.asarray(m.values["accuracy"]), np.asarray(m.values["ece"])) for m in others]
+    if n_points >= MIN_POINTS:
+        flat = np.concatenate([p[1] for p in points]), np.concatenate([p[2] for p in points])
+        _draw_density(axes, flat, log)
+    for method, at_x, at_y in points:
+        style = style_of(method.name)
+        axes.scatter(at_x, at_y, s=16, color=style.color, marker=style.marker, edgecolor="white", linewidth=0.4)
+    for method in shown:
+        if method.ours:
+            style = style_of(method.name)
+            axes.scatter(
+                method.values["accuracy"],
+                method.values["ece"],
+                s=80,
+                color=style.color,
+                marker="*",
+                edgecolor="white",
+                linewidth=0.6,
+                label=plain(method.title),
+                zorder=4,
+            )
+            axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none", fontsize=8)
+    return figure
+
+
+def density(points: tuple[Floats, Floats], grid_x: Floats, grid_y: Floats) -> Floats:
+    """Return the kernel density on a grid, (len(grid_y), len(grid_x)), as a share of its peak."""
+    bandwidth = len(points[0]) ** (-1 / 6)
+    parts = []
+    for values, grid in zip(points, (grid_x, grid_y), strict=True):
+        # Points in one spot still deserve a spot of visible size: a fiftieth of the axis.
+        width = bandwidth * max(float(np.std(values)), float(np.ptp(grid)) / 50)
+        parts.append(np.exp(-0.5 * ((grid[:, None] - values[None, :]) / width) ** 2))
+    surface: Floats = parts[1] @ parts[0].T
+    share: Floats = surface / surface.max()
+    return share
+
+
+def _draw_density(axes: Axes, flat: tuple[Floats, Floats], log: bool) -> None:
+    (x0, x1), (y0, y1) = axes.get_xlim(), axes.get_ylim()
+    grid_x = np.linspace(x0, x1, GRID)
+    grid_y = np.geomspace(y0, y1, GRID) if log else np.linspace(y0, y1, GRID)
+    along_y = np.log if log else np.asarray
+    surface = density((flat[0], along_y(flat[1])), grid_x, along_y(grid_y))
+    levels = [0.05, 0.2, 0.4, 0.6, 0.8, 1.0]
+    axes.contourf(grid_x, grid_y, surface, levels=levels, cmap="Blues", alpha=0.75, vmin=0, vmax=1.4)
+    axes.contour(grid_x, grid_y, surface, levels=levels[:-1], colors=FAINT, linewidths=0.4)
+
+
+def density_json(numbers: GroupNumbers) -> Json | None:
+    """Return the density on a grid of cells for the page: the cells' edges on both axes, and a share of the peak each.
+
+    The grid spans what the compared methods reach, on the page's axes; None where there are too few points.
+    """
+    compared = with_metrics(numbers.compared_methods, "accuracy", "ece")
+    others = [method for method in compared if not method.ours]
+    if sum(len(method.values["ece"]) for method in others) < MIN_POINTS:
+        return None
+    edges, centers, points = [], [], []
+    for metric, n_cells, floor in (("accuracy", PAGE_GRID[0], None), ("ece", PAGE_GRID[1], 0.0)):
+        log = is_log(numbers, metric)
+        low, high = page_limits(reach(compared, metric), log, floor)
+        on_axis, back = (np.log, np.exp) if log else (np.asarray, np.asarray)
+        steps = np.linspace(on_axis(low), on_axis(high), n_cells + 1)
+        edges.append(back(steps))
+        centers.append((steps[1:] + steps[:-1]) / 2)
+        values = np.concatenate([np.asarray(method.values[metric], dtype=np.float64) for method in others])
+        points.append(on_axis(np.maximum(values, low)))
+    shares = density((points[0], points[1]), centers[0], centers[1])
+    return {"x": edges[0], "y": edges[1], "shares": np.round(shares, 3)}
+
+
+LABEL_ALL = 12
+"""Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
+
+
+@base_style()
+def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
+    """Draw each method at (mean accuracy, mean ECE) with bars of one standard deviation over seeds.
+
+    The line joins the methods that no other beats on both; ECE is on a log scale where it spans a decade.
+    """
+    shown = with_metrics(methods, "accuracy", "ece")
+    note = "bars: one standard deviation over seeds; line: methods that none beats on both"
+    figure = new_figure("Accuracy against calibration error", context, (7.2, 4.6), note)
+    (axes,) = add_axes(figure)
+    x, y = [m.mean("accuracy") for m in shown], [m.mean("ece") for m in shown]
+    front = sorted(pareto_front(x, y), key=lambda i: x[i])
+    for method, at_x, at_y in zip(shown, x, y, strict=True):
+        style, ours = style_of(method.name), method.ours
+        axes.errorbar(
+            at_x,
+            at_y,
+            xerr=method.std("accuracy"),
+            yerr=min(method.std("ece"), 0.9 * at_y),
+            color=style.color,
+            marker=style.marker,
+            markersize=9 if ours else 6,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            elinewidth=0.8,
+            linestyle="",
+            zorder=4 if ours else 3,
+            label=method.title,
+        )
+    if x:
+        axes.plot([x[i] for i in front], [y[i] for i in front], color=FAINT, linewidth=0.8, zorder=1)
+        reach_x = [v for m, at in zip(shown, x, strict=True) for v in (at - m.std("accuracy"), at + m.std("accuracy"))]
+        fit_axis(axes, "x", reach_x)
+        reach_y = [v for m, at in zip(shown, y, strict=True) for v in (at, at + m.std("ece"))]
+        fit_axis(axes, "y", reach_y, log=spans_decades(y, 5), floor=0.0)
+    axes.set_xlabel("accuracy ↑")
+    axes.set_ylabel("ECE ↓ (15 bins)")
+    axes.grid(True)
+    add_legend(figure, [method_handle(m.name, shorten(m.title), line=False) for m in shown])
+    named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].ours]
+    label_points(axes, [(x[i], y[i], shorten(shown[i].title, 24), shown[i].ours) for i in named])
+    return figure
+
+
+def _accuracy_ece_data(numbers: GroupNumbers) -> Json:
+    return {
+        **points_json(numbers, "accuracy", "ece", "Accuracy against ECE"),
+        "density": density_json(numbers),
+    }
+
+
+ACCURACY_ECE = Chart(
+    name="accuracy_ece",
+    title="Accuracy against calibration error",
+    caption="Down and to the right is better. Bars: one standard deviation; line: methods that none beats on both.",
+    kind="points",
+    available=lambda numbers: numbers.has("accuracy", "ece"),
+    data=_accuracy_ece_data,
+    prints=(
+        PrintVersion("accuracy_ece", lambda numbers: accuracy_ece(numbers.context, numbers.compared_networks)),
+        PrintVersion(
+            "accuracy_ece_density",
+            lambda numbers: accuracy_ece_density(numbers.context, numbers.compared_methods),
+            "density",
+        ),
+    ),
+    switches=(Switch("density", "density of the other methods’ seeds"),),
+    shared=True,
+    needs="records",
+)

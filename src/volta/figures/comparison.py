@@ -1,0 +1,505 @@
+"""Charts that compare methods: summary, critical differences, pairs, profiles, ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volta.figures.chart_data import (
+    Chart,
+    Choice,
+    Context,
+    Difference,
+    GroupNumbers,
+    Json,
+    MethodRank,
+    MethodValues,
+    PairDifference,
+    PrintVersion,
+    with_metrics,
+)
+from volta.figures.draw import (
+    FAINT,
+    INK,
+    RULE,
+    add_axes,
+    add_legend,
+    base_style,
+    cell_json,
+    draw_cell_edges,
+    draw_heatmap,
+    draw_rectangles,
+    fit_differences,
+    mark_ours,
+    method_handle,
+    metric_choice,
+    new_figure,
+    plain,
+    shorten,
+    write_inside,
+)
+from volta.figures.style import (
+    PALETTE,
+    as_printed,
+    column_label,
+    dwarfed_reach,
+    is_shared,
+    metric_label,
+    metric_of,
+    rank_among,
+    rank_scale,
+    style_of,
+    unit_scale,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+DIGITS = 3
+
+
+@base_style()
+def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
+    """Draw mean values, shaded per column by rank from the worst method (light) to the best (dark)."""
+    size = (2.6 + 0.78 * len(metrics), 1.7 + 0.22 * len(methods))
+    figure = new_figure(
+        "Summary", context, size, "means over seeds; each column shaded by rank, worst (light) to best (dark)"
+    )
+    (axes,) = add_axes(figure)
+    shade = np.full((len(methods), len(metrics)), np.nan)
+    texts = [["–"] * len(metrics) for _ in methods]
+    for column, metric in enumerate(metrics):
+        rows = [row for row, method in enumerate(methods) if method.has(metric)]
+        if rows:
+            means = [methods[row].mean(metric) for row in rows]
+            shade[rows, column] = rank_scale(as_printed(means, DIGITS), metric_of(metric).higher_is_better)
+            for row, mean in zip(rows, means, strict=True):
+                texts[row][column] = f"{mean:.{DIGITS}f}" if 0.05 <= max(map(abs, means)) < 100 else f"{mean:.2g}"
+    draw_heatmap(axes, shade, texts)
+    labels = [plain(shorten(metric_label(metric), 30).replace(" (", "\n(")) for metric in metrics]
+    axes.set_xticks(range(len(metrics)), labels, rotation=35, ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
+    mark_ours(axes.get_yticklabels(), methods)
+    return figure
+
+
+def summary_metrics(numbers: GroupNumbers) -> list[str]:
+    """Return the columns: the headline metrics and AUROC on every OOD set."""
+    keys = [*numbers.headline, "ece_equal_mass", "risk_at_80", *(f"auroc@{name}" for name in numbers.ood_sets)]
+    return [key for key in dict.fromkeys(keys) if numbers.has(key)]
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    metrics = summary_metrics(numbers)
+    rows: dict[str, list[Json | None]] = {method.name: [] for method in numbers.methods}
+    orders = {}
+    for metric in metrics:
+        up = metric_of(metric).higher_is_better
+        orders[metric] = {
+            "up": up is not False,
+            "values": {method.name: method.mean(metric) for method in with_metrics(numbers.methods, metric)},
+        }
+        known = with_metrics(numbers.methods, metric)
+        printed = dict(zip((m.name for m in known), as_printed([m.mean(metric) for m in known], DIGITS), strict=True))
+        for method in numbers.methods:
+            if method.name not in printed:
+                rows[method.name].append(None)
+                continue
+            others = [printed[name] for name in numbers.compared if name in printed and name != method.name]
+            cell = cell_json(method, metric)
+            rows[method.name].append({**cell, "share": rank_among(printed[method.name], others, up)})
+    columns = [column_label(metric) | {"tip": metric_label(metric)} for metric in metrics]
+    table = {"digits": DIGITS, "columns": columns, "rows": rows, "orders": orders}
+    return {"label": "Summary heatmap", "tables": {"": table}}
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    named = ((metric, metric_label(metric)) for metric in summary_metrics(numbers))
+    return (Choice("order", "order by", (("", "plan"), *named)),)
+
+
+SUMMARY_HEATMAP = Chart(
+    name="summary_heatmap",
+    title="Summary",
+    caption="Means over seeds; each column shaded by rank among the compared methods.",
+    kind="grid",
+    available=lambda numbers: bool(summary_metrics(numbers)),
+    data=_data,
+    prints=(
+        PrintVersion(
+            "summary_heatmap",
+            lambda numbers: summary_heatmap(numbers.context, numbers.compared_methods, summary_metrics(numbers)),
+        ),
+    ),
+    choices=_choices,
+    wide=True,
+    needs="records",
+)
+
+
+@base_style()
+def critical_difference(
+    context: Context,
+    ranks: Sequence[MethodRank],
+    difference: float | None,
+    groups: Sequence[tuple[float, float]],
+    title: str,
+    n_blocks: int,
+) -> Figure:
+    """Draw mean ranks on a rank line, best left, and each group of ranks as a bar.
+
+    ``difference`` is the critical difference, drawn as a ruler; ``groups`` are (lowest, highest) mean ranks of methods
+    that the test cannot tell apart. Reference: Demšar, JMLR 7 (2006).
+    """
+    ordered = sorted(ranks, key=lambda item: item.rank)
+    half = (len(ordered) + 1) // 2
+    note = f"mean rank over {n_blocks} blocks, 1 is best; a bar joins methods that the test cannot tell apart"
+    figure = new_figure(title, context, (7.4, 1.9 + 0.17 * half + 0.1 * len(groups)), note)
+    (axes,) = add_axes(figure)
+    n = max(2, len(ordered))
+    axes.set_xlim(1 - 0.38 * (n - 1), n + 0.38 * (n - 1))
+    bars_depth = 0.55 * len(groups) + 0.6
+    axes.set_ylim(-(bars_depth + half + 0.3), 2.2)
+    axes.axis("off")
+    axes.plot([1, n], [0, 0], color=INK, linewidth=1)
+    step = max(1, (n - 1) // 8)
+    for tick in range(1, n + 1, step):
+        axes.plot([tick, tick], [0, 0.25], color=INK, linewidth=0.8)
+        axes.text(tick, 0.4, str(tick), ha="center", va="bottom", fontsize=7.5)
+    if difference is not None:
+        axes.plot([1, 1 + difference], [1.6, 1.6], color=INK, linewidth=1.4)
+        axes.text(
+            1 + difference / 2, 1.7, f"critical difference {difference:.2f}", ha="center", va="bottom", fontsize=7
+        )
+    for index, (low, high) in enumerate(groups):
+        height = -0.45 - 0.5 * index
+        axes.plot([low - 0.06, high + 0.06], [height, height], color=INK, linewidth=3, solid_capstyle="round")
+    for index, item in enumerate(ordered):
+        left = index < half
+        depth = -(bars_depth + (index if left else len(ordered) - 1 - index) + 0.2)
+        _leader(axes, item, depth, left, (1, n))
+    return figure
+
+
+def _leader(axes: Axes, item: MethodRank, depth: float, left: bool, ends: tuple[float, float]) -> None:
+    rank, style = item.rank, style_of(item.name)
+    edge = ends[0] - 0.03 * (ends[1] - ends[0]) if left else ends[1] + 0.03 * (ends[1] - ends[0])
+    axes.plot([rank, rank, edge], [0, depth, depth], color=FAINT, linewidth=0.6, zorder=1)
+    axes.plot(
+        rank, 0, marker=style.marker, color=style.color, markersize=5, markeredgecolor="white", markeredgewidth=0.4
+    )
+    text = f"{shorten(item.title, 26)}  {rank:.2f}"
+    weight = "bold" if item.ours else "normal"
+    axes.text(
+        edge,
+        depth,
+        f"{plain(text)} " if left else f" {plain(text)}",
+        ha="right" if left else "left",
+        va="center",
+        fontsize=7.5,
+        fontweight=weight,
+    )
+
+
+TURNED = {"better": "worse", "worse": "better"}
+COLORS = {"better": "#8fcfb4", "worse": "#efc489", "equivalent": "#b9d0ef"}
+SIGNS = {"better": "+", "worse": "−", "equivalent": "≈"}
+
+
+@base_style()
+def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[PairDifference], metric: str) -> Figure:
+    """Draw what the tests say of the row against the column: better, worse, no difference that matters, or nothing."""
+    size = 1.9 + 0.3 * len(methods)
+    note = "the row against the column, after Holm’s correction; + better, − worse, ≈ no difference that matters"
+    figure = new_figure(f"All pairs: {metric_label(metric)}", context, (size + 1.4, size), note)
+    (axes,) = add_axes(figure)
+    place = {method.name: at for at, method in enumerate(methods)}
+    for pair in both_ways(pairs):
+        if pair.metric == metric and pair.first in place and pair.second in place and pair.verdict in COLORS:
+            x, y = place[pair.second], place[pair.first]
+            axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
+            write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=7.5, color=INK)
+    titles = [plain(shorten(method.title, 24)) for method in methods]
+    axes.set_xticks(range(len(methods)), titles, rotation=45, ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(methods)), titles)
+    mark_ours(axes.get_yticklabels(), methods)
+    axes.set_xlim(-0.5, len(methods) - 0.5)
+    axes.set_ylim(len(methods) - 0.5, -0.5)
+    draw_cell_edges(axes, (len(methods), len(methods)), color=RULE, linewidth=0.5)
+    axes.tick_params(length=0)
+    return figure
+
+
+def both_ways(pairs: Sequence[PairDifference]) -> list[PairDifference]:
+    """Return each pair as it is and turned round."""
+    turned = [
+        PairDifference(one.second, one.first, one.metric, -one.difference, TURNED.get(one.verdict, one.verdict), one.p)
+        for one in pairs
+    ]
+    return [*pairs, *turned]
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    return list(dict.fromkeys(pair.metric for pair in numbers.pairs))
+
+
+def _pairwise_data(numbers: GroupNumbers) -> Json:
+    tables: dict[str, dict[str, dict[str, Json]]] = {}
+    for pair in both_ways(numbers.pairs):
+        row = tables.setdefault(pair.metric, {}).setdefault(pair.first, {})
+        row[pair.second] = {"difference": pair.difference, "verdict": pair.verdict, "p": pair.p}
+    shared = [key for key in tables if is_shared(key)]
+    return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
+
+
+def _print(numbers: GroupNumbers) -> Figure:
+    rows = {
+        metric: numbers.compared_networks if is_shared(metric) else numbers.compared_methods
+        for metric in _metrics(numbers)
+    }
+    # Where all methods share one network, a metric of the network compares nothing.
+    metric = next((metric for metric, methods in rows.items() if len(methods) > 1), next(iter(rows)))
+    return pairwise(numbers.context, rows[metric], numbers.pairs, metric)
+
+
+PAIRWISE = Chart(
+    name="pairwise",
+    title="All pairs",
+    caption="What the tests say of the row against the column after Holm’s correction over all pairs of the metric: "
+    "+ better, − worse, ≈ no difference that matters; empty cells cannot be told apart.",
+    kind="pairs",
+    available=lambda numbers: bool(numbers.pairs),
+    data=_pairwise_data,
+    prints=(PrintVersion("pairwise", _print),),
+    choices=lambda numbers: (metric_choice(_metrics(numbers)),),
+    wide=True,
+)
+
+
+@base_style()
+def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
+    """Draw one line per method across one axis per metric, each axis from the worst value (below) to the best (above).
+
+    Methods without one of the metrics are left out and named in the line beneath.
+    """
+    shown = with_metrics(methods, *metrics)
+    left_out = [m.title for m in methods if m not in shown]
+    note = "each axis runs from the worst mean (below) to the best (above)"
+    if left_out:
+        note += f"; without all metrics: {shorten(', '.join(left_out), 90)}"
+    figure = new_figure("Profiles over metrics", context, (7.8, 4.6), note)
+    (axes,) = add_axes(figure)
+    columns = [[m.mean(metric) for m in shown] for metric in metrics]
+    heights = (
+        [unit_scale(c, metric_of(k).higher_is_better) for c, k in zip(columns, metrics, strict=True)] if shown else []
+    )
+    for row, method in enumerate(shown):
+        style, ours = style_of(method.name), method.ours
+        axes.plot(
+            range(len(metrics)),
+            [column[row] for column in heights],
+            color=style.color,
+            linestyle=style.line,
+            linewidth=2.6 if ours else 1.1,
+            marker=style.marker,
+            markersize=6 if ours else 3.5,
+            alpha=1.0 if ours else 0.8,
+            zorder=4 if ours else 2,
+            label=plain(method.title),
+        )
+    for place, (metric, column) in enumerate(zip(metrics, columns, strict=True)):
+        axes.axvline(place, color=RULE, linewidth=1, zorder=1)
+        if column:
+            ends = sorted((min(column), max(column)), reverse=metric_of(metric).higher_is_better is False)
+            axes.text(place, -0.055, f"{ends[0]:.3g}", ha="center", va="top", fontsize=7)
+            axes.text(place, 1.045, f"{ends[1]:.3g}", ha="center", va="bottom", fontsize=7)
+    axes.set_xticks(range(len(metrics)), [plain(metric_label(metric).replace(" (", "\n(")) for metric in metrics])
+    axes.tick_params(axis="x", length=0, pad=4)
+    axes.set_yticks([])
+    axes.set_ylim(-0.14, 1.13)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    add_legend(figure, [method_handle(m.name, shorten(m.title), line=True, ours=m.ours) for m in shown])
+    return figure
+
+
+def _parallel_coordinates_data(numbers: GroupNumbers) -> Json:
+    metrics = numbers.headline
+    compared = with_metrics(numbers.compared_methods, *metrics)
+    lines = {}
+    for method in with_metrics(numbers.methods, *metrics):
+        means = [method.mean(metric) for metric in metrics]
+        others = [[m.mean(metric) for m in compared if m is not method] for metric in metrics]
+        ranks = [
+            rank_among(mean, column, metric_of(metric).higher_is_better)
+            for mean, column, metric in zip(means, others, metrics, strict=True)
+        ]
+        lines[method.name] = {"means": means, "ranks": ranks}
+    axes = [column_label(metric) | {"up": metric_of(metric).higher_is_better is not False} for metric in metrics]
+    return {"axes": axes, "lines": lines}
+
+
+PARALLEL_COORDINATES = Chart(
+    name="parallel_coordinates",
+    title="Profiles over the headline metrics",
+    caption="Each axis runs from the worst mean (below) to the best (above) of the methods shown.",
+    kind="parallel",
+    available=lambda numbers: len(numbers.headline) > 1 and numbers.has(*numbers.headline),
+    data=_parallel_coordinates_data,
+    prints=(
+        PrintVersion(
+            "parallel_coordinates",
+            lambda numbers: parallel_coordinates(numbers.context, numbers.compared_methods, numbers.headline),
+        ),
+    ),
+    choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
+    wide=True,
+    needs="records",
+)
+
+
+METRICS_SHOWN = ("accuracy", "ece", "nll", "brier")
+NO_DIFFERENCE = 1e-9
+BETTER, WORSE = PALETTE[1][0], PALETTE[4][0]
+
+
+@base_style()
+def ablation_bars(
+    context: Context,
+    reference: MethodValues,
+    rows: Sequence[MethodValues],
+    metrics: Sequence[str],
+    significant: Collection[tuple[str, str]] = (),
+) -> Figure:
+    """Draw each row's mean minus the reference's, per metric; blue is better, ochre worse, * a significant change.
+
+    ``significant`` holds (row name, metric) pairs; lines are one standard deviation of the row over seeds.
+    """
+    height = 1.45 + 0.23 * max(3, len(rows))
+    note = (
+        f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
+        "lines: one standard deviation; *: paired p < 0.05, uncorrected; "
+        "an axis with an outlier is logarithmic beyond its first tick"
+    )
+    figure = new_figure("Ablation", context, (2.9 + 1.7 * len(metrics), height), note)
+    all_axes = add_axes(figure, 1, len(metrics), sharey=True)
+    for axes, metric in zip(all_axes, metrics, strict=True):
+        if reference.has(metric):
+            _draw(axes, reference, rows, metric, significant)
+        axes.set_title(plain(metric_label(metric).replace(" (", "\n(")), loc="left", fontsize=9)
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.grid(True, axis="x")
+        axes.tick_params(axis="x", labelsize=7)
+    all_axes[0].set_yticks(range(len(rows)), [plain(shorten(m.title, 36)) for m in rows])
+    all_axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    for axes in all_axes:
+        axes.tick_params(axis="y", length=0)
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    reference: MethodValues,
+    rows: Sequence[MethodValues],
+    metric: str,
+    significant: Collection[tuple[str, str]],
+) -> None:
+    sign = -1 if metric_of(metric).higher_is_better is False else 1
+    ends = []
+    bars: dict[bool, list[tuple[int, float]]] = {True: [], False: []}
+    for place, row in enumerate(rows):
+        if not row.has(metric):
+            axes.text(0, place, " –", va="center", fontsize=7, color=FAINT)
+            continue
+        change, std = row.mean(metric) - reference.mean(metric), row.std(metric)
+        bars[sign * change >= 0].append((place, change))
+        axes.hlines(place, change - std, change + std, color=INK, linewidth=0.8)
+        ends.append((min(0.0, change - std), max(0.0, change + std)))
+        if (row.name, metric) in significant:
+            outward = 1 if change >= 0 else -1
+            axes.annotate(
+                "*",
+                (change + outward * std, place),
+                xytext=(outward * 4, -2.5),
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=10,
+                fontweight="bold",
+            )
+    for better, found in bars.items():
+        if found:
+            places, changes = np.array(found, dtype=np.float64).T
+            draw_rectangles(
+                axes, 0, changes, places - 0.33, places + 0.33, facecolors=BETTER if better else WORSE, alpha=0.85,
+                hatch=None if better else "////", edgecolors="white", linewidths=0,
+            )  # fmt: skip
+    fit_differences(axes, ends)
+
+
+def _references(numbers: GroupNumbers) -> list[str]:
+    return list(dict.fromkeys(item.reference for item in numbers.differences))
+
+
+def _ablation_bars_print(numbers: GroupNumbers) -> Figure:
+    by_name = {method.name: method for method in numbers.methods}
+    reference = _references(numbers)[0]
+    own = [item for item in numbers.differences if item.reference == reference]
+    metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
+    significant = {(item.row, item.metric) for item in own if item.significant}
+    rows = [by_name[name] for name in dict.fromkeys(item.row for item in own)]
+    return ablation_bars(numbers.context, by_name[reference], rows, metrics, significant)
+
+
+def _ablation_bars_data(numbers: GroupNumbers) -> Json:
+    """Return the differences by metric and reference; ``bend`` is where a compressed axis stops being linear."""
+    tables: dict[str, dict[str, object]] = {}
+    for item in numbers.differences:
+        if item.reference in tables.get(item.metric, {}):
+            continue
+        own = [d for d in numbers.differences if (d.metric, d.reference) == (item.metric, item.reference)]
+        reaches = [length for d in own if (length := abs(d.difference) + d.std) > 0]
+        axis = f"{metric_label(item.metric)}: difference from {numbers.title(item.reference)}"
+        tables.setdefault(item.metric, {})[item.reference] = {
+            "axis": axis,
+            "bend": dwarfed_reach(reaches),
+            "rows": [_row_json(numbers, d) for d in own],
+        }
+    return {"tables": tables}
+
+
+def _row_json(numbers: GroupNumbers, item: Difference) -> Json:
+    better = item.difference <= 0 if metric_of(item.metric).higher_is_better is False else item.difference >= 0
+    return {
+        "row": item.row,
+        "difference": item.difference,
+        "std": item.std,
+        "p": item.p,
+        "significant": item.significant,
+        "better": better,
+        "same": abs(item.difference) < NO_DIFFERENCE,
+    }
+
+
+def _ablation_bars_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    references = tuple((name, numbers.title(name)) for name in _references(numbers))
+    metrics = list(dict.fromkeys(item.metric for item in numbers.differences))
+    return (metric_choice(metrics), Choice("reference", "against", references))
+
+
+ABLATION_BARS = Chart(
+    name="ablation_bars",
+    title="Ablation",
+    caption="Difference from the reference; blue: better, ochre: worse. * paired p < 0.05, uncorrected; "
+    "the others may be chance.",
+    kind="differences",
+    available=lambda numbers: bool(numbers.differences),
+    data=_ablation_bars_data,
+    prints=(PrintVersion("ablation_bars", _ablation_bars_print),),
+    choices=_ablation_bars_choices,
+)

@@ -1,0 +1,285 @@
+"""Charts of corruption: heat map, severity curves, contact sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.bench.cell_metrics import EvalSet
+from volta.figures.chart_data import Chart, Choice, Context, GroupNumbers, Json, MethodValues, PrintVersion
+from volta.figures.draw import (
+    add_axes,
+    add_legend,
+    base_style,
+    draw_heatmap,
+    mark_ours,
+    method_handle,
+    metric_choice,
+    new_figure,
+    plain,
+    shorten,
+)
+from volta.figures.style import as_printed, metric_label, metric_of, set_name, style_of, unit_scale
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+MAX_COLUMNS = 30
+"""Beyond this many shifted sets a heatmap shows each corruption's mean over severities."""
+PRINT_DIGITS = 2
+SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
+
+
+@base_style()
+def corruption_heatmap(
+    context: Context, methods: Sequence[MethodValues], metric: str, columns: Sequence[str], note: str = ""
+) -> Figure:
+    """Draw the mean of ``metric`` per method and shift (values named by column), shaded over the whole grid.
+
+    One scale for all cells shows which shifts are hard as well as who bears them.
+    """
+    size = (2.6 + 0.45 * len(columns), 1.9 + 0.22 * len(methods))
+    parts = ["means over seeds; shaded from worst (light) to best (dark) over the whole grid", note]
+    title = f"Under shift: {metric_label(metric)}"
+    figure = new_figure(title, context, size, "; ".join(part for part in parts if part))
+    (axes,) = add_axes(figure)
+    places = [(row, column) for row, m in enumerate(methods) for column, name in enumerate(columns) if m.has(name)]
+    shade = np.full((len(methods), len(columns)), np.nan)
+    texts = [["–"] * len(columns) for _ in methods]
+    means = [methods[row].mean(columns[column]) for row, column in places]
+    if means:
+        for (row, column), mean, tone in zip(
+            places, means, unit_scale(as_printed(means, PRINT_DIGITS), metric_of(metric).higher_is_better), strict=True
+        ):
+            shade[row, column] = tone
+            texts[row][column] = f"{mean:.{PRINT_DIGITS}f}".removeprefix("0") if abs(mean) < 10 else f"{mean:.3g}"
+    draw_heatmap(axes, shade, texts, size=6.5)
+    labels = [plain(shorten(set_name(name), 26)) for name in columns]
+    axes.set_xticks(range(len(columns)), labels, rotation=45, ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
+    mark_ours(axes.get_yticklabels(), methods)
+    return figure
+
+
+def shift_values(method: MethodValues, metric: str, shift_sets: Sequence[str]) -> dict[str, list[float]]:
+    """Return a method's per-seed values by shifted set; beyond a limit by corruption, averaged over severities."""
+    by_set = {name: list(method.values.get(f"{metric}@{name}", ())) for name in shift_sets}
+    if len(shift_sets) <= MAX_COLUMNS:
+        return {name: values for name, values in by_set.items() if values}
+    grouped: dict[str, list[list[float]]] = {}
+    for name, values in by_set.items():
+        if values:
+            corruption = EvalSet("shift", EvalSet.parse(name).name)
+            grouped.setdefault(str(corruption), []).append(values)
+    return {
+        name: [float(value) for value in np.mean(parts, axis=0)]
+        for name, parts in grouped.items()
+        if len({len(part) for part in parts}) == 1
+    }
+
+
+def _by_shift(numbers: GroupNumbers, metric: str) -> list[MethodValues]:
+    """Return every method with its values named by shifted set."""
+    return [replace(m, values=shift_values(m, metric, numbers.shift_sets), seeds={}) for m in numbers.methods]
+
+
+def _columns(methods: Sequence[MethodValues]) -> list[str]:
+    return list(dict.fromkeys(name for method in methods for name in method.values))
+
+
+def _print(metric: str) -> Callable[[GroupNumbers], Figure]:
+    def draw(numbers: GroupNumbers) -> Figure:
+        titles = numbers.network_titles
+        rows = [replace(m, title=titles[m.name]) for m in _by_shift(numbers, metric) if m.name in titles]
+        note = "means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
+        return corruption_heatmap(numbers.context, rows, metric, _columns(rows), note)
+
+    return draw
+
+
+def _metrics(numbers: GroupNumbers) -> list[str]:
+    return [metric for metric in SHIFT_METRICS if _columns(_by_shift(numbers, metric))]
+
+
+def _data(numbers: GroupNumbers) -> Json:
+    return {"label": "Shift heatmap", "tables": {metric: _table(numbers, metric) for metric in _metrics(numbers)}}
+
+
+def _table(numbers: GroupNumbers, metric: str) -> Json:
+    methods = [method for method in _by_shift(numbers, metric) if method.values]
+    columns, up = _columns(methods), metric_of(metric).higher_is_better
+    digits = 2 if len(columns) > 12 else 3
+    among = as_printed([m.mean(name) for m in methods if m.name in numbers.compared for name in m.values], digits)
+    rows: dict[str, list[Json | None]] = {}
+    for method in methods:
+        means = {name: method.mean(name) for name in method.values}
+        shares = dict(zip(means, unit_scale(as_printed(list(means.values()), digits), up, among or None), strict=True))
+        rows[method.name] = [
+            {"mean": means[name], "share": shares[name]} if name in means else None for name in columns
+        ]
+    over_shifts = {m.name: float(np.mean([m.mean(name) for name in m.values])) for m in methods}
+    return {
+        "digits": digits,
+        "columns": [
+            {"label": set_name(name), "where": "", "tip": f"{set_name(name)}: {metric_label(metric)}"}
+            for name in columns
+        ],
+        "rows": rows,
+        "orders": {"mean": {"up": up is not False, "values": over_shifts}},
+    }
+
+
+CORRUPTION_HEATMAP = Chart(
+    name="corruption_heatmap",
+    title="Under shift",
+    caption="Means over seeds; one scale for the whole grid.",
+    kind="grid",
+    available=lambda numbers: bool(_metrics(numbers)),
+    data=_data,
+    prints=(
+        PrintVersion("corruption_heatmap_accuracy", _print("accuracy")),
+        PrintVersion("corruption_heatmap_ece", _print("ece"), "ECE"),
+    ),
+    choices=lambda numbers: (
+        metric_choice(_metrics(numbers)),
+        Choice("order", "order by", (("", "plan"), ("mean", "mean over shifts"))),
+    ),
+    wide=True,
+    shared=True,
+    needs="records",
+)
+
+
+N_SEVERITIES = 5
+TILE_INCHES = 0.62
+
+
+@base_style()
+def corruption_sheet(context: Context, sheet: NDArray[np.uint8], names: Sequence[str]) -> Figure:
+    """Draw a contact sheet with its rows and columns named, in two halves side by side.
+
+    Parameters
+    ----------
+    context
+        What is written beneath.
+    sheet
+        (rows · (h + 1) − 1, 5 · (w + 1) − 1, 3) tiles with 1-pixel gaps.
+    names
+        The rows' names.
+    """
+    height = (sheet.shape[0] + 1) // len(names)
+    width = (sheet.shape[1] + 1) // N_SEVERITIES
+    half = -(-len(names) // 2)
+    size = (2 * (1.3 + N_SEVERITIES * TILE_INCHES), 1.0 + half * TILE_INCHES)
+    note = "the first test image; columns: severities 1 to 5"
+    figure = new_figure("What the corruptions look like", context, size, note)
+    canvas = np.full((2 * half * height, *sheet.shape[1:]), 255, dtype=np.uint8)
+    canvas[: len(sheet)] = sheet
+    for axes, first in zip(add_axes(figure, 1, 2), (0, half), strict=True):
+        shown = names[first : first + half]
+        axes.imshow(canvas[first * height : (first + half) * height], interpolation="nearest")
+        axes.set_xticks([(column + 0.5) * width for column in range(N_SEVERITIES)], list("12345"))
+        axes.set_yticks(
+            [(row + 0.5) * height for row in range(len(shown))], [plain(name.replace("_", " ")) for name in shown]
+        )
+        axes.xaxis.tick_top()
+        axes.tick_params(which="both", length=0)
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+ALL = "(all)"
+Curve = Mapping[int, float]
+"""Severity → mean over seeds; the clean test rows are severity 0."""
+
+
+@base_style()
+def severity_curves(context: Context, methods: Sequence[MethodValues], sets: Sequence[str], metric: str) -> Figure:
+    """Draw a metric against severity, mean over corruptions and seeds, one line per method."""
+    note = "mean over corruptions and seeds; severity 0: clean test rows"
+    figure = new_figure(f"Over severity: {metric_label(metric)}", context, (7.4, 4.4), note)
+    (axes,) = add_axes(figure)
+    shown = [(method, curve) for method in methods if (curve := curves_of(method, metric, sets).get(ALL))]
+    for method, curve in shown:
+        style, ours = style_of(method.name), method.ours
+        axes.plot(
+            list(curve), list(curve.values()), color=style.color, linestyle=style.line, marker=style.marker,
+            markersize=4, linewidth=2.4 if ours else 1.1, zorder=4 if ours else 2, label=plain(method.title),
+        )  # fmt: skip
+    axes.set_xticks(sorted({severity for _, curve in shown for severity in curve}))
+    axes.set_xlabel("severity")
+    axes.set_ylabel(metric_label(metric))
+    axes.grid(True)
+    add_legend(figure, [method_handle(m.name, shorten(m.title, 26), line=True, ours=m.ours) for m, _ in shown])
+    return figure
+
+
+def curves_of(method: MethodValues, metric: str, sets: Sequence[str]) -> dict[str, Curve]:
+    """Return a method's curve for each corruption with two severities or more, and under "(all)" their mean.
+
+    The mean is over the corruptions that have every severity, so that no step of it comes from other corruptions.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for name in sets:
+        parsed = EvalSet.parse(name)
+        if parsed.severity is not None and method.has(f"{metric}@{name}"):
+            found.setdefault(parsed.name, {})[parsed.severity] = method.mean(f"{metric}@{name}")
+    clean = {0: method.mean(metric)} if method.has(metric) else {}
+    curves: dict[str, Curve] = {name: clean | dict(sorted(by.items())) for name, by in found.items() if len(by) > 1}
+    severities = sorted({severity for curve in curves.values() for severity in curve})
+    complete = [curve for curve in curves.values() if len(curve) == len(severities)]
+    if complete:
+        curves[ALL] = {one: float(np.mean([curve[one] for curve in complete])) for one in severities}
+    return curves
+
+
+def _severity_curves_metrics(numbers: GroupNumbers) -> list[str]:
+    return [
+        metric
+        for metric in SHIFT_METRICS
+        if any(curves_of(method, metric, numbers.shift_sets) for method in numbers.compared_methods)
+    ]
+
+
+def _severity_curves_data(numbers: GroupNumbers) -> Json:
+    tables: dict[str, dict[str, dict[str, list[tuple[int, float]]]]] = {}
+    for metric in _severity_curves_metrics(numbers):
+        for method in numbers.methods:
+            for name, curve in curves_of(method, metric, numbers.shift_sets).items():
+                tables.setdefault(metric, {}).setdefault(name, {})[method.name] = list(curve.items())
+    return {"labels": {metric: metric_label(metric) for metric in tables}, "metrics": tables}
+
+
+def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
+    metrics = _severity_curves_metrics(numbers)
+    names = dict.fromkeys(
+        name for m in numbers.compared_methods for name in curves_of(m, metrics[0], numbers.shift_sets) if name != ALL
+    )
+    corruptions = ((ALL, "mean over all"), *((name, name.replace("_", " ")) for name in names))
+    return metric_choice(metrics), Choice("corruption", "corruption", corruptions)
+
+
+def _severity_curves_print(numbers: GroupNumbers) -> Figure:
+    return severity_curves(
+        numbers.context, numbers.compared_networks, numbers.shift_sets, _severity_curves_metrics(numbers)[0]
+    )
+
+
+SEVERITY_CURVES = Chart(
+    name="severity_curves",
+    title="Over severity",
+    caption="From the clean test rows (0) to the strongest corruption; means over seeds.",
+    kind="severity",
+    available=lambda numbers: bool(_severity_curves_metrics(numbers)),
+    data=_severity_curves_data,
+    prints=(PrintVersion("severity_curves", _severity_curves_print),),
+    choices=_choices,
+    shared=True,
+    needs="records",
+)

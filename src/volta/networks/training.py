@@ -1,0 +1,467 @@
+"""The one training loop: optimiser, schedule, batches, early stopping.
+
+``torch.optim`` imports PyTorch's compiler when the first optimiser is made, which takes longer than many a fit, and
+sorts its tensors anew at each step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from volta.core.errors import VoltaError
+from volta.core.files import file_position, row_chunks
+from volta.core.seeding import derive_seed, rng
+from volta.core.types import Array, FitData, Split
+from volta.networks.modules import seed_layers, seeded_draws
+from volta.networks.objectives import Objective
+from volta.networks.recipe import CLIMB_SHARE, Recipe, TrainingLog
+from volta.networks.spec import Classifier, NetworkSpec
+
+
+class _Holders:
+    """Who computes on one thread now; the last to leave restores what the first one found."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._n_threads = 1
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self._n_threads = torch.get_num_threads()
+            self._count += 1
+            torch.set_num_threads(1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            torch.set_num_threads(self._n_threads if self._count == 0 else 1)
+
+
+_HOLDERS = _Holders()
+
+
+@contextmanager
+def one_thread_for(n_values: int, limit: int = 1 << 20) -> Iterator[None]:
+    """Compute on one thread for as long as this lasts, where there are at most ``limit`` values to train on.
+
+    The batches of such data are too small to share. Threads that do so gain little on cores of their own, and where
+    other processes want the cores too they wait for one another many times longer than they compute.
+    """
+    if n_values > limit:
+        yield
+        return
+    _HOLDERS.enter()
+    try:
+        yield
+    finally:
+        _HOLDERS.leave()
+
+
+IN_MEMORY_VALUES = 1 << 28
+"""Up to this many values (1 GiB as float32) are read into memory and shuffled freely; more are shuffled in blocks."""
+
+BLOCK_ROWS = 16
+WINDOW_BATCHES = 64
+EVAL_ROWS = 4096
+EVAL_IMAGES = 64
+
+
+def epoch_order(n_rows: int, n_values: int, batch_size: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return the order in which an epoch sees the rows.
+
+    Up to ``IN_MEMORY_VALUES`` it is a uniform permutation. Beyond, blocks of 16 neighbouring rows are permuted, and
+    then the rows within each window of 64 batches: a window mixes some 2,000 places of the file, yet is read in runs.
+    It depends on the sizes alone, so that an array in memory and its memory map train alike.
+    """
+    if n_values <= IN_MEMORY_VALUES:
+        return random.permutation(n_rows)
+    blocks = random.permutation(-(-n_rows // BLOCK_ROWS))
+    order: NDArray[np.int64] = (blocks[:, None] * BLOCK_ROWS + np.arange(BLOCK_ROWS)).reshape(-1)
+    order = order[order < n_rows]
+    window = WINDOW_BATCHES * batch_size
+    for start in range(0, n_rows, window):
+        random.shuffle(order[start : start + window])
+    return order
+
+
+class InputRows:
+    """A network's input rows, which can be walked in any order, as float32 on ``device``.
+
+    uint8 images (n, channels, h, w) are scaled to [0, 1]; uint8 features are taken as they are. A memory map of more
+    than ``IN_MEMORY_VALUES`` stays on disk.
+    """
+
+    def __init__(self, inputs: Array, device: torch.device) -> None:
+        self._device = device
+        self._inputs = inputs
+        self._mapped = isinstance(inputs, np.memmap) and inputs.size > IN_MEMORY_VALUES
+        if not self._mapped:
+            self._tensor = _to_float(torch.from_numpy(_writable(inputs))).to(device)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def walk(self, order: NDArray[np.int64], batch_size: int) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+        """Give (index, rows) batch by batch in ``order``."""
+        if not self._mapped:
+            for start in range(0, len(order), batch_size):
+                index = order[start : start + batch_size]
+                yield index, self._tensor.index_select(0, torch.from_numpy(index).to(self._device))
+            return
+        window = WINDOW_BATCHES * batch_size
+        for first in range(0, len(order), window):
+            wanted = order[first : first + window]
+            ranked = np.sort(wanted)
+            held = _read(self._inputs, ranked)
+            for start in range(0, len(wanted), batch_size):
+                index = wanted[start : start + batch_size]
+                rows = held[np.searchsorted(ranked, index)]
+                yield index, _to_float(torch.from_numpy(rows)).to(self._device)
+
+    def eval_batches(self) -> Iterator[Tensor]:
+        """Walk all rows in file order, as many at a time as a network is best evaluated on.
+
+        Images go through a processor in smaller batches, so that their activations stay in its cache.
+        """
+        in_cache = self._inputs.ndim > 2 and self._device.type == "cpu"
+        return self.batches(EVAL_IMAGES if in_cache else EVAL_ROWS)
+
+    def batches(self, batch_size: int) -> Iterator[Tensor]:
+        """Walk all rows in file order."""
+        if not self._mapped:
+            for start in range(0, len(self), batch_size):
+                yield self._tensor[start : start + batch_size]
+            return
+        for piece in row_chunks(self._inputs, batch_size):
+            yield _to_float(torch.from_numpy(np.array(piece))).to(self._device)
+
+
+def _read(inputs: Array, ranked: NDArray[np.int64]) -> Array:
+    """Return the rows at ascending indices, each run of neighbours in one read past the memory map.
+
+    Reading through the map would bring in pages around each row that nobody asked for, and keep them resident.
+    """
+    place = file_position(inputs)
+    if place is None or not hasattr(os, "preadv"):
+        return np.array(inputs[ranked])
+    name, begins = place
+    rows = np.empty((len(ranked), *inputs.shape[1:]), dtype=inputs.dtype)
+    row_bytes = rows[:1].nbytes
+    edges = [0, *(np.flatnonzero(np.diff(ranked) != 1) + 1), len(ranked)]
+    descriptor = os.open(name, os.O_RDONLY)
+    try:
+        for start, stop in pairwise(edges):
+            position = begins + int(ranked[start]) * row_bytes
+            view = rows[start:stop].data.cast("B")
+            while len(view):
+                n_read = os.preadv(descriptor, [view], position)
+                if n_read == 0:
+                    raise OSError(f"{name} ended before row {ranked[stop - 1]}; it was cut short while being read")
+                view, position = view[n_read:], position + n_read
+    finally:
+        os.close(descriptor)
+    return rows
+
+
+def _writable(inputs: Array) -> Array:
+    inputs = np.ascontiguousarray(inputs, dtype=inputs.dtype.newbyteorder("="))
+    return inputs if inputs.flags.writeable else inputs.copy()
+
+
+def _to_float(rows: Tensor) -> Tensor:
+    return rows.float().div_(255.0) if rows.dtype == torch.uint8 and rows.ndim == 4 else rows.float()
+
+
+PADDING = 4
+
+
+def flip_and_crop(pixels: Tensor, random: np.random.Generator) -> Tensor:
+    """Return each image flipped left to right with probability ½, padded by 4 zeros and cropped at random to its size.
+
+    ``pixels`` is (n, channels, h, w); every image draws its own flip and offset. One gather moves all pixels.
+    """
+    n_rows, _, height, width = pixels.shape
+    offsets = torch.from_numpy(random.integers(0, 2 * PADDING + 1, size=(2, n_rows, 1)))
+    flipped = torch.from_numpy(random.random((n_rows, 1)) < 0.5)
+    rows = torch.arange(height) + offsets[0]
+    columns = torch.arange(width)
+    columns = torch.where(flipped, width - 1 - columns, columns) + offsets[1]
+    padded = torch.nn.functional.pad(pixels, (PADDING,) * 4).permute(0, 2, 3, 1)
+    device = pixels.device
+    images = torch.arange(n_rows, device=device)[:, None, None]
+    cropped = padded[images, rows.to(device)[:, :, None], columns.to(device)[:, None, :]]
+    return cropped.permute(0, 3, 1, 2)
+
+
+MOMENTUM, SQUARES, EPS = 0.9, 0.999, 1e-8
+CYCLED_MOMENTUM = (0.95, 0.85)
+"""Momentum at the ends of a cycle and at its top: it falls as the learning rate climbs."""
+START_DIVISOR, END_DIVISOR = 25.0, 1e4
+"""A cycle starts at its highest learning rate over the first, and ends at that over the second."""
+
+Pace = Callable[[int], tuple[float, float]]
+"""Step → learning rate and momentum."""
+
+
+class Optimiser:
+    """Steps the parameters of some modules; those in ``undecayed`` without weight decay.
+
+    A parameter without a gradient is left as it is, and a step does not count for it.
+    """
+
+    def __init__(self, modules: Sequence[nn.Module], undecayed: Sequence[Tensor], recipe: Recipe, n_batches: int):
+        spared = {id(parameter) for parameter in undecayed}
+        self.parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
+        decayed = [p for p in self.parameters if id(p) not in spared]
+        rest = [p for p in self.parameters if id(p) in spared]
+        make = _Momentum if recipe.optimiser == "sgd" else _Moments
+        groups = ((decayed, recipe.weight_decay), (rest, 0.0))
+        self._groups = [make(params, decay, recipe.optimiser) for params, decay in groups if params]
+        self._pace = pace(recipe, n_batches)
+        self._n_steps = 0
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the parameters along their gradients, and forget those."""
+        lr, momentum = self._pace(self._n_steps)
+        for group in self._groups:
+            group.step(lr, momentum)
+        for parameter in self.parameters:
+            parameter.grad = None
+        self._n_steps += 1
+
+
+class _Moments:
+    """Adam and AdamW: the running means of gradients and of their squares."""
+
+    def __init__(self, parameters: Sequence[Tensor], weight_decay: float, name: str) -> None:
+        self._parameters, self._weight_decay = parameters, weight_decay
+        self._kernel = torch._fused_adamw_ if name == "adamw" else torch._fused_adam_
+        self._means = [torch.zeros_like(parameter) for parameter in parameters]
+        self._squares = [torch.zeros_like(parameter) for parameter in parameters]
+        self._steps = [torch.zeros((), device=parameter.device) for parameter in parameters]
+
+    def step(self, lr: float, momentum: float) -> None:
+        moved, gradients = _with_gradients(self._parameters)
+        state = [[of[place] for place in moved] for of in (self._means, self._squares, self._steps)]
+        torch._foreach_add_(state[2], 1)
+        self._kernel(
+            [self._parameters[place] for place in moved], gradients, state[0], state[1], [], state[2],
+            lr=lr, beta1=momentum, beta2=SQUARES, weight_decay=self._weight_decay, eps=EPS,
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+
+class _Momentum:
+    """SGD with momentum."""
+
+    def __init__(self, parameters: Sequence[Tensor], weight_decay: float, name: str) -> None:
+        self._parameters, self._weight_decay = parameters, weight_decay
+        self._buffers: list[Tensor] = []
+
+    def step(self, lr: float, momentum: float) -> None:
+        moved, gradients = _with_gradients(self._parameters)
+        first = not self._buffers
+        if first:
+            self._buffers = [torch.zeros_like(parameter) for parameter in self._parameters]
+        torch._fused_sgd_(
+            [self._parameters[place] for place in moved], gradients, [self._buffers[place] for place in moved],
+            weight_decay=self._weight_decay, momentum=momentum, lr=lr, dampening=0.0, nesterov=False, maximize=False,
+            is_first_step=first,
+        )  # fmt: skip
+
+
+def _with_gradients(parameters: Sequence[Tensor]) -> tuple[list[int], list[Tensor]]:
+    """Return the places of the parameters that have a gradient, and the gradients."""
+    found = [(place, one.grad) for place, one in enumerate(parameters) if one.grad is not None]
+    return [place for place, _ in found], [gradient for _, gradient in found]
+
+
+def pace(recipe: Recipe, n_batches: int) -> Pace:
+    """Return the schedule of a training of ``n_batches`` an epoch.
+
+    ``onecycle`` is ``OneCycleLR``'s cosine climb and fall with its momentum; ``cosine`` falls once an epoch, as in the
+    paper's code.
+    """
+    if recipe.schedule == "onecycle":
+        return _one_cycle(recipe.lr, n_batches * recipe.max_epochs)
+    if recipe.schedule == "cosine":
+        return lambda step: (
+            recipe.lr * (0.5 * (1.0 + math.cos(math.pi * (step // n_batches) / recipe.max_epochs))),
+            MOMENTUM,
+        )
+    return lambda step: (recipe.lr, MOMENTUM)
+
+
+def _one_cycle(highest: float, total: int) -> Pace:
+    # The climb must not end at the very first step, where its length would be 0.
+    top = max(CLIMB_SHARE, 1.5 / (total + 1)) * (total + 1) - 1
+    start = highest / START_DIVISOR
+    high, low = CYCLED_MOMENTUM
+
+    def at(step: int) -> tuple[float, float]:
+        if step <= top:
+            share = step / top
+            return _cosine(start, highest, share), _cosine(high, low, share)
+        share = (step - top) / (total - top)
+        return _cosine(highest, start / END_DIVISOR, share), _cosine(low, high, share)
+
+    return at
+
+
+def _cosine(start: float, end: float, share: float) -> float:
+    return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+
+
+class TrainingError(VoltaError):
+    """Training diverged."""
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """Where training stands after an epoch."""
+
+    epoch: int
+    max_epochs: int
+    val_loss: float | None = None
+
+
+def train_from_scratch(
+    spec: NetworkSpec,
+    data: FitData,
+    recipe: Recipe,
+    objective: Objective,
+    *,
+    seed: int,
+    member: int = 0,
+    device: torch.device,
+    on_epoch: Callable[[EpochReport], None] | None = None,
+) -> tuple[Classifier, TrainingLog]:
+    """Build a network with weights drawn from ``seed`` and train it; ``member`` gives another draw and other batches.
+
+    Whatever decides a network's weights is called from here, so that its key can follow the imports of this module.
+    """
+    classifier = spec.build(derive_seed(seed, "weights", member))
+    seed = derive_seed(seed, "batches", member)
+    return classifier, train(classifier, data, recipe, objective, seed=seed, device=device, on_epoch=on_epoch)
+
+
+def train(
+    classifier: Classifier,
+    data: FitData,
+    recipe: Recipe,
+    objective: Objective,
+    *,
+    seed: int,
+    device: torch.device,
+    on_epoch: Callable[[EpochReport], None] | None = None,
+) -> TrainingLog:
+    """Train ``classifier`` in place and leave it in evaluation mode.
+
+    It ends with its last weights, or, where the recipe has a patience, with those of the lowest validation loss.
+    ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. Equal arguments give equal weights,
+    bit for bit, on the same device, library versions and number of threads.
+    """
+    started = time.perf_counter()
+    random = rng(seed, "training")
+    classifier.to(device)
+    with seeded_draws(derive_seed(seed, "loss")):
+        loss = objective.build(classifier).to(device)
+    seed_layers(classifier, random)
+    seed_layers(loss, random)
+    inputs = InputRows(data.train.inputs, device)
+    labels = torch.from_numpy(data.train.labels).to(device)
+    weights = _weights(data.train, device)
+    n_batches = max(1, math.ceil(len(data.train) / recipe.batch_size))
+    optimiser = Optimiser((classifier, loss), classifier.undecayed(), recipe, n_batches)
+    val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
+    val_weights = _weights(data.val, device)
+
+    best = None if recipe.patience is None else _Checkpoint(classifier)
+    val_losses: list[float] = []
+    for epoch in range(1, recipe.max_epochs + 1):
+        classifier.train()
+        order = epoch_order(len(data.train), data.train.inputs.size, recipe.batch_size, random)
+        for index, gathered in inputs.walk(order, recipe.batch_size):
+            rows = flip_and_crop(gathered, random) if data.augment else gathered
+            picked = torch.from_numpy(index)
+            value = loss(classifier, rows, labels[picked], None if weights is None else weights[picked])
+            value.backward()
+            optimiser.step()
+            classifier.after_step()
+        val_loss = validation_loss(classifier, val_inputs, val_labels, val_weights)
+        if not math.isfinite(val_loss):
+            raise TrainingError(
+                f"training diverged: validation loss {val_loss} after epoch {epoch}; scale the features or lower lr"
+            )
+        val_losses.append(val_loss)
+        if on_epoch is not None:
+            on_epoch(EpochReport(epoch, recipe.max_epochs, val_loss))
+        if best is not None and recipe.patience is not None:
+            best.offer(val_loss, epoch)
+            if epoch - best.epoch >= recipe.patience:
+                break
+    if best is not None:
+        best.restore()
+    classifier.eval()
+    climb_epochs = CLIMB_SHARE * recipe.max_epochs if recipe.schedule == "onecycle" else 0.0
+    seconds = time.perf_counter() - started
+    return TrainingLog(recipe.max_epochs, recipe.patience, climb_epochs, tuple(val_losses), seconds)
+
+
+@torch.no_grad()
+def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor, weights: Tensor | None = None) -> float:
+    """Return the (weighted) mean cross-entropy in evaluation mode; leaves the classifier in that mode."""
+    classifier.eval()
+    total = 0.0
+    start = 0
+    for batch in inputs.eval_batches():
+        logits = classifier(batch)
+        stop = start + len(logits)
+        if weights is None:
+            total += float(nn.functional.cross_entropy(logits, labels[start:stop], reduction="sum"))
+        else:
+            losses = nn.functional.cross_entropy(logits, labels[start:stop], reduction="none")
+            total += float(losses @ weights[start:stop])
+        start = stop
+    return total / (len(inputs) if weights is None else float(weights.sum()))
+
+
+def _weights(split: Split, device: torch.device) -> Tensor | None:
+    return None if split.weights is None else torch.from_numpy(split.weights).float().to(device)
+
+
+class _Checkpoint:
+    """The best weights so far, copied into buffers that are allocated once."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.val_loss = math.inf
+        self.epoch = 0
+        self._state = classifier.state_dict()
+        self._kept = {name: value.clone() for name, value in self._state.items()}
+
+    @torch.no_grad()
+    def offer(self, val_loss: float, epoch: int) -> None:
+        if val_loss < self.val_loss:
+            self.val_loss, self.epoch = val_loss, epoch
+            for name, value in self._state.items():
+                self._kept[name].copy_(value)
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        for name, value in self._state.items():
+            value.copy_(self._kept[name])

@@ -1,0 +1,438 @@
+"""External predictions matched to the rows of a run or a task, and stored as finished cells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
+from volta.bench.keys import SCHEMA, Cell, Fingerprints, scoring_fingerprint
+from volta.bench.records import EXTERNAL, CellRecord, Manifest, RunSettings, scoring_environment
+from volta.bench.store import RunStore, rescore
+from volta.core.errors import InputError
+from volta.core.files import canonical_json, hash_array, hash_text
+from volta.core.types import Array, check_plain_name, plain_name
+from volta.data import TASKS, all_tasks
+from volta.networks.recipe import Budget
+from volta.predictions.external_model import ExternalModel, RowSet, check_name, is_ood, stored_arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The rows of a set that every model has to have: how many, their labels and ids where known, and who said so.
+
+    ``numbered``: the rows have no ids of their own, so that ids that are 0 … n − 1 count as their numbers.
+    """
+
+    who: str
+    n_rows: int
+    labels: Array | None = None
+    ids: Array | None = None
+    numbered: bool = False
+
+
+RowsKey = tuple[int, str]
+"""(seed, set): even OOD rows may be others for every seed."""
+
+
+def match_rows(models: Iterable[ExternalModel], known: Mapping[RowsKey, Reference]) -> list[ExternalModel]:
+    """Return the models with their rows in the order of ``known`` or, where that says nothing, of the first model.
+
+    Methods are paired row by row within a seed, so within a seed the rows of each set must be the same. Seeds may have
+    rows of their own (folds); where their ids are the same rows, they are put in the same order.
+    """
+    references = dict(known)
+    matched = []
+    n_classes: tuple[str, int | None] | None = None
+    for model in models:
+        own = model.label, model.sets["test"].n_classes
+        n_classes = n_classes or own
+        if own[1] != n_classes[1]:
+            raise InputError(
+                f"{model.where}: {own[0]} has {own[1]} classes but {n_classes[0]} has {n_classes[1]}; evaluate other "
+                "classes in another run"
+            )
+        sets = {}
+        for name, rows in model.sets.items():
+            where = model.seed, name
+            if where not in references:
+                references[where] = _same_rows(rows, name, references) or _reference(model, rows)
+            sets[name] = _matched(rows, references[where])
+        matched.append(replace(model, sets=sets))
+    return matched
+
+
+def _reference(model: ExternalModel, rows: RowSet) -> Reference:
+    return Reference(f"{model.label} in {model.where}", len(rows), rows.labels, rows.ids)
+
+
+def _same_rows(rows: RowSet, name: str, references: Mapping[RowsKey, Reference]) -> Reference | None:
+    """Return an earlier seed's reference for the same set with exactly these ids."""
+    if rows.ids is None:
+        return None
+    for (_, other), reference in references.items():
+        if other == name and reference.ids is not None and np.array_equal(np.sort(reference.ids), np.sort(rows.ids)):
+            return reference
+    return None
+
+
+def _matched(rows: RowSet, reference: Reference) -> RowSet:
+    ordered = _in_order(rows, reference)
+    if len(ordered) != reference.n_rows:
+        raise InputError(
+            f"{rows.where} has {len(rows)} rows but {reference.who} has {reference.n_rows}; evaluate the same rows"
+        )
+    if ordered.labels is not None and reference.labels is not None:
+        differs = ordered.labels != reference.labels
+        if differs.any():
+            row = int(np.argmax(differs))
+            given, held = ordered.labels[row], reference.labels[row]
+            ordered.refuse(row, f"label {given} where {reference.who} has {held}; put the same rows in the same "
+                                "order, or add a column id to both")  # fmt: skip
+    return ordered
+
+
+def _in_order(rows: RowSet, reference: Reference) -> RowSet:
+    wanted = np.arange(reference.n_rows) if reference.numbered and rows.ids is not None else reference.ids
+    if rows.ids is None and wanted is None:
+        return rows
+    if rows.ids is None or wanted is None:
+        has, lacks = (rows.where, reference.who) if wanted is None else (reference.who, rows.where)
+        raise InputError(f"{has} has ids but {lacks} has none; give all files a column id, or none")
+    if rows.ids.dtype.kind != wanted.dtype.kind and "U" in (rows.ids.dtype.kind, wanted.dtype.kind):
+        raise InputError(
+            f"{rows.where} has ids such as {rows.ids[0]}, {reference.who} such as {wanted[0]}; use the same"
+        )
+    if len(rows.ids) == len(wanted) and np.array_equal(rows.ids, wanted):
+        return rows
+    order = np.argsort(rows.ids, kind="stable")
+    unknown = ~np.isin(rows.ids, wanted)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        numbered = ", whose rows are numbered from 0" if reference.numbered else ""
+        rows.refuse(row, f"id {rows.ids[row]} is not among those of {reference.who}{numbered}; evaluate the same rows")
+    missing = ~np.isin(wanted, rows.ids)
+    if missing.any():
+        lacking = wanted[int(np.argmax(missing))]
+        raise InputError(f"{rows.where} lacks id {lacking}, which {reference.who} has; evaluate the same rows")
+    found: NDArray[np.intp] = order[np.searchsorted(rows.ids[order], wanted)]
+    return rows.take(found)
+
+
+_HELD_OUT = ("train", "cal", VAL)
+
+
+def known_rows(
+    store: RunStore, manifest: Manifest | None, task: str, protocol: str, models: Iterable[tuple[str, int]]
+) -> dict[RowsKey, Reference]:
+    """Return the rows of each set that finished cells of a task and protocol have, for the seeds of ``models``.
+
+    Cells of ``models`` (method, seed) themselves do not count: they are about to be replaced.
+    """
+    replaced = set(models)
+    cells = [
+        cell
+        for cell in (manifest.cells if manifest else ())
+        if (cell.task, cell.protocol) == (task, protocol)
+        and (cell.method, cell.seed) not in replaced
+        and store.is_done(cell)
+    ]
+    if not cells:
+        return {}
+    found: dict[RowsKey, Reference] = {}
+    if all(store.read_record(cell).origin == EXTERNAL for cell in cells):
+        # Seeds may be folds: rows of another seed serve where ids say that they are the same ones.
+        for cell in cells:
+            _add_rows(found, store, cell, cell.seed)
+        return found
+    for seed in dict.fromkeys(seed for _, seed in replaced):
+        for cell in _cells_of(store, cells, seed):
+            _add_rows(found, store, cell, seed)
+    return found
+
+
+def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[RowsKey, Reference]:
+    """Return the rows of a task that is there, by seed where they rotate with it."""
+    from volta.bench.config import RunConfig, TaskLoader
+    from volta.data import LoadOptions
+
+    config = RunConfig(tasks=(task,), methods=("softmax",), options=LoadOptions(data))
+    loader = TaskLoader(config, map_shards=None)
+    found: dict[RowsKey, Reference] = {}
+    for seed in dict.fromkeys(seeds):
+        whole = loader.task_for(task, "fair", "softmax", seed)
+        who = f"task {task}"
+        found[seed, str(TEST)] = Reference(who, len(whole.test), whole.test.labels, numbered=True)
+        for name, ood_set in whole.ood.items():
+            found[seed, f"ood:{name}"] = Reference(who, len(ood_set.inputs), numbered=True)
+        for name, shifted in whole.shifts.items():
+            found[seed, f"shift:{name}"] = Reference(who, len(shifted), shifted.labels, numbered=True)
+    return found
+
+
+def _cells_of(store: RunStore, cells: Sequence[Cell], seed: int) -> Sequence[Cell]:
+    """Return the cells with the test rows of a seed; those of others will do where all seeds have the same rows."""
+    same = [cell for cell in cells if cell.seed == seed]
+    if same:
+        return same
+    by_seed = {cell.seed: cell for cell in cells}
+    rows = {_labels(store, cell).tobytes() for cell in by_seed.values()}
+    if len(rows) > 1:
+        raise InputError(
+            f"{store.root} has other test rows for every seed, and none for seed {seed}; its seeds are "
+            f"{', '.join(map(str, by_seed))}: say which one yours are of, --seed N or METHOD-N.npz"
+        )
+    return cells
+
+
+def _labels(store: RunStore, cell: Cell) -> Array:
+    return np.asarray(store.read_arrays(cell, ["test/labels"])["test/labels"], dtype=np.int64)
+
+
+def _add_rows(found: dict[RowsKey, Reference], store: RunStore, cell: Cell, seed: int) -> None:
+    """Add the rows of those sets of a cell that no cell before it had."""
+    record = store.read_record(cell)
+    # Training rows have no predictions, and everyone may hold out rows of their own.
+    new = [name for name in record.rows if name not in _HELD_OUT and (seed, name) not in found]
+    if not new:
+        return
+    arrays = store.arrays_of(record, [f"{name}/{kind}" for name in new for kind in ("id", "labels", "ood_score")])
+    who = f"{cell.method} in {store.root}"
+    for name in new:
+        ids = arrays.get(f"{name}/id")
+        labels = None if is_ood(name) else arrays[f"{name}/labels"].astype(np.int64)
+        n_rows = len(arrays[f"{name}/ood_score"]) if labels is None else len(labels)
+        found[seed, name] = Reference(who, n_rows, labels, ids, numbered=ids is None)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Which task and protocol of a run folder own predictions belong to; ``named``: whether the task was asked for."""
+
+    task: str
+    protocol: str
+    named: bool = False
+
+
+def find_destination(store: RunStore, task: str | None, protocol: str | None) -> Destination:
+    """Return where own predictions go: the one task and protocol that a run folder has, or a place of their own.
+
+    In a new folder the task is called as the folder is, unless it is named, and the protocol is ``own``.
+    """
+    for option, name in (("--task", task), ("--protocol", protocol)):
+        if name is not None:
+            check_plain_name(name, option)
+    if not store.has_manifest:
+        return Destination(task or _plain(store.root.resolve().name), protocol or EXTERNAL, named=task is not None)
+    groups = list(dict.fromkeys((cell.task, cell.protocol) for cell in store.cells()))
+    fitting = [group for group in groups if task in (None, group[0]) and protocol in (None, group[1])]
+    if len(fitting) == 1:
+        return Destination(*fitting[0])
+    held = ", ".join(f"{one} under {way}" for one, way in groups)
+    if not fitting and task is not None:
+        return Destination(task, protocol or EXTERNAL, named=True)
+    raise InputError(f"--out {store.root} holds {held}; say with --task and --protocol which one the rows are those of")
+
+
+def add_predictions(
+    store: RunStore,
+    models: Sequence[ExternalModel],
+    place: Destination,
+    *,
+    near: Collection[str] = (),
+    command: str = "",
+    data: Path | None = None,
+) -> list[Cell]:
+    """Store every model as a finished cell and return the cells; all is checked before anything is written.
+
+    Rows have to be those of the cells that are there; in a new folder those of the task that was named, if it is
+    known, and of each other. A method of an earlier evaluation is replaced, a benchmarked one never.
+    near: the OOD sets, by their names, that are near; all others are far, those that the run knows as it knows them.
+    """
+    for model in models:
+        check_name(model)
+    store.check_usable()
+    manifest = _manifest(store)
+    _check_names(store, manifest, models, place)
+    known = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
+    if not known and place.named and place.task in all_tasks(data):
+        known = rows_of_task(place.task, [model.seed for model in models], data)
+    matched = match_rows(models, known)
+    near_sets = _near_sets(store, manifest, matched, place, near)
+    settings = _settings(manifest, place, matched)
+    # One model's arrays at a time: what is stored may be larger than what was given.
+    store.create()
+    cells = [_store_model(store, model, place, near_sets, settings) for model in matched]
+    with store.manifest_lock():
+        # Another process may have added to it meanwhile.
+        manifest = _manifest(store)
+        manifest = _merged(manifest, _settings(manifest, place, matched), cells, command)
+        store.write_manifest(manifest)
+    _agree_on_near(_done_records(store, manifest, place), store, near_sets)
+    return cells
+
+
+def _manifest(store: RunStore) -> Manifest | None:
+    return store.read_manifest() if store.has_manifest else None
+
+
+def _store_model(
+    store: RunStore, model: ExternalModel, place: Destination, near: Collection[str], settings: RunSettings
+) -> Cell:
+    started = time.perf_counter()
+    arrays = stored_arrays(model)
+    cell = _cell(model, place, arrays)
+    if store.is_done(cell) and store.is_intact(cell):
+        return cell
+    store.set_aside_damaged([cell])
+    own_near = tuple(EvalSet.parse(name) for name in model.sets if name in near)
+    metrics, floored = metrics_of(arrays, [one.name for one in own_near])
+    record = CellRecord(
+        cell=cell,
+        title=model.method,
+        origin=EXTERNAL,
+        parameters={},
+        budget=settings.budget,
+        device=settings.device,
+        threads=settings.threads,
+        data={name: hash_array(rows.labels) for name, rows in model.sets.items() if rows.labels is not None},
+        source=f"predictions from {Path(model.where).name}",
+        backbone=None,
+        rows={name: len(rows) for name, rows in model.sets.items()},
+        near_ood=own_near,
+        metrics=metrics,
+        floored_rows=floored,
+        notes=(),
+        environment=scoring_environment(),
+        wall_s=time.perf_counter() - started,
+        stamps=Fingerprints("", "", scoring_fingerprint()),
+    )
+    lock = store.try_lock(cell)
+    if lock is None:
+        raise InputError(f"{cell.label} is being stored by another process; wait for it, then try again")
+    with lock:
+        if not store.is_done(cell):
+            store.write_cell(record, arrays)
+    return cell
+
+
+def _cell(model: ExternalModel, place: Destination, arrays: dict[str, Array]) -> Cell:
+    decisive = {
+        "schema": SCHEMA,
+        "task": place.task,
+        "protocol": place.protocol,
+        "method": model.method,
+        "seed": model.seed,
+        "predictions": {name: hash_array(np.ascontiguousarray(values)) for name, values in arrays.items()},
+    }
+    return Cell(place.task, place.protocol, model.method, model.seed, hash_text(canonical_json(decisive)))
+
+
+def _check_names(
+    store: RunStore, manifest: Manifest | None, models: Sequence[ExternalModel], place: Destination
+) -> None:
+    """Refuse the name of a method that was benchmarked here."""
+    taken = {
+        cell.method
+        for cell in (manifest.cells if manifest else ())
+        if (cell.task, cell.protocol) == (place.task, place.protocol)
+        and not (store.is_done(cell) and store.read_record(cell).origin == EXTERNAL)
+    }
+    for model in models:
+        if model.method in taken:
+            raise InputError(
+                f"{model.where}: {store.root} has a benchmarked method called {model.method!r}; name yours otherwise: "
+                "--method NAME"
+            )
+
+
+def _near_sets(
+    store: RunStore,
+    manifest: Manifest | None,
+    models: Sequence[ExternalModel],
+    place: Destination,
+    near: Collection[str],
+) -> frozenset[str]:
+    """Return the OOD sets that are near for every method: those asked for now, and those that the run has as near."""
+    given = list(dict.fromkeys(name for model in models for name in model.sets if is_ood(name)))
+    for name in near:
+        if f"ood:{name}" not in given:
+            known = ", ".join(one.removeprefix("ood:") for one in given) or "none"
+            raise InputError(f"--near is {name!r}; the OOD sets are: {known}")
+    asked, held = {f"ood:{name}" for name in near}, set[str]()
+    for record in _done_records(store, manifest, place):
+        known_near = {str(one) for one in record.near_ood}
+        held |= known_near
+        if record.origin != EXTERNAL and (far := sorted(asked & set(record.rows) - known_near)):
+            raise InputError(
+                f"--near is {far[0].removeprefix('ood:')!r}, which {store.root} counts as far; leave it out, or "
+                "evaluate in another folder"
+            )
+    return frozenset(asked | held)
+
+
+def _done_records(store: RunStore, manifest: Manifest | None, place: Destination) -> list[CellRecord]:
+    """Return the records of a place's finished cells."""
+    return [
+        store.read_record(cell)
+        for cell in (manifest.cells if manifest else ())
+        if (cell.task, cell.protocol) == (place.task, place.protocol) and store.is_done(cell)
+    ]
+
+
+def _agree_on_near(records: Sequence[CellRecord], store: RunStore, near: Collection[str]) -> None:
+    """Score own predictions again for which other sets were near: a table's means are over the same sets."""
+    for record in records:
+        wanted = tuple(EvalSet.parse(name) for name in record.rows if name in near)
+        if record.origin == EXTERNAL and set(wanted) != set(record.near_ood):
+            rescore(store, replace(record, near_ood=wanted))
+
+
+def _settings(manifest: Manifest | None, place: Destination, models: Sequence[ExternalModel]) -> RunSettings:
+    asked = RunSettings(
+        tasks=(place.task,),
+        methods=tuple(dict.fromkeys(model.method for model in models)),
+        protocols=(place.protocol,),
+        seeds=tuple(dict.fromkeys(model.seed for model in models)),
+        budget=Budget(),
+        device="cpu",
+        threads=1,
+        backbone=None,
+        weights=None,
+        severities=(1,),
+        shifts="auto",
+    )
+    if manifest is None:
+        return asked
+    fixed = manifest.config
+    return fixed.extended(
+        replace(fixed, tasks=asked.tasks, methods=asked.methods, protocols=asked.protocols, seeds=asked.seeds)
+    )
+
+
+def _merged(manifest: Manifest | None, settings: RunSettings, cells: list[Cell], command: str) -> Manifest:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    commands = (command,) if command else ()
+    if manifest is None:
+        return Manifest(now, now, settings, tuple(cells), commands, scoring_environment())
+    asked = {(cell.block, cell.method) for cell in cells}
+    kept = [cell for cell in manifest.cells if (cell.block, cell.method) not in asked]
+    return replace(
+        manifest,
+        updated=now,
+        config=settings,
+        cells=(*kept, *cells),
+        commands=tuple(dict.fromkeys([*manifest.commands, *commands])),
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a folder's name as that of a task, and never that of a task that comes with the package."""
+    plain = plain_name(name).strip(".") or EXTERNAL
+    return f"{EXTERNAL}-{plain}" if plain in TASKS else plain

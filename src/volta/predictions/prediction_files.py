@@ -1,0 +1,449 @@
+"""Files of external predictions become models: npz, CSV and Parquet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.bench.cell_metrics import TEST, VAL
+from volta.core.errors import InputError
+from volta.core.types import Array
+from volta.data.table_files import open_table
+from volta.data.tables import Chunk, ReadAs, Table, as_labels, joined, read_columns, shortened
+from volta.predictions.external_model import (
+    KINDS,
+    NO_LABEL,
+    UNKNOWN,
+    ExternalModel,
+    RowSet,
+    check_model,
+    is_numeral,
+    is_ood,
+    numbered,
+    plain_class,
+)
+from volta.predictions.external_model import numbered as class_numbers
+
+_ALIASES = {"label": "labels", "id": "ids", "ood_scores": "ood_score"}
+_READ_AS: dict[str, ReadAs] = {"uncertainty": "score", "ood_score": "score", "ids": "any"}
+CLASSES = "classes"
+"""The names of the classes, in the order of the columns of ``probs``, as ``volta predict`` writes them."""
+
+_PREFIXES = ("test", VAL, "ood", "shift")
+
+
+def array_place(name: str) -> tuple[str, str] | None:
+    """Return (set, kind) of an array's name, or None where the name says neither.
+
+    >>> array_place("probs"), array_place("val_logits"), array_place("ood:svhn/ood_score"), array_place("ood:svhn")
+    (('test', 'probs'), ('val', 'logits'), ('ood:svhn', 'ood_score'), ('ood:svhn', 'ood_score'))
+    """
+    set_name, slash, kind = name.rpartition("/")
+    if not slash:
+        short = next((first for first in (str(TEST), VAL) if name.startswith(f"{first}_")), None)
+        if name.startswith("ood:"):
+            set_name, kind = name, "ood_score"
+        elif short is not None:
+            set_name, kind = short, name.removeprefix(f"{short}_")
+        else:
+            set_name, kind = str(TEST), name
+    kind = _ALIASES.get(kind, kind)
+    known = set_name.partition(":")[0] in _PREFIXES and kind in KINDS
+    return (set_name, kind) if known else None
+
+
+def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[ExternalModel, tuple[str, ...]]:
+    """Return the model that an npz holds, and the arrays that were left alone; ``logits``: probs are logits."""
+    places = {name: place for name in table.names if (place := array_place(name)) is not None}
+    classes = _classes(table)
+    by_set: dict[str, dict[str, Array]] = {}
+    for name, (set_name, called) in places.items():
+        kind = "logits" if called == "probs" and logits else called
+        if kind in by_set.setdefault(set_name, {}):
+            raise InputError(f"{table.path} has two arrays for {kind} of {set_name}; keep one")
+        values = read_columns(table, {name: _READ_AS.get(kind, "any" if kind in ("sets", "labels") else "number")})[
+            name
+        ]
+        if kind == "labels" and classes:
+            values = _by_name(table, name, values, classes)
+        by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
+    if not by_set:
+        raise InputError(
+            f"{table.path} has no array called probs or logits (it has {', '.join(table.names[:20]) or 'none'}); name "
+            "arrays probs, labels, uncertainty, ood_score, sets, id, and val/probs, ood:NAME for other sets"
+        )
+    sets = {name: _row_set(table.path, name, arrays) for name, arrays in by_set.items()}
+    for rows in sets.values():
+        if classes and rows.n_classes not in (None, len(classes)):
+            raise InputError(f"{rows.where} has {rows.n_classes} classes but {CLASSES} names {len(classes)}; name each")
+    unused = tuple(name for name in table.names if name not in places and name != CLASSES)
+    return ExternalModel(method, seed, str(table.path), sets, classes), unused
+
+
+def _classes(table: Table) -> tuple[str, ...]:
+    if CLASSES not in table.names:
+        return ()
+    classes = tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
+    taken: dict[str, str] = {}
+    for name in classes:
+        if (plain := plain_class(name)) in taken:
+            raise InputError(
+                f"{table.path} names the classes {taken[plain]!r} and {name!r}, which say the same; keep one"
+            )
+        taken[plain] = name
+    return classes
+
+
+def _by_name(table: Table, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
+    """Return labels that are names of classes as numbers; where no name is a number, numbers count from 0 already."""
+    if labels.dtype.kind in "biuf" and not any(map(is_numeral, classes)):
+        return labels
+    places = numbered(labels, classes)
+    unknown = places == UNKNOWN
+    if not unknown.any():
+        return places
+    row = int(np.argmax(unknown))
+    raise InputError(
+        f"{table.path} array {name!r} has {str(labels[row])!r} in row {row}, none of its {CLASSES}: "
+        f"{shortened(classes)}; pass labels by these names"
+    )
+
+
+def _row_set(path: Path, name: str, arrays: Mapping[str, Array]) -> RowSet:
+    where = str(path) if name == str(TEST) else f"{path}, {name}"
+    return RowSet(where, **arrays)
+
+
+_SINGLE: dict[str, ReadAs] = {
+    "method": "any",
+    "seed": "any",
+    "set": "any",
+    "id": "any",
+    "label": "any or missing",
+    "uncertainty": "score",
+    "ood_score": "score",
+}
+_LONG_TABLE_ALIASES = {"labels": "label", "ids": "id"}
+_NUMBERED = re.compile(r"(p|prob|logit|in_set)_(\d+)")
+_NAMED = re.compile(r"(p|prob|in_set)_(.+)", re.DOTALL)
+_KIND_OF = {"p": "probs", "prob": "probs", "logit": "logits", "in_set": "sets"}
+_WIDE = ("probs", "logits", "sets")
+_SEED_DIGITS = 10
+Key = TypeVar("Key", str, int)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which column is what: ``single`` name → column, ``wide`` kind → columns in the classes' order.
+
+    ``classes`` are the names that the columns have, and the labels with them; empty where both are numbered from 0.
+    """
+
+    single: dict[str, str]
+    wide: dict[str, tuple[str, ...]]
+    classes: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    @property
+    def reading(self) -> dict[str, ReadAs]:
+        """How each column is to be read."""
+        asked: dict[str, ReadAs] = {column: _SINGLE[name] for name, column in self.single.items()}
+        return asked | {column: "number" for columns in self.wide.values() for column in columns}
+
+
+def is_long(table: Table) -> bool:
+    """Whether a table's columns are those of the long form: a row's method, seed or set, or numbered classes."""
+    return any(name in ("method", "seed", "set") or _NUMBERED.fullmatch(name) for name in table.names)
+
+
+def read_long(table: Table, method: str, seed: int, logits: bool) -> tuple[list[ExternalModel], tuple[str, ...]]:
+    """Return the models of a table, and the columns that were left alone.
+
+    ``method`` and ``seed`` stand for columns that are not there; without a column ``set`` all rows are test rows.
+    ``logits``: columns of probabilities hold logits.
+    """
+    layout = _layout(table)
+    columns = _Columns()
+    for chunk in table.chunks(layout.reading):
+        columns.add(chunk, layout)
+    wide = {kind: np.concatenate(parts) for kind, parts in columns.wide.items()}
+    if logits and "probs" in wide:
+        if "logits" in wide:
+            raise InputError(f"{table.path} has probabilities and logits, and --logits; keep one kind of columns")
+        wide["logits"] = wide.pop("probs")
+    single = {name: joined(table, parts) for name, parts in columns.single.items()}
+    if "id" in single:
+        single["id"] = as_labels(single["id"])
+    models: dict[tuple[str, int], dict[str, RowSet]] = {}
+    for (one, which, set_name), rows in _groups(table, columns, method, seed):
+        part = {kind: values[rows] for kind, values in wide.items()}
+        part |= {name: values[rows] for name, values in single.items()}
+        where = f"{table.path}, {one}, seed {which}" + ("" if set_name == str(TEST) else f", {set_name}")
+        models.setdefault((one, which), {})[set_name] = _long_table_row_set(where, set_name, part, rows)
+    return [ExternalModel(*key, str(table.path), sets, layout.classes) for key, sets in models.items()], layout.unused
+
+
+class _Codes:
+    """Texts of a column as small numbers, chunk by chunk: a million names of three methods take a million bytes.
+
+    ``plain`` brings a text to the one way in which what it says is written.
+    """
+
+    def __init__(self, plain: Callable[[str], str]) -> None:
+        self._plain = plain
+        self.names: dict[str, int] = {}
+        self.parts: list[NDArray[np.int32]] = []
+
+    def add(self, values: Array) -> None:
+        starts = np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1])
+        distinct, inverse = np.unique(values[starts], return_inverse=True)
+        plain = [self._plain(str(name)) for name in distinct]
+        codes = np.array([self.names.setdefault(name, len(self.names)) for name in plain], dtype=np.int32)
+        self.parts.append(np.repeat(codes[inverse], np.diff(np.append(starts, len(values)))))
+
+
+@dataclass
+class _Columns:
+    codes: dict[str, _Codes] = field(default_factory=dict)
+    single: dict[str, list[Array]] = field(default_factory=dict)
+    wide: dict[str, list[Array]] = field(default_factory=dict)
+    n_rows: int = 0
+
+    def add(self, chunk: Chunk, layout: _Layout) -> None:
+        """Take up a chunk."""
+        self.n_rows += len(chunk)
+        for name, column in layout.single.items():
+            values = chunk.columns[column]
+            if name in _PLAIN:
+                self.codes.setdefault(name, _Codes(_PLAIN[name])).add(values)
+            else:
+                self.single.setdefault(name, []).append(
+                    _labels(chunk, column, layout.classes) if name == "label" else values
+                )
+        for kind, columns in layout.wide.items():
+            parts = [chunk.columns[column] for column in columns]
+            whole = parts[0] if parts[0].ndim == 2 else np.column_stack(parts)
+            self.wide.setdefault(kind, []).append(whole)
+
+
+def _layout(table: Table) -> _Layout:
+    single: dict[str, str] = {}
+    numbered: dict[str, dict[int, str]] = {}
+    named: dict[str, dict[str, str]] = {}
+    whole: dict[str, str] = {}
+    for name in table.names:
+        if (called := _LONG_TABLE_ALIASES.get(name, name)) in _SINGLE:
+            _only(table, single, called, name)
+        elif found := _NUMBERED.fullmatch(name):
+            _only(table, numbered.setdefault(_KIND_OF[found[1]], {}), int(found[2]), name)
+        elif name in _WIDE:
+            _only(table, whole, name, name)
+        if found := _NAMED.fullmatch(name):
+            named.setdefault(_KIND_OF[found[1]], {})[name] = found[2]
+    for kind in whole:
+        if kind in numbered:
+            raise InputError(
+                f"{table.path} has both columns {numbered[kind][min(numbered[kind])]}, … and {kind}; keep one"
+            )
+    wide: dict[str, tuple[str, ...]] = {}
+    classes: tuple[str, ...] = ()
+    if "logits" not in numbered and not whole and not _from_zero(numbered.get("probs", {})):
+        classes, wide = _by_class(table, named)
+        numbered = {} if classes else numbered
+    for kind, columns in numbered.items():
+        if not _from_zero(columns):
+            missing = next(k for k in range(len(columns) + 1) if k not in columns)
+            raise InputError(
+                f"{table.path} has columns {', '.join(columns[k] for k in sorted(columns)[:20])}, but none for class "
+                f"{missing}; give one a class, numbered from 0"
+            )
+        wide[kind] = tuple(columns[k] for k in range(len(columns)))
+    wide |= {kind: (name,) for kind, name in whole.items()}
+    if "probs" not in wide and "logits" not in wide:
+        raise InputError(
+            f"{table.path} has no columns p_0, p_1, …, nor p_NAME for each class (it has "
+            f"{', '.join(table.names[:20])}); add one a class"
+        )
+    used = {*single.values(), *(column for columns in wide.values() for column in columns)}
+    return _Layout(single, wide, classes, tuple(name for name in table.names if name not in used))
+
+
+def _from_zero(columns: dict[int, str]) -> bool:
+    return bool(columns) and sorted(columns) == list(range(len(columns)))
+
+
+def _by_class(table: Table, named: dict[str, dict[str, str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+    """Return the classes that columns of probabilities are named by, and the columns; none where they are not."""
+    probs = named.get("probs", {})
+    if len(probs) < 2:
+        return (), {}
+    columns: dict[str, dict[str, str]] = {}
+    for kind, found in named.items():
+        for column, name in found.items():
+            _only(table, columns.setdefault(kind, {}), plain_class(name), column)
+    order = list(columns["probs"])
+    if sorted(columns.get("sets", order)) != sorted(order):
+        raise InputError(f"{table.path} has columns in_set_… of other classes than p_…; give one of each a class")
+    return tuple(probs.values()), {kind: tuple(found[name] for name in order) for kind, found in columns.items()}
+
+
+def _only(table: Table, found: dict[Key, str], key: Key, name: str) -> None:
+    if key in found:
+        raise InputError(f"{table.path} has the columns {found[key]!r} and {name!r}, which say the same; keep one")
+    found[key] = name
+
+
+def _labels(chunk: Chunk, column: str, classes: tuple[str, ...]) -> Array:
+    values = chunk.columns[column]
+    if classes:
+        places = class_numbers(values, classes)
+        if (places == UNKNOWN).any():
+            row = int(np.argmax(places == UNKNOWN))
+            raise InputError(
+                f"{chunk.where(row, column)} is {str(values[row])!r}, none of the classes that the columns are named "
+                f"by: {shortened(classes)}"
+            )
+        return places
+    if values.dtype.kind == "f":
+        return np.where(np.isnan(values), NO_LABEL, values)
+    if values.dtype.kind != "U":
+        return values
+    filled = values if (values != "").all() else np.where(values == "", str(NO_LABEL), values)
+    try:
+        return filled.astype(np.float64)
+    except ValueError:
+        row = next((row for row, value in enumerate(filled.tolist()) if not _is_number(value)), 0)
+        raise InputError(
+            f"{chunk.where(row, column)} is {str(values[row])!r}, no number; number the classes from 0 in the "
+            "order of the columns"
+        ) from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _groups(
+    table: Table, columns: _Columns, method: str, seed: int
+) -> list[tuple[tuple[str, int, str], NDArray[np.intp]]]:
+    """Return (method, seed, set) with the numbers of its rows, in the order in which they appear."""
+    whole = np.zeros(columns.n_rows, dtype=np.int32)
+    names: dict[str, list[str]] = {}
+    codes = {}
+    for name, default in (("method", method), ("seed", str(seed)), ("set", str(TEST))):
+        found = columns.codes.get(name)
+        names[name] = [default] if found is None else list(found.names)
+        codes[name] = whole if found is None else np.concatenate(found.parts)
+    joint = (codes["method"].astype(np.int64) * len(names["seed"]) + codes["seed"]) * len(names["set"]) + codes["set"]
+    order = np.argsort(joint, kind="stable")
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(joint[order])) + 1])
+    groups = []
+    for rows in np.split(order, starts[1:]):
+        first = rows[0]
+        one, which, set_name = (names[name][codes[name][first]] for name in ("method", "seed", "set"))
+        groups.append(((one, _seed(which, f"{table.path} row {first}"), set_name), rows))
+    return sorted(groups, key=lambda group: group[1][0])
+
+
+def _plain_set(text: str) -> str:
+    return text.strip() or str(TEST)
+
+
+def _plain_seed(text: str) -> str:
+    """Return a whole number without leading zeros and decimals; any other text as it is."""
+    number = text.strip().removesuffix(".0")
+    return (number.lstrip("0") or "0") if number.isdecimal() and number.isascii() else text
+
+
+_PLAIN: dict[str, Callable[[str], str]] = {"method": str, "seed": _plain_seed, "set": _plain_set}
+
+
+def _seed(text: str, where: str) -> int:
+    number = _plain_seed(text)
+    if not (number.isdecimal() and number.isascii()) or len(number) > _SEED_DIGITS:
+        shown = text if len(text) <= 2 * _SEED_DIGITS else f"{text[:_SEED_DIGITS]}…"
+        raise InputError(f"{where}: seed {shown!r} is no whole number of at least 0 and below 2**32; number the seeds")
+    return int(number)
+
+
+def _long_table_row_set(where: str, set_name: str, part: dict[str, Array], rows: NDArray[np.intp]) -> RowSet:
+    return RowSet(
+        where,
+        probs=part.get("probs"),
+        logits=part.get("logits"),
+        labels=None if is_ood(set_name) else part.get("label"),
+        uncertainty=part.get("uncertainty"),
+        ood_score=part.get("ood_score"),
+        sets=part.get("sets"),
+        ids=part.get("id"),
+        rows=rows,
+    )
+
+
+def read_models(
+    paths: Iterable[Path],
+    *,
+    logits: bool = False,
+    method: str | None = None,
+    seed: int | None = None,
+    say: Callable[[str], object] | None = None,
+    check: Callable[[ExternalModel], ExternalModel] = check_model,
+) -> list[ExternalModel]:
+    """Return the models of all files, each as ``check`` leaves it; nothing is written.
+
+    logits: whether probabilities are logits, which is never guessed. method, seed: names for files that do not say
+    them; a file called ``METHOD-SEED.npz`` does, any other is a method of seed 0. say: hears of unused columns.
+    """
+    models: dict[tuple[str, int], ExternalModel] = {}
+    for path in paths:
+        for model in _read(path, logits, method, seed, say):
+            key = model.method, model.seed
+            if key in models:
+                raise InputError(
+                    f"{model.where} holds {model.label}, which {models[key].where} holds too; name them apart with "
+                    "--method and --seed, or by file names METHOD-SEED.npz"
+                )
+            models[key] = model
+    if not models:
+        raise InputError("no file is named; pass at least one")
+    return [check(model) for model in models.values()]
+
+
+def name_in_file(path: Path) -> tuple[str, int]:
+    """Return method and seed that a file's name says: ``METHOD-SEED``, or a method alone, of seed 0.
+
+    >>> name_in_file(Path("runs/resnet-42.npz")), name_in_file(Path("net.v1-7.csv.gz")), name_in_file(Path("a-b.csv"))
+    (('resnet', 42), ('net.v1', 7), ('a-b', 0))
+    """
+    stem = Path(path.name.removesuffix(".gz")).stem
+    method, dash, seed = stem.rpartition("-")
+    return (method, int(seed)) if dash and method and seed.isdecimal() else (stem, 0)
+
+
+def _read(
+    path: Path, logits: bool, method: str | None, seed: int | None, say: Callable[[str], object] | None
+) -> list[ExternalModel]:
+    table = open_table(path)
+    told = name_in_file(path)
+    one, which = method if method is not None else told[0], seed if seed is not None else told[1]
+    if path.suffix == ".npz" and not is_long(table):
+        model, unused = read_keyed(table, one, which, logits)
+        models = [model]
+    else:
+        for name, given in (("method", method), ("seed", seed)):
+            if given is not None and name in table.names:
+                raise InputError(f"--{name} is {given}, but {path} has a column {name}; leave one of them out")
+        models, unused = read_long(table, one, which, logits)
+    if unused and say is not None:
+        say(f"{path}: not used: {', '.join(unused)}")
+    return models

@@ -1,0 +1,324 @@
+"""What a report says in sentences: finding, remarks, how to reproduce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from volta.bench.records import EXTERNAL, Environment, instruction_sets, library_versions
+from volta.bench.store import RunStore
+from volta.figures.style import full_name, heading, metric_key, split_key
+from volta.metrics.expected_ece import FLOOR_METRICS
+from volta.report.result_tables import climb_sentence
+from volta.report.run import Group, Run, budget_limits
+from volta.report.statistics import Statistics
+from volta.report.table_model import decimals_for, show
+from volta.stats import Aspect, Finding, find, sample_of
+
+FEW = 3
+"""Up to this many methods are named as those that lead; of more it is only said how many they are."""
+ORDER = ("ece", "accuracy", "nll", "aurc", "auroc")
+"""Calibration comes first: it is what the methods are for."""
+_SUBJECTS = {"ece": "calibration", "nll": "likelihood", "aurc": "selective prediction"}
+
+
+def finding_sentence(group: Group, own: Statistics) -> str:
+    """Return what the run has found, in one sentence; empty where no cell has finished.
+
+    ``own`` holds the statistics of that group alone. Whoever is said to lead is in the confidence set of the best, and
+    all others are shown to be worse than some method; nothing is said of a mean that no test stands behind.
+    """
+    if group.table is None or not own.leaderboard:
+        return ""
+    found = find(group.task, own.leaderboard, own.pairs)
+    if found.n_methods == 1:
+        return _alone(group, found.first or group.compared)
+    tested = sorted((one for one in found.aspects if one.is_tested), key=_place)
+    clauses = _leaders(group, tested) if tested else []
+    if not clauses:
+        clauses = [_undecided(group, found, tested)]
+    if tested and found.n_pairs:
+        clauses.append(_alike(group, found))
+    return f"On {group.task}, {'; '.join(clauses)}."
+
+
+def _leaders(group: Group, tested: Sequence[Aspect]) -> list[str]:
+    """Return who leads at what, and on what else nobody beats those named first; empty where nobody leads."""
+    led = [one for one in tested if one.tells_apart and len(one.best) <= FEW]
+    if not led:
+        return []
+    by_names: dict[frozenset[str], list[Aspect]] = {}
+    for aspect in led:
+        by_names.setdefault(aspect.names, []).append(aspect)
+    clauses = []
+    for names, aspects in by_names.items():
+        verb = "leads" if len(names) == 1 else "lead"
+        clauses.append(f"{_who(group, aspects[0])} {verb} in {listed([_subject(one) for one in aspects])}")
+    first = next(iter(by_names))
+    clauses[0] += ", and all others are shown to be worse" if len(by_names) == 1 else ""
+    # With few seeds even the last by its mean may not be shown to be beaten, which is no praise.
+    unbeaten = [_subject(one) for one in tested if first <= one.names & one.good and one not in led]
+    if unbeaten:
+        whom = _who(group, by_names[first][0]) if len(by_names) > 1 else "it" if len(first) == 1 else "them"
+        clauses.append(f"no method is shown to beat {whom} in {listed(unbeaten)}")
+    return clauses
+
+
+def _undecided(group: Group, found: Finding, tested: Sequence[Aspect]) -> str:
+    """Return that nobody is shown to lead, and who is first by mean rank."""
+    first = ""
+    if found.first and found.mean_rank is not None:
+        verb = "comes" if len(found.first) == 1 else "come"
+        names = listed([group.title(name) for name in found.first])
+        first = f"{names} {verb} first by mean rank ({found.mean_rank:.1f} of {found.n_methods})"
+    if not tested:
+        return f"{first or 'no method has a place'}, but with one seed no method can be told from another"
+    fewest = min(tested, key=lambda one: len(one.best) / one.n_distinct)
+    most = f"{len(fewest.best)} of {fewest.n_distinct}"
+    words = f"no method is shown to lead: even in {_subject(fewest)} {most} may be the best"
+    return f"{words}; {first}" if first else words
+
+
+def _alike(group: Group, found: Finding) -> str:
+    seeds = "1 seed" if group.context.n_seeds == 1 else f"{group.context.n_seeds} seeds"
+    rows = f"{seeds} of {group.context.n_rows:,} test rows"
+    if not found.n_alike:
+        return f"every pair of methods is told apart by some ranked metric, with {rows}"
+    if found.n_pairs == 1:
+        return f"the two are told apart by no ranked metric with {rows}"
+    return f"tested pair by pair, {found.n_alike} of {found.n_pairs} are told apart by no ranked metric with {rows}"
+
+
+def _alone(group: Group, names: Sequence[str]) -> str:
+    """Return what can be said of a method without others: accuracy, and whether its ECE is more than chance gives."""
+    name = names[0]
+    accuracy, ece = (group.values(name, metric) for metric in ("accuracy", "ece"))
+    if not accuracy or not ece:
+        return ""
+    mean = sample_of(ece).mean
+    words = f"On {group.task}, {group.title(name)} has an accuracy of {show('accuracy', sample_of(accuracy).mean)}"
+    words += f" and an ECE of {show('ece', mean, decimals_for([mean]))}"
+    floors = [group.values(name, metric) for metric in FLOOR_METRICS]
+    if all(floors):
+        _, low, high = (sample_of(values).mean for values in floors)
+        place = "above" if mean > high else "below" if mean < low else "within"
+        words += f", {place} what chance alone gives a perfectly calibrated predictor ({low:.4f}–{high:.4f})"
+    return f"{words}; nothing was run beside it."
+
+
+def _who(group: Group, aspect: Aspect) -> str:
+    """Return the names of those that lead; methods with the same predictions are named together."""
+    parts = []
+    for names in aspect.best:
+        titles = [group.title(name) for name in names]
+        more = f" (and {len(titles) - 1} more with the same predictions)"
+        parts.append(titles[0] + more if len(titles) > FEW else "/".join(titles))
+    return listed(parts)
+
+
+def _subject(aspect: Aspect) -> str:
+    key = metric_key(aspect.metric, aspect.set)
+    if aspect.metric == "accuracy":
+        return "accuracy"
+    if aspect.metric == "auroc":
+        kind = split_key(key)[1].partition(":")[0]
+        return f"{kind}-OOD detection" if kind in ("near", "far") else f"OOD detection ({full_name(key)})"
+    return f"{_SUBJECTS[aspect.metric]} ({heading(key)})"
+
+
+def _place(aspect: Aspect) -> tuple[int, str]:
+    # Near OOD before far OOD.
+    return ORDER.index(aspect.metric), "" if aspect.set.startswith("near") else aspect.set
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: «a, b and c»."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+CAPABILITIES = {"DEFAULT": "default", "NO AVX": "default", "AVX2": "avx2", "AVX512": "avx512"}
+"""How torch calls an instruction set → the value of the variable that asks for it."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A named fact: words, and what is to be read letter by letter."""
+
+    name: str
+    value: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """The commands of a run, what it was asked, versions, hardware and times."""
+
+    commands: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+def reproduce_view(run: Run) -> Reproduce:
+    """Return the commands, every setting, versions, hardware and times of the run."""
+    manifest, environment = run.manifest, run.manifest.environment
+    commit = environment.commit or ""
+    facts = (
+        *(Fact(name, _words(value)) for name, value in manifest.config.to_json().items()),
+        Fact("variables", "" if (found := variables(environment)) else "none recorded", found),
+        Fact("volta", f"{environment.volta}, commit" if commit else f"{environment.volta}, no checkout", commit),
+        Fact("Python", environment.python),
+        Fact("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
+        Fact("platform", f"{environment.platform}, {environment.machine}"),
+        Fact("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
+        Fact("instruction set", environment.instruction_set or "not recorded"),
+        Fact("first command", manifest.created),
+        Fact("last command", manifest.updated),
+        Fact("last changed", last_change(run.store, manifest.updated)),
+    )
+    return Reproduce(tuple(manifest.commands), facts)
+
+
+def variables(environment: Environment) -> str:
+    """Return the variables that ask for the same instruction sets on another processor, as a shell has them.
+
+    >>> from volta.bench.records import BlasLibrary
+    >>> known = Environment("0.2", None, "3.11", {}, "Linux", "x86_64", "cpu", 2, 8.0, "AVX2",
+    ...     (BlasLibrary("openblas", "0.3", "Haswell"),))
+    >>> variables(known)
+    'ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Haswell'
+    """
+    found = []
+    if environment.cpu_capability in CAPABILITIES:
+        found.append(f"ATEN_CPU_CAPABILITY={CAPABILITIES[environment.cpu_capability]}")
+    kernels = {one.architecture for one in environment.blas if one.name == "openblas" and one.architecture}
+    if len(kernels) == 1:
+        found.append(f"OPENBLAS_CORETYPE={kernels.pop()}")
+    return " ".join(found)
+
+
+def last_change(store: RunStore, at_least: str) -> str:
+    """Return when the newest record was written, by its file, or ``at_least`` where a command came after that."""
+    times = [path.stat().st_mtime for path in store.cells_folder.glob("*/record.json")]
+    newest = datetime.fromtimestamp(max(times, default=0.0), UTC).isoformat(timespec="seconds")
+    return max(newest, at_least)
+
+
+def _words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_words(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not set" if value is None else str(value)
+
+
+PAPER_BACKBONE = "resnet18"
+MAX_NAMED = 6
+DIGEST_LETTERS = 64
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What is missing or failed, sets the task lacks, floored rows, notes of the methods, rows and data hashes."""
+
+    failed: tuple[str, ...]
+    never_run: tuple[str, ...]
+    absent: tuple[str, ...]
+    floored: tuple[str, ...]
+    notes: tuple[str, ...]
+    data: tuple[Fact, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to say."""
+        return not (self.failed or self.never_run or self.absent or self.floored or self.notes or self.data)
+
+
+def group_warnings(group: Group) -> list[str]:
+    """Return what a reader must know before any number: what is reduced, mixed or missing."""
+    lines = []
+    if limits := budget_limits(group.budget):
+        lines.append(f"Reduced run ({limits}): these numbers are not comparable with a full run’s or the paper’s.")
+    lines += [f"Features: {name}." for name in unusual_features(group)]
+    mixed = instruction_sets(group.records.values())
+    if len(mixed) > 1:
+        shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} on {name}" for name, n in mixed.items())
+        lines.append(f"Instruction sets are mixed, and equal seeds give other numbers on each: {shares}.")
+    versions = library_versions(group.records.values())
+    if len(versions) > 1:
+        shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} with {name}" for name, n in versions.items())
+        lines.append(f"Versions of libraries are mixed, and equal seeds may give other numbers with each: {shares}.")
+    if climb := climb_sentence(group):
+        lines.append(climb)
+    if group.missing:
+        lines.append(
+            f"{len(group.missing)} of {len(group.planned)} cells are not finished; "
+            "every mean is over the seeds that are. They are named below."
+        )
+    if len({seed for _, seed in group.records}) == 1:
+        lines.append(
+            "One seed: no standard deviations; tests are about new test rows, for own models as they are."
+            if any(group.origin(method) == EXTERNAL for method in group.methods)
+            else "One seed: no standard deviations and no tests."
+        )
+    return lines
+
+
+def unusual_features(group: Group) -> list[str]:
+    """Return the backbones of the features that the records rest on, where that is not the paper's."""
+    found = {record.backbone for record in group.records.values() if record.backbone is not None}
+    return sorted(found - {PAPER_BACKBONE})
+
+
+def group_remarks(group: Group) -> Remarks:
+    """Return what there is to say about the cells and the data of a group."""
+    notes: dict[str, list[str]] = {}
+    floored = []
+    for (method, seed), record in group.records.items():
+        for note in record.notes:
+            notes.setdefault(note, []).append(f"{group.title(method)} ({seed})")
+        for name, count in record.floored_rows.items():
+            floored.append(
+                f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
+                "and were floored in NLL"
+            )
+    return Remarks(
+        failed=tuple(f"{cell.label}: {message}" for cell, message in group.failures.items()),
+        never_run=tuple(cell.label for cell in group.missing if cell not in group.failures),
+        absent=tuple(_absent(group)),
+        floored=tuple(floored),
+        notes=tuple(f"{' '.join(note.split())} — {_names(who)}" for note, who in notes.items()),
+        data=tuple(_data_facts(group)),
+    )
+
+
+def _absent(group: Group) -> list[str]:
+    if group.table is None:
+        return []
+    words = []
+    if not group.sets("ood"):
+        words.append("The task has no OOD sets: no AUROC, FPR95 or score histograms.")
+    if not group.sets("shift"):
+        words.append("The task has no shifted test sets: no robustness table.")
+    if not group.is_own and not any(group.is_ours(method) for method in group.methods):
+        words.append("VOLTA itself is not in this run: no claims are judged.")
+    return words
+
+
+def _names(who: list[str]) -> str:
+    more = f" and {len(who) - MAX_NAMED} more" if len(who) > MAX_NAMED else ""
+    return f"{', '.join(who[:MAX_NAMED])}{more}"
+
+
+def _data_facts(group: Group) -> list[Fact]:
+    if group.first_record is None:
+        return []
+    rows, hashes = group.first_record.rows, group.first_record.data
+    facts = []
+    for name in dict.fromkeys([*rows, *hashes]):
+        # A set's hash is followed by whether the set is near, which a reader has from elsewhere.
+        digest = hashes.get(name, "")[:DIGEST_LETTERS]
+        words = [f"{rows[name]:,} rows"] if name in rows else []
+        facts.append(Fact(name, " ".join([*words, *(["sha256"] if digest else [])]), digest))
+    return facts
