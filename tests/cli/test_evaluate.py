@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.bench.own.made import cells, labels_of, probs_of, write_csv
+from tests.predictions.made import cells, labels_of, probs_of, write_csv
 from tests.report.synthetic import Plan, write_run
 from volta.bench.store import RunStore
 from volta.cli.main import app

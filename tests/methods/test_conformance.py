@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import volta
-from tests.core.test_received import Wrong
+from tests.core.test_check_prediction import Wrong
 from volta import Method, Prediction
 from volta.core.errors import InputError
 from volta.methods.base import PostHoc

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import volta
-from tests.bench.own.made import labels_of, probs_of
+from tests.predictions.made import labels_of, probs_of
 from volta.bench.store import RunStore
 from volta.metrics import ece_floor, report
 

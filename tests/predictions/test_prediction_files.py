@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bench.own.made import cells, labels_of, probs_of, write_csv
+from tests.predictions.made import cells, labels_of, probs_of, write_csv
 from volta.core.errors import InputError
 from volta.predictions.external_model import stored_arrays
 from volta.predictions.prediction_files import name_in_file, read_models

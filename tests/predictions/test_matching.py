@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import volta
-from tests.bench.own.made import cells, labels_of, probs_of, write_csv
+from tests.predictions.made import cells, labels_of, probs_of, write_csv
 from volta.bench.keys import Cell
 from volta.bench.store import RunStore
 from volta.cli.main import app
