@@ -71,8 +71,8 @@ def test_an_endless_loop_is_stopped() -> None:
 def test_the_process_ends_with_its_parent() -> None:
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        "from pathlib import Path; from volta.core.processes import contained; from volta.core.files import Limits\n"
-        f"contained('{HERE}:loop', Path('x'), {{}}, Limits())"
+        "from pathlib import Path; from volta.core.processes import run_sandboxed; from volta.core.files import Limits\n"
+        f"run_sandboxed('{HERE}:loop', Path('x'), {{}}, Limits())"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")

@@ -13,10 +13,10 @@ import pytest
 
 SCRIPT = """
 import subprocess, sys, time
-from volta.core.processes import ending_with_this_process
+from volta.core.processes import killed_with_this_process
 def detached(code):
     return subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdin=subprocess.DEVNULL).pid
-with ending_with_this_process():
+with killed_with_this_process():
     inside = detached('''
 import subprocess, sys, time
 wait = [sys.executable, "-c", "import time; time.sleep(600)"]

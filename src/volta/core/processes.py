@@ -281,7 +281,7 @@ def serve(parent: int) -> None:
 
 _START_SANDBOX = (
     "import json, sys; job = json.loads(sys.stdin.buffer.readline()); sys.path[:] = job['path']; "
-    "from volta.core.processes import serve; serve(job)"
+    "from volta.core.processes import serve_sandboxed; serve_sandboxed(job)"
 )
 _ANSWER_BYTES = 1 << 28
 
