@@ -12,7 +12,7 @@ import pytest
 
 import volta
 
-MODULES = ("volta", "volta.metrics", "volta.decisions")
+MODULES = ("volta", "volta.methods", "volta.metrics", "volta.decisions")
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 
 

@@ -9,7 +9,7 @@ import textwrap
 from types import ModuleType
 from typing import Any
 
-MODULES = ("volta", "volta.metrics", "volta.decisions")
+MODULES = ("volta", "volta.methods", "volta.metrics", "volta.decisions")
 ROLE = re.compile(r":\w+:`~?([^`]+)`")
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"^(\w[\w, ]*)\n((?: {4}.*\n?)+)", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""One file per method, one table in ``registry.py``, one contract in ``base.py``.
+"""Methods by class and by name: ``volta.methods.Knn(k=10)`` is ``find_method("knn(k=10)").method``.
 
 Names are imported when they are used: the ablation's rows can be named without loading PyTorch.
 """
@@ -8,13 +8,86 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from volta.methods.ablation import ABLATION
     from volta.methods.base import Method
+    from volta.methods.calibrated import (
+        EnsembleTemperature,
+        Isotonic,
+        StructuredMatrixScaling,
+        StructuredVectorScaling,
+        Temperature,
+        VectorScaling,
+    )
+    from volta.methods.conformal import Aps, Conformal
+    from volta.methods.energy import Energy, React, Scale
+    from volta.methods.enn import Enn
+    from volta.methods.ensemble import Ensemble
+    from volta.methods.fdbd import Fdbd, Nci
+    from volta.methods.gmm import Gmm
+    from volta.methods.hyperbolic import Hyperbolic
+    from volta.methods.knn import Knn, NnGuide
+    from volta.methods.laplace import Laplace
+    from volta.methods.linear import Linear
+    from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
+    from volta.methods.mc_dropout import McDropout
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
+    from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
+    from volta.methods.swag import Swag
+    from volta.methods.taylor_sensus import TaylorSensus
+    from volta.methods.vim import Neco, Sirc, Vim
+    from volta.methods.volta import Volta
+    from volta.methods.volta_plus import VoltaPlus
+    from volta.methods.weiper import Weiper
 
-__all__ = ["ABLATION", "METHODS", "Method", "RegisteredMethod", "find_method", "method_names", "name_of"]
+__all__ = [
+    "ABLATION",
+    "METHODS",
+    "Aps",
+    "Conformal",
+    "Energy",
+    "Enn",
+    "Ensemble",
+    "EnsembleTemperature",
+    "Fdbd",
+    "Gen",
+    "Gmm",
+    "Hyperbolic",
+    "Isotonic",
+    "Knn",
+    "Laplace",
+    "Linear",
+    "Mahalanobis",
+    "MaxLogit",
+    "MaxlogitPnorm",
+    "McDropout",
+    "MdsPlus",
+    "Method",
+    "Nci",
+    "Neco",
+    "NnGuide",
+    "React",
+    "RegisteredMethod",
+    "Rmds",
+    "RmdsPlus",
+    "Scale",
+    "Sirc",
+    "Softmax",
+    "StructuredMatrixScaling",
+    "StructuredVectorScaling",
+    "Swag",
+    "TaylorSensus",
+    "Temperature",
+    "VectorScaling",
+    "Vim",
+    "Volta",
+    "VoltaPlus",
+    "Weiper",
+    "find_method",
+    "method_names",
+    "name_of",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the registry, loading every method with it."""
+    """Return a public name, loading every method with it."""
     if name in __all__:
         from volta.methods import registry
 

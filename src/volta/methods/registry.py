@@ -270,7 +270,11 @@ def name_of(method: Method) -> str:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return every name that :func:`find_method` knows: the package's methods, plug-ins, the ablation's rows."""
+    """Return every name that :func:`find_method` knows: the package's methods, plug-ins, the ablation's rows.
+
+    >>> "knn" in method_names(), "volta-full" in method_names()
+    (True, True)
+    """
     return (*METHODS, *(name for name in plugins("volta.methods") if name not in METHODS), *ABLATION)
 
 
