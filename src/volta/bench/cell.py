@@ -33,7 +33,8 @@ from volta.methods.base import Method, PostHoc
 from volta.methods.saving import count_values, parameters_of
 from volta.networks.network import Network
 from volta.networks.outputs import Outputs
-from volta.networks.trainer import MemoryNetworkStore, NetworkStore, OutputCache, ProtocolName, Trainer, pick_device
+from volta.networks.recipe import ProtocolName
+from volta.networks.trainer import MemoryNetworkStore, NetworkStore, OutputCache, Trainer, pick_device
 from volta.networks.training import EVAL_ROWS, EpochReport
 
 NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained anew", max_bytes=1 << 34)

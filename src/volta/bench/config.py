@@ -20,8 +20,7 @@ from volta.features.tasks import Extraction, load_task
 from volta.methods import METHODS, find_method
 from volta.methods.registry import split_names, standard_methods
 from volta.methods.saving import parameters_of
-from volta.networks.recipe import Budget
-from volta.networks.trainer import PROTOCOLS
+from volta.networks.recipe import PROTOCOLS, Budget
 
 
 def limit_rows(task: Task, budget: Budget) -> Task:

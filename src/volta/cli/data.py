@@ -12,7 +12,6 @@ import typer
 from volta.cli.bench import shift_origin
 from volta.cli.terminal import PlainCommand, PlainGroup, echo, print_table, stoppable
 from volta.core.errors import InputError, VoltaError
-from volta.core.files import parse_limits
 
 if TYPE_CHECKING:
     from volta.core.types import EncoderKind
@@ -117,6 +116,7 @@ def import_(
     data: DataFolder = None,
 ) -> None:
     """Make a task of your own images or features, usable like a built-in one."""
+    from volta.core.files import parse_limits
     from volta.data.importing import import_task
 
     with stoppable(), _progress("images") as progress:
@@ -269,6 +269,7 @@ def extract(
     """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
     from volta.bench.config import MAX_THREADS, parse_numbers
     from volta.core.checks import check_count
+    from volta.core.files import parse_limits
     from volta.data import LoadOptions, all_tasks, store_features
     from volta.features.engines import known_precision
     from volta.features.tasks import Extraction, extract_task

@@ -11,21 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from volta.cli.bench import import_from_here
 from volta.cli.terminal import ALL_OR_NOTHING, RowProgress, echo, row_progress, stoppable, warnings_as_lines
 from volta.core.errors import InputError, MissingDataError, VoltaWarning
-from volta.data.feature_files import FeatureChunk, FeatureTable
-from volta.decisions import Decisions, benjamini_hochberg
-from volta.decisions.decide import ACTIONS
-from volta.decisions.ood import discovery_note
-from volta.estimators.deciding import DEFAULT_FPR, TooFewRowsWarning
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from volta.core.types import Array, Prediction
-    from volta.data.feature_files import FeatureTable
+    from volta.data.feature_files import FeatureChunk, FeatureTable
+    from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.explain import Explanation
 
@@ -337,6 +334,10 @@ def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, j
 
 def decision_columns(decisions: Decisions) -> dict[str, Array]:
     """Return the columns to write; a set is its classes with ``|`` between them."""
+    import numpy as np
+
+    from volta.decisions.decide import ACTIONS
+
     columns: dict[str, Array] = {
         "action": np.array(ACTIONS)[decisions.action],
         "label": decisions.label,
@@ -359,6 +360,8 @@ def decided(
     fdr: float | None,
 ) -> Iterator[tuple[FeatureChunk, Decisions]]:
     """Walk the table; a bound over all of its flags needs all p-values first, and so a walk of its own."""
+    from volta.estimators.deciding import DEFAULT_FPR
+
     if fdr is None:
         for part in table.chunks():
             yield part, classifier.decide(part.rows, fpr=fpr or DEFAULT_FPR, alpha=alpha)
@@ -373,6 +376,12 @@ def decided(
 
 def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
     """Return the largest p-value that is flagged, or where none is a level below all."""
+    import numpy as np
+
+    from volta.decisions import benjamini_hochberg
+    from volta.decisions.ood import discovery_note
+    from volta.estimators.deciding import TooFewRowsWarning
+
     found = []
     for part in table.chunks():
         found.append(classifier.ood_pvalues(part.rows))
@@ -385,6 +394,8 @@ def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowP
 
 def _set_texts(sets: Array, names: Array) -> Array:
     """Return each row's classes as text; rows share few distinct sets, so each is written once."""
+    import numpy as np
+
     words = [str(name).replace("|", "\\|") for name in names]
     distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
     members = np.unpackbits(distinct, axis=1, count=sets.shape[1]).astype(np.bool_)

@@ -44,14 +44,12 @@ from volta.estimators.inputs import (
     check_rows,
     split_fit_input,
 )
-from volta.methods import Method, find_method
-from volta.networks.recipe import Budget, TrainingLog
-from volta.networks.trainer import PROTOCOLS, ProtocolName, Trainer, pick_device
-from volta.networks.training import EpochReport, one_thread_for
+from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
-    from volta.networks.trainer import ProtocolName
+    from volta.networks.recipe import ProtocolName
+    from volta.networks.training import EpochReport
 
 
 class TrainingParameters:
@@ -175,6 +173,8 @@ def new_method(method: Any, encoder: str, protocol: str) -> Method:
         raise InputError(f"encoder is {encoder!r}; pass tabular or vision")
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol is {protocol!r}; pass one of {', '.join(PROTOCOLS)}")
+    from volta.methods import Method, find_method
+
     if isinstance(method, Method):
         return copy.deepcopy(method)
     if not isinstance(method, str):
@@ -201,6 +201,9 @@ class Training:
 
     def fit(self, method: Method, data: FitData) -> tuple[Method, tuple[TrainingLog, ...]]:
         """Return the fitted method and how its networks were trained; warns where a training looks unfinished."""
+        from volta.networks.trainer import Trainer, pick_device
+        from volta.networks.training import one_thread_for
+
         max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
         trainer = Trainer(
             seed=self.seed,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from volta.features import Backbone, Engine, ExtractionProgress, Images
     from volta.methods.base import Method
-    from volta.networks.trainer import ProtocolName
+    from volta.networks.recipe import ProtocolName
 
 
 ImageInput: TypeAlias = "str | Path | Sequence[str | Path] | NDArray[np.uint8] | Images"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self, final
 
 from volta.core.checks import check_features, check_labels
@@ -11,21 +10,8 @@ from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
 from volta.networks.network import ExactRows, Network
 from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs, SplitName, check_split_name, plain_splits
-from volta.networks.trainer import PROTOCOLS, ProtocolName, Trainer
-
-_CACHED_VALUES = 1 << 16
-
-
-def row_slices(values: Array, n_rows: int) -> Iterator[slice]:
-    """Walk rows in pieces of ``n_rows``."""
-    for start in range(0, len(values), n_rows):
-        yield slice(start, start + n_rows)
-
-
-def cached_slices(values: Array) -> Iterator[slice]:
-    """Walk the rows of a matrix in pieces that stay in the processor's cache: arrays of full size cost far more."""
-    return row_slices(values, max(1, _CACHED_VALUES // max(1, values.shape[1])))
-
+from volta.networks.recipe import PROTOCOLS, ProtocolName
+from volta.networks.trainer import Trainer
 
 Origin = Literal["volta", "paper", "extra"]
 

@@ -18,8 +18,8 @@ from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods.base import Method
 from volta.methods.registry import METHODS, find_method, name_of
 from volta.methods.saving import count_values, load_method, parameters_of, save_method
-from volta.networks.recipe import Budget
-from volta.networks.trainer import ProtocolName, Trainer
+from volta.networks.recipe import Budget, ProtocolName
+from volta.networks.trainer import Trainer
 
 N_CLASSES = 4
 _N_FEATURES = 8

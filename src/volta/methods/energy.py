@@ -9,8 +9,16 @@ import numpy as np
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, cached_slices
-from volta.methods.scores import Floats, check_non_negative, energy, row_sums, softmax, softmax_and_energy
+from volta.methods.base import PostHoc
+from volta.methods.scores import (
+    Floats,
+    cached_slices,
+    check_non_negative,
+    energy,
+    row_sums,
+    softmax,
+    softmax_and_energy,
+)
 from volta.networks.outputs import FitOutputs, LastLayer, Outputs
 
 

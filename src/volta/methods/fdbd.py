@@ -8,8 +8,8 @@ import numpy as np
 
 from volta.core.checks import check_number
 from volta.core.types import Prediction
-from volta.methods.base import PostHoc, cached_slices
-from volta.methods.scores import Floats, at_labels, column_means, distances_from, row_sums, softmax
+from volta.methods.base import PostHoc
+from volta.methods.scores import Floats, at_labels, cached_slices, column_means, distances_from, row_sums, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
 _TINY = 1e-12

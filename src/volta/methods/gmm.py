@@ -13,9 +13,9 @@ from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, row_slices
+from volta.methods.base import PostHoc
 from volta.methods.graphs import constant
-from volta.methods.scores import Floats, log_sum_exp, mean_variance, softmax
+from volta.methods.scores import Floats, log_sum_exp, mean_variance, row_slices, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
 if TYPE_CHECKING:

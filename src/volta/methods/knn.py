@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, row_slices
+from volta.methods.base import PostHoc
 from volta.methods.graphs import constant
-from volta.methods.scores import Floats, log_sum_exp, softmax, softmax_and_energy, unit_rows
+from volta.methods.scores import Floats, log_sum_exp, row_slices, softmax, softmax_and_energy, unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, row_slices
+from volta.methods.base import PostHoc
 from volta.methods.mahalanobis import CHUNK_ROWS
-from volta.methods.scores import Floats, at_labels, entropy, softmax
+from volta.methods.scores import Floats, at_labels, entropy, row_slices, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
 PRIOR_PRECISIONS = tuple(float(value) for value in np.logspace(-4, 4, 33))

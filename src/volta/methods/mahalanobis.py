@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, row_slices
+from volta.methods.base import PostHoc
 from volta.methods.graphs import constant
-from volta.methods.scores import Floats, softmax, unit_rows
+from volta.methods.scores import Floats, row_slices, softmax, unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
 
 if TYPE_CHECKING:

@@ -10,8 +10,16 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count, check_number
 from volta.core.types import Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, cached_slices
-from volta.methods.scores import Floats, one_minus_max_softmax, row_max, row_sums, softmax, softmax_and_doubt
+from volta.methods.base import PostHoc
+from volta.methods.scores import (
+    Floats,
+    cached_slices,
+    one_minus_max_softmax,
+    row_max,
+    row_sums,
+    softmax,
+    softmax_and_doubt,
+)
 from volta.networks.outputs import FitOutputs, Outputs
 
 

@@ -12,9 +12,17 @@ from volta.core.checks import check_count
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc, row_slices
+from volta.methods.base import PostHoc
 from volta.methods.graphs import constant
-from volta.methods.scores import Floats, column_means, row_max, softmax, softmax_and_doubt, softmax_and_energy
+from volta.methods.scores import (
+    Floats,
+    column_means,
+    row_max,
+    row_slices,
+    softmax,
+    softmax_and_doubt,
+    softmax_and_energy,
+)
 from volta.networks.outputs import FitOutputs, Outputs
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count, check_number
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
-from volta.methods.base import PostHoc, row_slices
-from volta.methods.scores import Floats, softmax
+from volta.methods.base import PostHoc
+from volta.methods.scores import Floats, row_slices, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
 _CHUNK_VALUES = 1 << 22

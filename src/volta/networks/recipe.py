@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from volta.core.errors import InputError
+
+ProtocolName: TypeAlias = Literal["fair", "paper"]
+PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -30,12 +30,9 @@ from volta.networks.modules import Backbone, Cnn, Encoder, Linear, Mlp
 from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
 from volta.networks.outputs import Outputs
-from volta.networks.recipe import Budget, Recipe, TrainingLog
+from volta.networks.recipe import Budget, ProtocolName, Recipe, TrainingLog
 from volta.networks.spec import NetworkSpec, part_to_json
 from volta.networks.training import EpochReport, train, train_from_scratch
-
-ProtocolName: TypeAlias = Literal["fair", "paper"]
-PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 # By benchmarks/recipe.py (validation NLL after temperature; table in docs/results-checks.md): neither CIFAR-10 nor
 # CIFAR-100 tells 10 epochs from 12, and the shorter is taken. Tiny ImageNet, with the tabular encoder, improves up to
