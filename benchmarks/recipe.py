@@ -48,7 +48,7 @@ def measure(data: FitData, name: str, n_epochs: int, seed: int) -> tuple[float, 
     body, head, objective = NETWORKS[name](encoder)
     spec = NetworkSpec(body, head, data.input_shape, data.n_classes)
     recipe = replace(recipe, max_epochs=n_epochs, min_steps=0)
-    network = Trainer(seed=seed).train(spec, data, recipe, objective)
+    network = Trainer(seed=seed).network(data, spec, recipe, objective)
     logits = network.outputs(data.val.inputs).logits
     accuracy = float(np.mean(logits.argmax(axis=1) == data.val.labels))
     return fit_temperature(logits, data.val.labels).nll, accuracy, network.log.seconds

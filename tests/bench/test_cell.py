@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from volta.bench.cell import CellRunner, DiskNetworkStore
 from volta.bench.config import RunConfig, TaskLoader, plan_cells
 from volta.networks.recipe import Budget
@@ -11,11 +13,12 @@ def test_networks_of_one_block_are_let_go_at_the_next(tmp_path):
     asked, held = [], []
 
     class Watched(DiskNetworkStore):
-        def get_or_train(self, key, device, train_network):
-            network = super().get_or_train(key, device, train_network)
+        @contextmanager
+        def claim(self, key, device):
+            with super().claim(key, device) as network:
+                yield network
             asked.append(key)
-            held.append(len(self._memory._networks))
-            return network
+            held.append(len(self._networks))
 
     config = RunConfig(tasks=("digits",), methods=("softmax", "energy"), seeds=(1, 2, 3), budget=Budget(max_epochs=1))
     tasks = TaskLoader(config)

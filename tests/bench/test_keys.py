@@ -27,7 +27,7 @@ from volta.methods import find_method
 from volta.networks.trainer import Trainer
 
 class Keys:
-    def get_or_train(self, key, device, train_network):
+    def claim(self, key, device):
         self.key = key
         raise LookupError
 

@@ -148,7 +148,7 @@ def test_a_prior_function_survives_training_as_it_was_drawn():
     data, _ = blobs()
     spec = NetworkSpec(Mlp((16,), 0.2), Epistemic(), data.input_shape, data.n_classes)
     trainer = Trainer(seed=1)
-    network = trainer.train(spec, data, Recipe("adamw", 1e-2, 1e-1, "onecycle", 64, 2, None))
+    network = trainer.network(data, spec, Recipe("adamw", 1e-2, 1e-1, "onecycle", 64, 2, None))
     drawn = spec.build(derive_seed(1, "weights", 0)).head
     for name, value in drawn.prior.state_dict().items():
         assert torch.equal(value, network.classifier.head.prior.state_dict()[name])

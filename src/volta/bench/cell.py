@@ -7,7 +7,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -40,31 +41,35 @@ from volta.networks.training import EVAL_ROWS, EpochReport
 NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained anew", max_bytes=1 << 34)
 
 
-class DiskNetworkStore:
+class DiskNetworkStore(MemoryNetworkStore):
     """Networks as safetensors files named by key; a lock per key makes concurrent processes train each one once."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self._folder = folder
-        self._memory = MemoryNetworkStore()
 
-    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
-        """Return the network from memory or disk, or train and keep it."""
-        return self._memory.get_or_train(key, device, lambda: self._from_disk_or_train(key, device, train_network))
-
-    def forget(self) -> None:
-        """Let go of the networks in memory; those on disk stay."""
-        self._memory.forget()
-
-    def _from_disk_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
+    @contextmanager
+    def claim(self, key: str, device: torch.device) -> Iterator[Network | None]:
+        """Give the network of ``key`` from memory or disk."""
+        if key in self._networks:
+            yield self._networks[key]
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = inside(self._folder, f"{key[:32]}.safetensors")
         with lock_file(self._folder, f"{key[:32]}.lock"):
+            path = self._path(key)
             network = decode_network(read_file(path, NETWORK_FILE.max_bytes), device) if path.is_file() else None
-            if network is None or network.key != key:
-                network = train_network()
-                data = encode_network(network)
-                write_atomic(path, lambda file: file.write(data))
-        return network
+            if network is not None and network.key == key:
+                self._networks[key] = network
+            yield self._networks.get(key)
+
+    def keep(self, network: Network) -> None:
+        """Store a network in memory and on disk."""
+        super().keep(network)
+        data = encode_network(network)
+        write_atomic(self._path(network.key), lambda file: file.write(data))
+
+    def _path(self, key: str) -> Path:
+        return inside(self._folder, f"{key[:32]}.safetensors")
 
 
 def take_networks(source: Path, target: Path) -> int:
@@ -77,28 +82,8 @@ def take_networks(source: Path, target: Path) -> int:
     return len(names)
 
 
-class PreloadedNetworkStore:
-    """Networks given as bytes, and others trained here and kept in memory."""
-
-    def __init__(self, blobs: list[bytes], device: torch.device) -> None:
-        self._given = {}
-        self._memory = MemoryNetworkStore()
-        for blob in blobs:
-            network = decode_network(blob, device)
-            if network is not None:
-                self._given[network.key] = network
-
-    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
-        """Return the given network, or train and keep it."""
-        return self._given.get(key) or self._memory.get_or_train(key, device, train_network)
-
-    def forget(self) -> None:
-        """Let go of the networks that were trained here; those that were given stay."""
-        self._memory.forget()
-
-
 def encode_network(network: Network) -> bytes:
-    """Return a network as the bytes of a sealed safetensors file with its description in the header."""
+    """Return a network as the bytes of a checksummed safetensors file with its description in the header."""
     return bytes(pack_checksummed(NETWORK_FILE, network.tensors(), {"network": network.to_json()}))
 
 
@@ -287,55 +272,52 @@ class CellRunner:
 
     def run(self, cell: Cell, on_epoch: OnEpoch | None = None) -> tuple[CellRecord, dict[str, Array]]:
         """Return the cell's record and its predictions."""
-        with torch_threads(self._config.threads):
-            return self._run(cell, on_epoch)
-
-    def _run(self, cell: Cell, on_epoch: OnEpoch | None) -> tuple[CellRecord, dict[str, Array]]:
         # A thread limit binds the libraries that are loaded: SciPy brings linear algebra of its own.
         import scipy.linalg  # noqa: F401
 
-        started = time.perf_counter()
-        entry = find_method(cell.method)
-        method = entry.method
-        task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
-        near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
-        if cell.block != self._block:
-            # No other block asks for these outputs and networks again, and with them the inputs they are of can go.
-            self._block, self._outputs = cell.block, SpilledOutputCache()
-            self._networks.forget()
-        trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
-        with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fit_started = time.perf_counter()
-            method.fit(task.fit, trainer)
-            train_s = time.perf_counter() - fit_started + trainer.seconds_reused
-            arrays = predict_sets(method, task, trainer)
-            metrics, floored = metrics_of(arrays, near)
-            metrics[TEST] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
-        record = CellRecord(
-            cell=cell,
-            title=entry.title,
-            origin=entry.origin,
-            parameters=parameters_of(method),
-            budget=self._config.budget,
-            device=self._config.device,
-            threads=self._config.threads,
-            data=task.hashes,
-            source=task.source,
-            backbone=self._config.extraction.backbone,
-            rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
-            | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-            near_ood=tuple(EvalSet("ood", name) for name in near),
-            metrics=metrics,
-            floored_rows=floored,
-            notes=tuple(sorted({str(warning.message) for warning in caught})),
-            environment=environment(),
-            wall_s=time.perf_counter() - started,
-            stamps=fingerprints_of(method),
-            trainings=tuple(trainer.trainings.values()),
-            split=task.split,
-        )
-        return record, arrays
+        with torch_threads(self._config.threads):
+            started = time.perf_counter()
+            entry = find_method(cell.method)
+            method = entry.method
+            task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+            near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
+            if cell.block != self._block:
+                # No other block asks for these outputs and networks again, and with them the inputs they are of can go.
+                self._block, self._outputs = cell.block, SpilledOutputCache()
+                self._networks.forget()
+            trainer = self.trainer(cell.protocol, cell.seed, on_epoch)
+            with threadpool_limits(self._config.threads), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                fit_started = time.perf_counter()
+                method.fit(task.fit, trainer)
+                train_s = time.perf_counter() - fit_started + trainer.seconds_reused
+                arrays = predict_sets(method, task, trainer)
+                metrics, floored = metrics_of(arrays, near)
+                metrics[TEST] |= measure_efficiency(method, task.test.inputs) | {"train_s": train_s}
+            record = CellRecord(
+                cell=cell,
+                title=entry.title,
+                origin=entry.origin,
+                parameters=parameters_of(method),
+                budget=self._config.budget,
+                device=self._config.device,
+                threads=self._config.threads,
+                data=task.hashes,
+                source=task.source,
+                backbone=self._config.extraction.backbone,
+                rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
+                | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
+                near_ood=tuple(EvalSet("ood", name) for name in near),
+                metrics=metrics,
+                floored_rows=floored,
+                notes=tuple(sorted({str(warning.message) for warning in caught})),
+                environment=environment(),
+                wall_s=time.perf_counter() - started,
+                stamps=fingerprints_of(method),
+                trainings=tuple(trainer.trainings.values()),
+                split=task.split,
+            )
+            return record, arrays
 
 
 NOTE_SECONDS = 0.3

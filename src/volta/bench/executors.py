@@ -20,8 +20,8 @@ from volta.bench.cell import (
     CellRunner,
     DiskNetworkStore,
     Outcome,
-    PreloadedNetworkStore,
     attempt,
+    decode_network,
     encode_network,
     failed,
     finished,
@@ -39,7 +39,7 @@ from volta.core.types import Array, Task
 from volta.features.engines import EmbeddedFiles, files_of, with_files
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
-from volta.networks.trainer import pick_device
+from volta.networks.trainer import MemoryNetworkStore, pick_device
 from volta.networks.training import EpochReport
 
 
@@ -341,14 +341,15 @@ def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the block's shared network on a worker; runs there."""
     keep_freed_memory()
     torch.set_num_threads(config.threads)
-    runner = CellRunner(config, PreloadedNetworkStore([], pick_device(config.device)), LoadedTask(task))
+    runner = CellRunner(config, MemoryNetworkStore(), LoadedTask(task))
     return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
 
 def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) -> tuple[CellRecord, dict[str, Array]]:
     """Run a cell on a worker; runs there."""
     keep_freed_memory()
-    networks = PreloadedNetworkStore([] if network is None else [network], pick_device(config.device))
+    shared = None if network is None else decode_network(network, pick_device(config.device))
+    networks = MemoryNetworkStore([] if shared is None else [shared])
     return CellRunner(config, networks, LoadedTask(task)).run(cell)
 
 

@@ -42,7 +42,7 @@ class Enn(Method):
         body, recipe = baseline_setup(data, trainer.protocol)
         head = Epistemic(self.n_indices, prior_scale=self.prior_scale)
         spec = NetworkSpec(body, head, data.input_shape, data.n_classes)
-        self.network_ = trainer.train(spec, data, recipe)
+        self.network_ = trainer.network(data, spec, recipe)
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = softmax(self.network_.outputs(inputs).logits)

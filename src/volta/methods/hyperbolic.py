@@ -39,7 +39,7 @@ class Hyperbolic(Method):
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)
         spec = NetworkSpec(body, HyperbolicHead(self.mobius), data.input_shape, data.n_classes)
-        self.network_ = trainer.train(spec, data, recipe)
+        self.network_ = trainer.network(data, spec, recipe)
 
     def _predict(self, inputs: Array) -> Prediction:
         logits = self.network_.outputs(inputs).logits

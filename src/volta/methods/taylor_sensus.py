@@ -31,7 +31,7 @@ class TaylorSensus(Method):
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         body, recipe = baseline_setup(data, trainer.protocol)
         spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
-        self.network_ = trainer.train(spec, data, recipe, VariancePenalty(self.weight))
+        self.network_ = trainer.network(data, spec, recipe, VariancePenalty(self.weight))
 
     def _predict(self, inputs: Array) -> Prediction:
         probs = softmax(self.network_.outputs(inputs).logits)

@@ -82,7 +82,7 @@ class Volta(Method):
         encoder, recipe = volta_setup(data, trainer.protocol)
         head = Prototypes(self.temperature, self.learn_temperature)
         spec = NetworkSpec(self._encoder(encoder), head, data.input_shape, data.n_classes)
-        self.network_ = trainer.train(spec, data, recipe, self._objective())
+        self.network_ = trainer.network(data, spec, recipe, self._objective())
         self.seed_ = trainer.seed
         self.beta_ = 1.0 / self.learned_temperature
         if self.refit_temperature:

@@ -247,7 +247,7 @@ class VoltaPlus(Method):
         body = Wide(**vars(even), hidden=self.hidden or cycle.hidden, dropout=self.dropout, input_dropout=dropped)
         size, n_epochs, steps = self.batch_size, cycle.n_epochs, cycle.min_steps
         recipe = Recipe("adamw", cycle.lr, self.weight_decay, "onecycle", size, n_epochs, None, steps)
-        return trainer.train(NetworkSpec(body, Linear(), data.input_shape, data.n_classes), data, recipe)
+        return trainer.network(data, NetworkSpec(body, Linear(), data.input_shape, data.n_classes), recipe)
 
     def _judge_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[HeldOutRows], Floats]:
         """Learn the distances; return validation rows beside training rows, and M, M − M_0 and q of all of them.
@@ -319,7 +319,7 @@ def quiet(even: Array, rooted: NDArray[np.bool_]) -> Floats:
 def _volta_network(even: Even, data: FitData, trainer: Trainer) -> Network:
     encoder, recipe = volta_setup(data, "fair")
     body = EvenEncoder(**vars(even), **vars(encoder))
-    return trainer.train(NetworkSpec(body, Prototypes(), data.input_shape, data.n_classes), data, recipe)
+    return trainer.network(data, NetworkSpec(body, Prototypes(), data.input_shape, data.n_classes), recipe)
 
 
 def _fit_betas(held_out: list[Floats], data: FitData) -> list[float]:

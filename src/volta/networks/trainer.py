@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,28 +86,38 @@ _OUTPUT_CACHE_BYTES = 1 << 30
 class NetworkStore(Protocol):
     """Where trained networks are kept between methods."""
 
-    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
-        """Return the network stored under ``key``, or train, store and return it."""
+    def claim(self, key: str, device: torch.device) -> AbstractContextManager[Network | None]:
+        """Return a context that gives the network stored under ``key``; where it gives None, train and keep it there.
+
+        No other process trains the same network while the context is open.
+        """
+
+    def keep(self, network: Network) -> None:
+        """Store a network under its key."""
 
     def forget(self) -> None:
-        """Let go of what is held in memory: nobody will soon ask for it again."""
+        """Drop what is held in memory: it is not needed again soon."""
 
 
 class MemoryNetworkStore:
-    """Trained networks of this process."""
+    """Trained networks of this process; those in ``kept`` are never dropped."""
 
-    def __init__(self) -> None:
-        self._networks: dict[str, Network] = {}
+    def __init__(self, kept: Iterable[Network] = ()) -> None:
+        self._kept = {network.key: network for network in kept}
+        self._networks = dict(self._kept)
 
-    def get_or_train(self, key: str, device: torch.device, train_network: Callable[[], Network]) -> Network:
-        """Return the network stored under ``key``, or train, store and return it."""
-        if key not in self._networks:
-            self._networks[key] = train_network()
-        return self._networks[key]
+    @contextmanager
+    def claim(self, key: str, device: torch.device) -> Iterator[Network | None]:
+        """Give the network stored under ``key``."""
+        yield self._networks.get(key)
+
+    def keep(self, network: Network) -> None:
+        """Store a network under its key."""
+        self._networks[network.key] = network
 
     def forget(self) -> None:
-        """Let go of all networks."""
-        self._networks.clear()
+        """Drop all networks but those that were there from the start."""
+        self._networks = dict(self._kept)
 
 
 class OutputCache:
@@ -150,43 +161,85 @@ class Trainer:
     trainings: dict[str, TrainingLog] = field(default_factory=dict)
     _cross_fits: dict[str, tuple[Array, Callable[[], Outputs]]] = field(default_factory=dict, repr=False)
 
-    def network(self, data: FitData, dropout: float | None = None, member: int = 0) -> Network:
-        """Return the baselines' network: the protocol's body under a linear head, trained with cross-entropy.
-
-        All post-hoc methods share the one with the protocol's own ``dropout``.
-        """
-        body, recipe = baseline_setup(data, self.protocol)
-        if dropout is not None:
-            body = replace(body, dropout=dropout)
-        spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
-        return self.train(spec, data, recipe, member=member)
-
-    def train(
+    def network(
         self,
-        spec: NetworkSpec,
         data: FitData,
-        recipe: Recipe,
+        spec: NetworkSpec | None = None,
+        recipe: Recipe | None = None,
         objective: Objective | None = None,
+        *,
+        dropout: float | None = None,
         member: int = 0,
     ) -> Network:
-        """Return a network trained from scratch; ``member`` tells apart networks that differ by chance alone.
+        """Return a network trained from scratch; equal requests share one.
 
-        Data with folds trains one network more for each fold, without its rows, once :meth:`outputs` is asked what is
-        said of the validation rows.
+        Without ``spec`` and ``recipe`` it is the baselines' network: the protocol's body under a linear head, with
+        ``dropout`` in place of the body's own. All post-hoc methods share the one with the body's own. The loss is
+        cross-entropy unless ``objective`` says otherwise. ``member`` tells apart networks that differ by chance alone.
+
+        Data with folds trains one network more for each fold, without its rows, when :meth:`outputs` is first asked
+        for the outputs of the validation rows.
         """
+        if spec is None or recipe is None:
+            body, recipe = baseline_setup(data, self.protocol)
+            body = body if dropout is None else replace(body, dropout=dropout)
+            spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
         objective = objective or CrossEntropy()
-        network = self._train(spec, data, recipe, objective, member)
+        applied = self.budget.apply(recipe, len(data.train))
+        key = self._key(spec, data, applied, objective, member)
+        started = time.perf_counter()
+        with self.store.claim(key, self.device) as stored:
+            if stored is None:
+                self.n_trained += 1
+                classifier, log = train_from_scratch(
+                    spec,
+                    data,
+                    applied,
+                    objective,
+                    seed=self.seed,
+                    member=member,
+                    device=self.device,
+                    on_epoch=self._reporting(data),
+                )
+                network = Network(spec, classifier, log, key, self.device)
+                self.store.keep(network)
+            else:
+                network = stored
+                self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
+        self.trainings[network.key] = network.log
         if data.n_folds:
-
-            def cross_fit() -> Outputs:
-                logits = np.empty((len(data.val), data.n_classes))
-                for (train_rows, val_rows), fold in zip(self.held_out(data), _folds(data), strict=True):
-                    part = replace(data, train=train_rows, val=val_rows, n_folds=0)
-                    logits[fold] = self._train(spec, part, recipe, objective, member).outputs(val_rows.inputs).logits
-                return Outputs(logits, network.outputs(data.val.inputs).features)
-
-            self._cross_fits[network.key] = (data.val.inputs, cache(cross_fit))
+            self._cross_fits[network.key] = (
+                data.val.inputs,
+                cache(partial(self._cross_fit, network, data, spec, recipe, objective, member)),
+            )
         return network
+
+    def _key(self, spec: NetworkSpec, data: FitData, recipe: Recipe, objective: Objective, member: int) -> str:
+        for name in ("train", "val"):
+            if len(getattr(data, name)) == 0:
+                raise InputError(f"{name} has no rows; training needs at least one")
+        request: dict[str, Any] = {
+            "code": fingerprint(map(file_of, (train_from_scratch, type(spec.body), type(spec.head), type(objective)))),
+            "data": data.fingerprint,
+            "spec": spec.to_json(),
+            "recipe": asdict(recipe),
+            "objective": part_to_json(objective),
+            "seed": self.seed,
+            "member": member,
+            "device": self.device.type,
+            "threads": torch.get_num_threads(),
+        }
+        return hash_text(canonical_json(request))
+
+    def _cross_fit(
+        self, network: Network, data: FitData, spec: NetworkSpec, recipe: Recipe, objective: Objective, member: int
+    ) -> Outputs:
+        """Return what networks trained without a fold say of its rows, for every fold."""
+        logits = np.empty((len(data.val), data.n_classes))
+        for (train_rows, val_rows), fold in zip(self.held_out(data), _folds(data), strict=True):
+            part = replace(data, train=train_rows, val=val_rows, n_folds=0)
+            logits[fold] = self.network(part, spec, recipe, objective, member=member).outputs(val_rows.inputs).logits
+        return Outputs(logits, network.outputs(data.val.inputs).features)
 
     def held_out(self, data: FitData) -> list[tuple[Split, Split]]:
         """Return (training rows, validation rows): the data's own, or those of each of its folds."""
@@ -206,46 +259,6 @@ class Trainer:
         key = hash_text(canonical_json(["solved", data.fingerprint, spec.to_json(), hash_array(weight)]))
         network = Network(spec, classifier.to(self.device).eval(), log, key, self.device)
         self.trainings[key] = log
-        return network
-
-    def _train(self, spec: NetworkSpec, data: FitData, recipe: Recipe, objective: Objective, member: int) -> Network:
-        recipe = self.budget.apply(recipe, len(data.train))
-        for name in ("train", "val"):
-            if len(getattr(data, name)) == 0:
-                raise InputError(f"{name} has no rows; training needs at least one")
-        request: dict[str, Any] = {
-            "code": fingerprint(map(file_of, (train_from_scratch, type(spec.body), type(spec.head), type(objective)))),
-            "data": data.fingerprint,
-            "spec": spec.to_json(),
-            "recipe": asdict(recipe),
-            "objective": part_to_json(objective),
-            "seed": self.seed,
-            "member": member,
-            "device": self.device.type,
-            "threads": torch.get_num_threads(),
-        }
-        key = hash_text(canonical_json(request))
-        trained_before = self.n_trained
-
-        def train_network() -> Network:
-            self.n_trained += 1
-            classifier, log = train_from_scratch(
-                spec,
-                data,
-                recipe,
-                objective,
-                seed=self.seed,
-                member=member,
-                device=self.device,
-                on_epoch=self._reporting(data),
-            )
-            return Network(spec, classifier, log, key, self.device)
-
-        started = time.perf_counter()
-        network = self.store.get_or_train(key, self.device, train_network)
-        if self.n_trained == trained_before:
-            self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
-        self.trainings[network.key] = network.log
         return network
 
     def _reporting(self, data: FitData) -> Callable[[EpochReport], None] | None:
