@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from volta.data.table_files import new_table
+from volta.data.tables import new_table
 
 CHUNK = 100_000
 

@@ -13,7 +13,7 @@ from volta import VoltaClassifier
 from volta.cli.model import summary
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.core.files import hash_file
-from volta.data.table_files import new_table
+from volta.data.tables import new_table
 
 
 def test_the_model_is_that_of_the_same_rows_in_python(shell):

@@ -15,8 +15,7 @@ from tests.cli.conftest import NAMES, run, write_csv
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data import tables
-from volta.data.table_files import new_table, open_table
-from volta.data.tables import read_columns
+from volta.data.tables import new_table, open_table, read_columns
 from volta.estimators.deciding import TooFewRowsWarning
 
 

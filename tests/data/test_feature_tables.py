@@ -7,7 +7,7 @@ import pytest
 
 from volta.core.errors import InputError
 from volta.data.feature_files import Roles, open_features
-from volta.data.table_files import new_table
+from volta.data.tables import new_table
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from volta.data.arrays import read_npy, read_npz
 from volta.data.feature_files import FeatureFiles
 from volta.data.images import list_images, read_image_folder
 from volta.data.importing import import_task
-from volta.data.labelled_arrays import read_labelled_arrays, read_saved_dataset
-from volta.data.table_files import open_table, read_parquet
-from volta.data.tables import read_columns
+from volta.data.labelled_arrays import read_labelled_arrays
+from volta.data.tables import open_table, read_columns
 from volta.data.task import LoadOptions
 from volta.data.tasks.cifar import class_names, read_svhn
 from volta.features.backbones.onnx_file import probe_onnx

@@ -25,8 +25,7 @@ from volta.data.feature_files import FeatureFiles
 from volta.data.images import decode, decode_all, list_images
 from volta.data.labelled_arrays import read_labelled_arrays
 from volta.data.lookup import DAMAGED, imported_tasks
-from volta.data.table_files import open_table
-from volta.data.tables import read_columns
+from volta.data.tables import open_table, read_columns
 from volta.data.task import LoadOptions
 from volta.data.tasks.cifar import read_svhn
 from volta.features.backbones.onnx_file import probe_onnx

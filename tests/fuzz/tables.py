@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.fuzz.harness import Category
-from volta.data.labelled_arrays import read_saved_dataset
+from volta.data.labelled_arrays import read_labelled_arrays
 from volta.data.tasks.cifar import class_names, read_records
 from volta.predictions.prediction_files import read_models
 
@@ -87,8 +87,8 @@ def _saved_with(name: str) -> Callable[[Path], bytes]:
         try:
             for file, data in _saved().items():
                 (folder / file).write_bytes(path.read_bytes() if file == name else data)
-            splits = read_saved_dataset(folder)
-            return b"".join(column.tobytes() for columns in splits.values() for column in columns.values())
+            splits = read_labelled_arrays(folder)
+            return b"".join(rows.inputs.tobytes() for rows in splits.values())
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -294,7 +294,7 @@ def predict(
     quiet: QuietOption = False,
 ) -> None:
     """Predict every row: its class, its uncertainty and the probability of each class. Files may exceed memory."""
-    from volta.data.table_files import check_new_table, new_table
+    from volta.data.tables import check_new_table, new_table
 
     check_not_read(out, model, data)
     check_new_table(out, overwrite=force)
@@ -443,7 +443,7 @@ def decide(
     import numpy as np
 
     from volta.core.checks import check_fraction
-    from volta.data.table_files import check_new_table, new_table
+    from volta.data.tables import check_new_table, new_table
     from volta.decisions.decide import ACTIONS
 
     check_not_read(out, model, data)

@@ -22,18 +22,18 @@ from volta.core.types import Array, OodSet, Split
 from volta.data.arrays import read_npz
 from volta.data.corruptions.corrupt import CORRUPTION_NAMES
 from volta.data.labelled_arrays import INPUT_NAMES, LABEL_NAMES
-from volta.data.table_files import open_table
 from volta.data.tables import (
     Chunk,
     ReadAs,
-    Table,
+    TableFile,
     as_labels,
     check_cells,
     joined,
     labels_like,
-    naming_ids,
+    open_table,
     read_columns,
     shortened,
+    suggest_id,
 )
 from volta.data.task import LoadOptions, ShiftOrigin
 from volta.data.task_builder import CorruptionOrigin, RawSets
@@ -71,7 +71,7 @@ class FeatureTable:
     ``n_features`` is how many there have to be, None where any number will do.
     """
 
-    table: Table
+    table: TableFile
     columns: tuple[str, ...]
     names: tuple[str, ...] | None
     label: str | None
@@ -82,16 +82,17 @@ class FeatureTable:
         """Walk the rows."""
         asked: dict[str, ReadAs] = dict.fromkeys(self.columns, "number")
         asked |= dict.fromkeys((*self.ids, *((self.label,) if self.label else ())), "any")
-        for chunk in naming_ids(self.table.chunks(asked)):
-            parts = [chunk.columns[name] for name in self.columns]
-            rows = parts[0].reshape(len(chunk), -1) if len(parts) == 1 else np.column_stack(parts)
-            if rows.shape[1] != (self.n_features or rows.shape[1]):
-                raise InputError(f"{self.table.path} has {rows.shape[1]} features, the model {self.n_features}")
-            labels = None
-            if self.label is not None:
-                labels = chunk.columns[self.label]
-                _check_labels(chunk, self.label, labels)
-            yield FeatureChunk(rows, labels, {name: chunk.columns[name] for name in self.ids}, chunk)
+        with suggest_id():
+            for chunk in self.table.chunks(asked):
+                parts = [chunk.columns[name] for name in self.columns]
+                rows = parts[0].reshape(len(chunk), -1) if len(parts) == 1 else np.column_stack(parts)
+                if rows.shape[1] != (self.n_features or rows.shape[1]):
+                    raise InputError(f"{self.table.path} has {rows.shape[1]} features, the model {self.n_features}")
+                labels = None
+                if self.label is not None:
+                    labels = chunk.columns[self.label]
+                    _check_labels(chunk, self.label, labels)
+                yield FeatureChunk(rows, labels, {name: chunk.columns[name] for name in self.ids}, chunk)
 
     def read_labelled(self, classes: Array | None = None) -> tuple[Array, Array]:
         """Return all rows and their labels, in the type of ``classes`` where those are known."""
@@ -150,7 +151,7 @@ def open_features(
     return found
 
 
-def _matrix_of(table: Table) -> str | None:
+def _matrix_of(table: TableFile) -> str | None:
     """Return the column that holds whole rows of features, where there is one."""
     wide = {column.name.lower(): column.name for column in table.columns if column.wide and column.numeric}
     for name in INPUT_NAMES:
@@ -161,14 +162,14 @@ def _matrix_of(table: Table) -> str | None:
     return next(iter(wide.values()), None)
 
 
-def _names_of(table: Table) -> tuple[str, ...] | None:
+def _names_of(table: TableFile) -> tuple[str, ...] | None:
     for name in FEATURE_NAME_ARRAYS:
         if name in table.names:
             return tuple(str(value) for value in read_columns(table, {name: "any"})[name])
     return None
 
 
-def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | None:
+def _label_of(table: TableFile, roles: Roles, labelled: bool, guess: bool) -> str | None:
     if roles.label is not None:
         return table.column(roles.label, "--label").name
     if not labelled:
@@ -191,7 +192,7 @@ def _label_of(table: Table, roles: Roles, labelled: bool, guess: bool) -> str | 
 
 
 def _by_name(
-    table: Table, columns: tuple[str, ...], names: tuple[str, ...], label: str | None, roles: Roles
+    table: TableFile, columns: tuple[str, ...], names: tuple[str, ...], label: str | None, roles: Roles
 ) -> tuple[str, ...]:
     for option, taken in (("--id", roles.ids), ("--label", (label,))):
         if found := next((name for name in taken if name in names), None):
@@ -215,7 +216,7 @@ def _by_name(
 def _check_labels(chunk: Chunk, name: str, labels: Array) -> None:
     check_cells(chunk, name, "number")
     if labels.ndim != 1:
-        raise InputError(f"{chunk.path} column {name!r} has {labels.shape[1]} values a row; pass one class a row")
+        raise InputError(f"{chunk.table.path} column {name!r} has {labels.shape[1]} values a row; pass one class a row")
     if labels.dtype.kind == "U" and (empty := np.char.str_len(np.char.strip(labels)) == 0).any():
         row = int(np.argmax(empty))
         raise InputError(f"{chunk.where(row, name)} is empty; drop rows without a label")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,84 +10,26 @@ from typing import Any, TypeVar
 import numpy as np
 
 from volta.core.errors import InputError, MissingDataError, parse_errors
-from volta.core.files import DEFAULT_LIMITS, Limits, stored_bytes
-from volta.core.processes import run_sandboxed
+from volta.core.files import DEFAULT_LIMITS, Limits
 from volta.core.types import Array
 from volta.data.arrays import SPLIT_NAMES, SourceRows, feature_dtype, read_npy, read_npz
-from volta.data.table_files import column_array, open_table, read_parquet
-from volta.data.tables import ReadAs, as_labels, read_columns
+from volta.data.tables import (
+    READERS,
+    ArrowTable,
+    ReadAs,
+    TableFile,
+    as_labels,
+    open_table,
+    read_columns,
+    suggest_id,
+)
 
 MARKS = ("dataset_dict.json", "dataset_info.json")
-_STATE = "state.json"
 
 
 def is_saved_dataset(folder: Path) -> bool:
     """Whether a folder was written by ``save_to_disk``."""
     return any((folder / mark).is_file() for mark in MARKS)
-
-
-def read_saved_dataset(folder: Path, limits: Limits = DEFAULT_LIMITS) -> dict[str, dict[str, Array]]:
-    """Return the columns of each split by name; a set without splits is one called ``all``.
-
-    Columns of class numbers become their classes' names. The folder is opened in a process of its own first, which
-    tells how much it would become: Arrow files can be compressed.
-    """
-    try:
-        import datasets
-    except ImportError as error:
-        raise MissingDataError(
-            f"{folder} is a Hugging Face data set; reading it needs: pip install datasets"
-        ) from error
-    with parse_errors(folder, "cannot be read as a Hugging Face data set", "save it again with save_to_disk"):
-        packed = stored_bytes(folder)
-        for state in (*folder.glob(_STATE), *folder.glob(f"*/{_STATE}")):
-            if state.is_file():
-                _check_names(state, limits)
-        # What is mapped into memory counts as memory taken.
-        room = replace(limits, parser_bytes=limits.parser_bytes + packed)
-        total = run_sandboxed(f"{__name__}:measure", folder, {"source": str(folder.resolve())}, room)
-        limits.check_volume(folder, total, packed)
-        found: Any = datasets.load_from_disk(str(folder))
-        splits: Mapping[str, Any] = found if isinstance(found, Mapping) else {"all": found}
-        return {name: _columns(part, folder, f"{folder} {name}", limits) for name, part in splits.items()}
-
-
-def measure(source: str) -> int:
-    """Return how many bytes all rows take; what :func:`read_saved_dataset` runs in another process."""
-    import datasets
-
-    with parse_errors(source, "cannot be read as a Hugging Face data set", "save it again with save_to_disk"):
-        found: Any = datasets.load_from_disk(source)
-        parts = found.values() if isinstance(found, Mapping) else [found]
-        return sum(int(part.data.table.nbytes) for part in parts)
-
-
-def _check_names(state: Path, limits: Limits) -> None:
-    """Refuse a set whose list of files leads out of its folder."""
-    if state.stat().st_size > limits.header_bytes:
-        raise InputError(
-            f"{state} is refused: it has more than {limits.header_bytes:,} bytes (--limit header_bytes=...)"
-        )
-    for file in json.loads(state.read_bytes())["_data_files"]:
-        name = file["filename"]
-        if Path(name).name != name or "\\" in name or name in ("", "..") or "://" in name:
-            raise InputError(f"{state} is refused: it names the file {name!r}, which is not in its folder")
-
-
-def _columns(part: Any, folder: Path, where: str, limits: Limits) -> dict[str, Array]:
-    # Flattening, which a saved set has behind it, would otherwise write a copy of the rows into the folder.
-    flat = part if getattr(part, "_indices", None) is None else part.flatten_indices(keep_in_memory=True)
-    table = flat.data.table
-    columns = {name: column_array(table[name], folder, f"{where} column {name}", limits) for name in table.column_names}
-    for name, feature in part.features.items():
-        if (names := getattr(feature, "names", None)) is not None and name in columns:
-            numbers = columns[name].astype(np.int64)
-            if numbers.size and not 0 <= numbers.min() <= numbers.max() < len(names):
-                raise InputError(
-                    f"{where} column {name} has class numbers beyond its {len(names)} names; save it again"
-                )
-            columns[name] = np.array(names)[numbers]
-    return columns
 
 
 _Column = TypeVar("_Column")
@@ -97,15 +38,14 @@ INPUT_NAMES = ("x", "features", "inputs", "images", "data", "embeddings")
 LABEL_NAMES = ("label", "y", "labels", "target", "targets", "class")
 _ROLES = {"x": "inputs", "y": "labels", "split": "split"}
 SPLIT_COLUMNS = ("split", "subset", "fold")
-SUFFIXES = frozenset({".npz", ".npy", ".parquet", ".pq"})
-CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+SUFFIXES = (*READERS, ".npy")
 
 
 def holds_arrays(source: Path) -> bool:
     """Whether a source is a CSV, npz, npy or Parquet file, by its name, or a folder of npy files or a data set."""
     if source.is_dir():
         return any(source.glob("*.npy")) or is_saved_dataset(source)
-    return source.suffix.lower() in SUFFIXES or _is_csv(source)
+    return source.name.lower().endswith(SUFFIXES)
 
 
 def read_labelled_arrays(
@@ -131,15 +71,13 @@ def read_labelled_arrays(
     """
     suffix = source.suffix.lower()
     if source.is_dir() and is_saved_dataset(source):
-        return _from_saved_dataset(source, label, labelled, ids, limits)
+        return _from_saved_dataset(source, label, labelled, ids, gaps, limits)
     if source.is_dir():
         return _from_arrays(
             {path.stem: read_npy(path, limits) for path in sorted(source.glob("*.npy"))}, source, label, labelled
         )
     if not source.is_file():
         raise MissingDataError(f"{source} does not exist; name a CSV, npz, npy or Parquet file")
-    if _is_csv(source):
-        return _from_csv(source, label, labelled, ids, gaps, limits)
     if suffix == ".npz":
         arrays = read_npz(source, limits)
         if set_name is not None and f"{set_name}_x" in arrays:
@@ -147,13 +85,7 @@ def read_labelled_arrays(
         return _from_arrays(arrays, source, label, labelled)
     if suffix == ".npy":
         return _from_npy(source, label, labelled, ids, limits)
-    if suffix in SUFFIXES:
-        return _from_columns(read_parquet(source, limits), source, label, labelled, ids)
-    raise InputError(f"{source} is no table this reads; expected .csv, .npz, .npy or .parquet")
-
-
-def _is_csv(source: Path) -> bool:
-    return source.name.lower().endswith(CSV_ENDINGS)
+    return _from_table(open_table(source, limits), label, labelled, ids, gaps)
 
 
 def _from_arrays(arrays: Mapping[str, Array], source: Path, label: str | None, labelled: bool) -> dict[str, SourceRows]:
@@ -226,20 +158,16 @@ def _from_npy(
     return {"all": _source_rows(array, labels, str(source), labelled)}
 
 
-def _from_csv(
-    source: Path, label: str | None, labelled: bool, ids: Collection[str], gaps: bool, limits: Limits
+def _from_table(
+    table: TableFile, label: str | None, labelled: bool, ids: Collection[str], gaps: bool
 ) -> dict[str, SourceRows]:
-    table = open_table(source, limits)
-    names = _without(dict.fromkeys(table.names), ids, source, labelled)
-    apart = (_label_column(names, source, label, labelled), _find_column(names, SPLIT_COLUMNS, source))
+    names = _without(dict.fromkeys(table.names), ids, table.path, labelled)
+    special = (_label_column(names, table.path, label, labelled), _find_column(names, SPLIT_COLUMNS, table.path))
     number: ReadAs = "number or missing" if gaps else "number"
-    columns = read_columns(table, {name: "any" if name in apart else number for name in names}, with_ids=True)
-    return _from_columns(
-        {name: as_labels(values) if name in apart else values for name, values in columns.items()},
-        source,
-        label,
-        labelled,
-    )
+    with suggest_id():
+        columns = read_columns(table, {name: "any" if name in special else number for name in names})
+    columns |= {name: as_labels(columns[name]) for name in special if name is not None}
+    return _from_columns(columns, table.path, label, labelled)
 
 
 def _without(columns: Mapping[str, _Column], ids: Collection[str], source: Path, labelled: bool) -> dict[str, _Column]:
@@ -251,17 +179,46 @@ def _without(columns: Mapping[str, _Column], ids: Collection[str], source: Path,
 
 
 def _from_saved_dataset(
-    source: Path, label: str | None, labelled: bool, ids: Collection[str], limits: Limits
+    source: Path, label: str | None, labelled: bool, ids: Collection[str], gaps: bool, limits: Limits
 ) -> dict[str, SourceRows]:
-    parts: dict[str, SourceRows] = {}
-    for split, columns in read_saved_dataset(source, limits).items():
-        found = _from_columns(columns, source, label, labelled, ids)
-        if split == "all":
-            return found
-        if split not in SPLIT_NAMES:
-            raise InputError(f"{source} has a split {split!r}; expected train, validation, calibration or test")
-        parts[SPLIT_NAMES[split]] = found["all"]
+    """Return the rows of each split; class numbers become the names of their classes."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingDataError(
+            f"{source} is a Hugging Face data set; reading it needs: pip install datasets"
+        ) from error
+    with parse_errors(source, "cannot be read as a Hugging Face data set", "save it again with save_to_disk"):
+        found: Any = datasets.load_from_disk(str(source))
+        splits: Mapping[str, Any] = found if isinstance(found, Mapping) else {"all": found}
+        parts: dict[str, SourceRows] = {}
+        for split, part in splits.items():
+            # In memory: flattening would otherwise write a copy of the rows into the folder.
+            table = (part.flatten_indices(keep_in_memory=True) if part._indices is not None else part).data.table
+            opened = ArrowTable(
+                source, table.schema, len(table), lambda names, of=table: of.select(names).to_batches(), limits
+            )
+            rows = _from_table(opened, label, labelled, ids, gaps)
+            column = _label_column(part.features, source, label, labelled)
+            class_names = getattr(part.features.get(column), "names", None)
+            if class_names is not None:
+                rows = {name: _with_class_names(one, class_names, f"{source} {split}") for name, one in rows.items()}
+            if split == "all":
+                return rows
+            if split not in SPLIT_NAMES:
+                raise InputError(f"{source} has a split {split!r}; expected train, validation, calibration or test")
+            parts[SPLIT_NAMES[split]] = rows["all"]
     return parts
+
+
+def _with_class_names(rows: SourceRows, names: Sequence[str], where: str) -> SourceRows:
+    if rows.labels is None:
+        return rows
+    if not ((rows.labels >= 0) & (rows.labels < len(names))).all():
+        raise InputError(
+            f"{where} has labels outside its {len(names)} classes, as sets without labels have; leave it out"
+        )
+    return replace(rows, labels=np.array(names)[rows.labels])
 
 
 def _from_columns(

@@ -1,29 +1,28 @@
-"""Tables on disk as named columns in chunks: CSV and npz."""
+"""Tables on disk, CSV, npz and Parquet: named columns read in chunks, and files that appear when they are complete."""
 
 from __future__ import annotations
 
 import csv
 import difflib
 import gzip
-import io
+import itertools
+import os
 import re
 import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from volta.core.errors import InputError, parse_errors
-from volta.core.files import DEFAULT_LIMITS, Limits, stored_bytes
+from volta.core.errors import InputError, MissingDataError, parse_errors
+from volta.core.files import DEFAULT_LIMITS, Limits, atomic_path, stored_bytes
 from volta.core.types import Array
-from volta.data.arrays import ArrayHeader, check_values, read_header
+from volta.data.arrays import ArrayHeader, no_objects, read_header
 from volta.data.download import check_zip
 
 ReadAs: TypeAlias = Literal["number", "number or missing", "score", "any", "any or missing"]
@@ -35,29 +34,23 @@ CHUNK_ROWS = 1 << 14
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, whether it holds numbers (None where only reading tells), its length.
-
-    ``wide``: every row has a list of numbers; ``n_rows`` is None where the file has to be read to know it.
-    """
+    """A column: its name, whether it holds numbers (None where only reading shows), and whether rows are lists."""
 
     name: str
     numeric: bool | None
     wide: bool
-    n_rows: int | None
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """Consecutive rows: ``columns`` name → (n,) array, or (n, width) of a wide column.
 
-    ``start`` is the number of the first row, from 0; ``line`` its line in the file where rows are lines; ``done`` the
-    share of the file read so far.
+    ``start`` is the number of the first row, from 0; ``done`` the share of the file read so far.
     """
 
-    path: Path
+    table: TableFile
     start: int
     columns: Mapping[str, Array]
-    line: int | None
     done: float
 
     def __len__(self) -> int:
@@ -65,24 +58,20 @@ class Chunk:
 
     def where(self, row: int, column: str) -> str:
         """Return the place of a cell in words; ``row`` counts from the chunk's first."""
-        line = "" if self.line is None else f" (line {self.line + row})"
-        return f"{self.path} row {self.start + row}{line}, column {column!r}"
+        return self.table.where(self.start + row, column)
 
 
-class Table(ABC):
-    """A file of named columns; :func:`volta.data.table_files.open_table` opens one.
+class TableFile(ABC):
+    """A file of named columns; :func:`open_table` opens one. ``names`` are the columns' names, in the file's order."""
 
-    ``names`` are the columns' names, in the file's order.
-    """
-
-    def __init__(self, path: Path, columns: tuple[Column, ...], limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, path: Path, columns: Iterable[Column], limits: Limits = DEFAULT_LIMITS) -> None:
         self.path = path
-        self.columns = columns
+        self.columns = tuple(columns)
         self.limits = limits
-        self.names = tuple(column.name for column in columns)
+        self.names = tuple(column.name for column in self.columns)
 
     def column(self, name: str, argument: str) -> Column:
-        """Return a column by its name; ``argument`` is what an error says asked for it, such as ``--label``."""
+        """Return a column by its name; errors name ``argument``, the option that asked for it, such as ``--label``."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -91,7 +80,7 @@ class Table(ABC):
         raise InputError(f"{argument} is {name!r}, which {self.path} lacks; {hint}")
 
     def chunks(self, columns: Mapping[str, ReadAs], rows: int = CHUNK_ROWS) -> Iterator[Chunk]:
-        """Walk the columns asked for, at most ``rows`` rows at a time; a cell that is something else is an error."""
+        """Read the columns asked for, ``rows`` rows at a time; a cell that cannot be read as asked is an error."""
         if not columns:
             raise InputError(f"{self.path} has no columns to read; pass a file with at least one")
         n_rows = 0
@@ -103,16 +92,19 @@ class Table(ABC):
         if n_rows == 0:
             raise InputError(f"{self.path} has no rows; pass a file with at least one")
 
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words."""
+        return f"{self.path} row {row}, column {column!r}"
+
     @abstractmethod
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
-        """Read; numbers are numeric already, whether they are missing or infinite is checked by the caller."""
+        """Read columns; :meth:`chunks` checks for missing and infinite numbers."""
 
 
-def read_columns(table: Table, columns: Mapping[str, ReadAs], *, with_ids: bool = False) -> dict[str, Array]:
-    """Return whole columns; ``with_ids``: for a command with an option --id, see :func:`naming_ids`."""
+def read_columns(table: TableFile, columns: Mapping[str, ReadAs]) -> dict[str, Array]:
+    """Return whole columns."""
     pieces: dict[str, list[Array]] = {name: [] for name in columns}
-    chunks = table.chunks(columns)
-    for chunk in naming_ids(chunks) if with_ids else chunks:
+    for chunk in table.chunks(columns):
         for name in columns:
             pieces[name].append(chunk.columns[name])
     return {name: joined(table, parts) for name, parts in pieces.items()}
@@ -122,35 +114,32 @@ class TextColumnError(InputError):
     """A column that should hold numbers holds text."""
 
 
-def naming_ids(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Walk ``chunks`` of what has an option --id; where text stands in the place of numbers, the error names it."""
+@contextmanager
+def suggest_id() -> Iterator[None]:
+    """Name the option --id in the error for a text column, for commands that have this option."""
     try:
-        yield from chunks
+        yield
     except TextColumnError as error:
         raise InputError(f"{error}, or name it with --id if it is no feature") from error
 
 
-def joined(table: Table, parts: Sequence[Array]) -> Array:
-    """Return the pieces of a column as one; texts become as wide as the longest, and are refused where that is huge."""
+def joined(table: TableFile, parts: Sequence[Array]) -> Array:
+    """Return the pieces of a column as one array; NumPy gives each text the room of the longest, which is limited."""
     if parts[0].dtype.kind == "U":
         widest = max(part.dtype.itemsize for part in parts)
-        table.limits.check_volume(table.path, widest * sum(map(len, parts)), table.path.stat().st_size)
+        table.limits.check_volume(table.path, widest * sum(map(len, parts)), stored_bytes(table.path))
     return np.concatenate(parts)
 
 
-def text_array(texts: Sequence[str], path: Path, limits: Limits, n_rows: int | None = None) -> Array:
-    """Return texts of a file as an array, in which each takes the room of the longest.
-
-    One long text and a million short ones would make a small file a huge array; ``n_rows`` says how many rows the texts
-    are going to be, where each stands for several.
-    """
+def _text_array(texts: Sequence[str], table: TableFile, n_rows: int) -> Array:
+    """Return texts as an array, where one long text would make a column of ``n_rows`` short ones huge: limited too."""
     widest = 4 * max(map(len, texts), default=0)
-    limits.check_volume(path, widest * (len(texts) if n_rows is None else n_rows), stored_bytes(path))
+    table.limits.check_volume(table.path, widest * n_rows, stored_bytes(table.path))
     return np.array(texts, dtype=np.str_)
 
 
 def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:
-    """Refuse a missing value, and an infinite one among numbers, by its file, row and column."""
+    """Raise for a missing number, and for an infinite one that is no score; the error names file, row and column."""
     values = chunk.columns[name]
     if read_as in (*AS_STORED, "number or missing") or values.dtype.kind != "f" or not values.size:
         return
@@ -207,98 +196,146 @@ def shortened(names: tuple[Any, ...], most: int = 20) -> str:
     return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown
 
 
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDataError("CSV and Parquet files need pyarrow: pip install 'volta-uq[bench]'") from error
+    return pyarrow
+
+
+def _batches_of(rows: int, batches: Iterable[Any]) -> Iterator[Any]:
+    """Regroup Arrow batches of any size into tables of ``rows`` rows; the last may be shorter."""
+    held: Any = None
+    arrow = _pyarrow()
+    for batch in batches:
+        table = arrow.Table.from_batches([batch])
+        held = table if held is None else arrow.concat_tables([held, table])
+        while held.num_rows >= rows:
+            yield held.slice(0, rows).combine_chunks()
+            held = held.slice(rows)
+    if held is not None and held.num_rows:
+        yield held.combine_chunks()
+
+
 DELIMITERS = (",", ";", "\t")
 _QUOTED = re.compile(r'"[^"]*"')
+_BLOCK_BYTES = 1 << 20
+_DAMAGED_CSV = "save it again as UTF-8 text"
 
 
-class CsvTable(Table):
-    """A CSV file. Whether a column holds numbers is told as it is read; nothing is guessed."""
+class CsvTable(TableFile):
+    """A CSV file, read by pyarrow; the ``csv`` module reads the header and words the error for a cell."""
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        with _lines(path, limits) as (lines, _):
-            first = _take(lines, 1, path, 1)
-            if not first or not first[0].strip():
+        with self._text(path) as lines:
+            first = next(lines, "")
+            if not first.strip():
                 raise InputError(f"{path} has an empty first line; it has to name the columns")
-            self._delimiter = max(DELIMITERS, key=_QUOTED.sub("", first[0]).count)
-            (names, *_), _ = _records(first, lines, self._delimiter, path, 1)
+            self._delimiter = max(DELIMITERS, key=_QUOTED.sub("", first).count)
+            names = next(csv.reader(itertools.chain([first], lines), delimiter=self._delimiter, strict=True))
+        # Every row has to fit in a block; numbers of 17 digits are longer than the names of their columns.
+        self._block_bytes = max(_BLOCK_BYTES, 32 * sum(len(name) + 1 for name in names))
         _check_header(path, names)
-        super().__init__(path, tuple(Column(name, None, False, None) for name in names), limits)
+        super().__init__(path, (Column(name, None, False) for name in names), limits)
+
+    def where(self, row: int, column: str) -> str:
+        """Return the place of a cell in words, with the line on which its row begins."""
+        for number, (line, _) in enumerate(self._records()):
+            if number == row:
+                return f"{self.path} row {row} (line {line}), column {column!r}"
+        return super().where(row, column)
 
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
-        places = {name: place for place, name in enumerate(self.names)}
-        numbers = {name: places[name] for name, read_as in columns.items() if read_as not in AS_STORED}
-        texts = {name: places[name] for name, read_as in columns.items() if read_as in AS_STORED}
-        gaps = {name for name, read_as in columns.items() if read_as == "number or missing"}
-        width = len(self.names)
-        with _lines(self.path, self.limits) as (lines, progress):
-            header = csv.reader(lines, delimiter=self._delimiter, strict=True)
-            next(header)
-            start, line = 0, header.line_num + 1
-            while taken := _take(lines, rows, self.path, line):
-                n_lines = len(taken)
-                found = self._parse_plain(taken, numbers, texts)
-                if found is None:
-                    records, n_lines = _records(taken, lines, self._delimiter, self.path, line)
-                    bare = Chunk(self.path, start, {}, line if n_lines == len(records) else None, 0.0)
-                    _check_widths(bare, records, width)
-                    found = _parse_one_by_one(bare, records, numbers, gaps) | self._texts(records, texts)
-                n_rows = len(next(iter(found.values())))
-                if n_rows:
-                    # A record over several lines, or a blank line, parts rows and lines.
-                    yield Chunk(self.path, start, found, line if n_lines == n_rows else None, progress())
-                start, line = start + n_rows, line + n_lines
+        arrow = _pyarrow()
+        from pyarrow import csv as arrow_csv
 
-    def _parse_plain(
-        self, lines: list[str], numbers: Mapping[str, int], texts: Mapping[str, int]
-    ) -> dict[str, Array] | None:
-        """Return the columns at their places, fast; None where a quote, a width or a cell needs a closer look."""
-        if '"' in "".join(lines):
-            return None
-        delimiter = self._delimiter
-        kept = [text for text in lines if text.strip("\r\n")]
-        if set(map(str.count, kept, repeat(delimiter))) != {len(self.names) - 1}:
-            return None
-        found: dict[str, Array] = {}
-        if numbers:
+        kinds = {name: arrow.string() if how in AS_STORED else arrow.float64() for name, how in columns.items()}
+        with parse_errors(self.path, "is not a table that can be read", _DAMAGED_CSV), ExitStack() as stack:
+            raw = stack.enter_context(self.path.open("rb"))
+            n_bytes, source, start = max(1, os.fstat(raw.fileno()).st_size), arrow.PythonFile(raw, mode="r"), 0
+            if self.path.suffix.lower() == ".gz":
+                source = stack.enter_context(arrow.CompressedInputStream(source, "gzip"))
             try:
-                matrix = np.loadtxt(kept, delimiter=delimiter, usecols=list(numbers.values()), comments=None, ndmin=2)
-            except ValueError:
-                return None
-            found |= zip(numbers, matrix.T, strict=True)
-        return found | self._texts([text.rstrip("\r\n").split(delimiter) for text in kept], texts) if texts else found
+                batches = stack.enter_context(
+                    arrow_csv.open_csv(
+                        source,
+                        arrow_csv.ReadOptions(block_size=self._block_bytes),
+                        arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                        arrow_csv.ConvertOptions(
+                            column_types=kinds,
+                            include_columns=list(kinds),
+                            null_values=[""],
+                            strings_can_be_null=False,
+                        ),
+                    )
+                )
+                for batch in _batches_of(rows, batches):
+                    values = {name: self._values(batch[name], name, how, start) for name, how in columns.items()}
+                    yield Chunk(self, start, values, raw.tell() / n_bytes)
+                    start += batch.num_rows
+            except arrow.ArrowInvalid:
+                self._explain(columns)
+                raise
 
-    def _texts(self, records: list[list[str]], places: Mapping[str, int]) -> dict[str, Array]:
-        # Read as text, the header of a second file behind the first would pass for a row.
-        if places and list(self.names) in records:
-            raise InputError(f"{self.path} repeats its header among its rows; were two files joined? Leave it out")
-        return {
-            name: text_array([record[place] for record in records], self.path, self.limits)
-            for name, place in places.items()
-        }
+    def _values(self, column: Any, name: str, read_as: ReadAs, start: int) -> Array:
+        if read_as in AS_STORED:
+            texts = column.to_pylist()
+            return _text_array(texts, self, len(texts))
+        if column.null_count and read_as != "number or missing":
+            row = start + int(np.argmax(column.is_null().to_numpy()))
+            raise InputError(f"{self.where(row, name)} is empty; fill it or drop the row")
+        values: Array = column.to_numpy()
+        return values
 
-
-def _parse_one_by_one(
-    chunk: Chunk, records: list[list[str]], places: Mapping[str, int], gaps: Collection[str]
-) -> dict[str, Array]:
-    """Return the columns at ``places`` as float64, or name the first cell that is not a number.
-
-    In the columns ``gaps`` an empty cell is NaN.
-    """
-    found = {name: np.empty(len(records)) for name in places}
-    for row, record in enumerate(records):
-        for name, place in places.items():
-            cell = record[place].strip()
-            if not cell and name in gaps:
-                cell = "nan"
-            if not cell:
-                raise InputError(f"{chunk.where(row, name)} is empty; fill it or drop the row")
-            if not _is_number(cell):
-                found_text = f"{chunk.where(row, name)} is {cell[:40]!r}, not a number"
+    def _explain(self, columns: Mapping[str, ReadAs]) -> None:
+        """Raise the error for the first row that cannot be read, with its place, what it holds and what to do."""
+        places = {name: place for place, name in enumerate(self.names)}
+        for row, (line, cells) in enumerate(self._records()):
+            if cells == list(self.names):
+                raise InputError(f"{self.path} row {row} (line {line}) repeats the header; were two files joined?")
+            if len(cells) != len(self.names):
+                raise InputError(
+                    f"{self.path} row {row} (line {line}) has {len(cells)} cells but the header names "
+                    f"{len(self.names)} columns"
+                )
+            for name, read_as in columns.items():
+                cell = cells[places[name]].strip()
+                if read_as in AS_STORED or _is_number(cell) or (not cell and read_as == "number or missing"):
+                    continue
+                where = f"{self.path} row {row} (line {line}), column {name!r}"
+                if not cell:
+                    raise InputError(f"{where} is empty; fill it or drop the row")
                 if _is_number(cell.replace(",", ".", 1)):
-                    raise InputError(f"{found_text}; write numbers with a decimal point")
-                raise TextColumnError(f"{found_text}; encode the column as numbers, or leave it out of the file")
-            found[name][row] = float(cell)
-    return found
+                    raise InputError(f"{where} is {cell[:40]!r}, not a number; write numbers with a decimal point")
+                raise TextColumnError(
+                    f"{where} is {cell[:40]!r}, not a number; encode the column as numbers, or leave it out of the file"
+                )
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Walk the rows with the lines on which they begin."""
+        with self._text(self.path) as lines:
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+            next(reader)
+            line = reader.line_num + 1
+            for cells in reader:
+                if cells:
+                    yield line, cells
+                line = reader.line_num + 1
+
+    @staticmethod
+    @contextmanager
+    def _text(path: Path) -> Iterator[IO[str]]:
+        """Give the file's lines without its byte-order mark."""
+        unzip: Callable[..., Any] = gzip.open if path.suffix.lower() == ".gz" else open
+        try:
+            with parse_errors(path, "is not a table that can be read", _DAMAGED_CSV):
+                with unzip(path, "rt", encoding="utf-8-sig", newline="") as lines:
+                    yield lines
+        except InputError as error:
+            if isinstance(error.__cause__, UnicodeDecodeError):
+                raise InputError(f"{path} is not UTF-8 text; save it as UTF-8") from error
+            raise
 
 
 def _is_number(cell: str) -> bool:
@@ -315,145 +352,286 @@ def _check_header(path: Path, names: list[str]) -> None:
     if "" in (stripped := [name.strip() for name in names]):
         raise InputError(f"{path} column {stripped.index('')} has no name; name every column in the first line")
     if twice := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise InputError(f"{path} has two columns {twice[0]!r}; give every column a name of its own")
+        raise InputError(f"{path} has two columns {twice[0]!r}; give every column a different name")
 
 
-def _check_widths(chunk: Chunk, records: list[list[str]], width: int) -> None:
-    if set(map(len, records)) <= {width}:
-        return
-    row = next(row for row, record in enumerate(records) if len(record) != width)
-    line = "" if chunk.line is None else f" (line {chunk.line + row})"
-    raise InputError(
-        f"{chunk.path} row {chunk.start + row}{line} has {len(records[row])} cells but the header names {width} columns"
-    )
-
-
-def _take(lines: Iterator[str], rows: int, path: Path, line: int) -> list[str]:
-    try:
-        return list(islice(lines, rows))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text, at or after line {line}; save it as UTF-8") from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} cannot be read at or after line {line} ({error}); it is damaged") from error
-
-
-def _records(
-    taken: list[str], lines: Iterator[str], delimiter: str, path: Path, line: int
-) -> tuple[list[list[str]], int]:
-    """Return the records of lines, the last of which may go on in those that follow, and how many lines they are."""
-    reader = csv.reader(chain(taken, lines), delimiter=delimiter, strict=True)
-    records = []
-    try:
-        while reader.line_num < len(taken):
-            if record := next(reader):
-                records.append(record)
-    except csv.Error as error:
-        raise InputError(f"{path} line {line + reader.line_num - 1} cannot be read ({error})") from error
-    return records, reader.line_num
-
-
-@contextmanager
-def _lines(path: Path, limits: Limits) -> Iterator[tuple[IO[str], Any]]:
-    """Give the file's lines, a byte-order mark removed, and a function that tells the share read so far."""
-    size = max(1, path.stat().st_size)
-    with parse_errors(path, "is not a table that can be read", "save it again as UTF-8 text"), path.open("rb") as raw:
-        source: Any = _Unzipped(raw, path, limits) if path.suffix.lower() == ".gz" else raw
-        with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as text:
-            yield text, lambda: raw.tell() / size
-
-
-class _Unzipped(gzip.GzipFile):
-    """A gzipped file that stops where it becomes far larger than it was."""
-
-    def __init__(self, raw: IO[bytes], path: Path, limits: Limits) -> None:
-        super().__init__(fileobj=raw)
-        self._path, self._limits, self._packed = path, limits, path.stat().st_size
-
-    def read1(self, size: int | None = -1) -> bytes:
-        """Return some bytes; their number so far is judged."""
-        data = super().read1(-1 if size is None else size)
-        self._limits.check_volume(self._path, self.tell(), self._packed)
-        return data
-
-
-class NpzTable(Table):
+class NpzTable(TableFile):
     """An npz file; arrays may differ in length, those read together may not."""
 
     def __init__(self, path: Path, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.limits = limits
-        with parse_errors(path, "cannot be read", "it is damaged or not an npz"):
-            members = [
-                info for info in check_zip(path, limits, "cannot be read as an npz") if info.filename.endswith(".npy")
-            ]
-            with zipfile.ZipFile(path) as archive:
-                self._sizes = {info.filename.removesuffix(".npy"): info.file_size for info in members}
-                opened = {info.filename.removesuffix(".npy"): self._layout(archive, info) for info in members}
-        self._layouts = {name: layout for name, layout in opened.items() if layout.shape}
-        columns = tuple(
-            Column(name, layout.dtype.kind in "biuf", len(layout.shape) > 1, layout.shape[0])
-            for name, layout in self._layouts.items()
+        check_zip(path, limits, "cannot be read as an npz")
+        self._headers: dict[str, ArrayHeader] = {}
+        with parse_errors(path, "cannot be read", "it is damaged or not an npz"), zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                if member.endswith(".npy"):
+                    with archive.open(member) as file:
+                        self._headers[member.removesuffix(".npy")] = read_header(file, limits)
+        columns = (
+            Column(name, header.dtype.kind in "biuf", len(header.shape) > 1)
+            for name, header in self._headers.items()
+            if header.shape
         )
         super().__init__(path, columns, limits)
 
-    def width(self, name: str) -> int:
-        """Return how many numbers a row of an array has."""
-        return int(np.prod(self._layouts[name].shape[1:], dtype=np.int64))
-
     def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
-        n_rows = self._check(columns)
+        first = next(iter(columns))
+        n_rows = self._headers[first].shape[0]
+        for name, read_as in columns.items():
+            header, where = self._headers[name], f"{self.path} array {name!r}"
+            no_objects(header.dtype, where)
+            if read_as not in AS_STORED and header.dtype.kind not in "biuf":
+                raise InputError(f"{where} is {header.dtype}, not numbers; encode it as numbers")
+            if header.shape[0] != n_rows:
+                raise InputError(f"{where} has {header.shape[0]} rows but {first!r} has {n_rows}; save one a row")
         with parse_errors(self.path, "cannot be read", "it is damaged"), ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self.path))
-            opened = {name: stack.enter_context(archive.open(f"{name}.npy")) for name in columns}
-            arrays = {name: _Rows(file, read_header(file, name, self.limits)) for name, file in opened.items()}
-            for start in range(0, n_rows, rows):
-                count = min(rows, n_rows - start)
-                found = {name: _as_asked(arrays[name].take(count), columns[name]) for name in columns}
-                yield Chunk(self.path, start, found, None, (start + count) / n_rows)
+            pieces = [self._pieces(stack.enter_context(archive.open(f"{name}.npy")), rows) for name in columns]
+            for start, values in zip(range(0, n_rows, rows), zip(*pieces, strict=True), strict=True):
+                found = dict(zip(columns, map(_as_asked, values, columns.values()), strict=True))
+                yield Chunk(self, start, found, min(n_rows, start + rows) / n_rows)
 
-    def _layout(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:
-        with archive.open(member) as file:
-            return read_header(file, f"{archive.filename} array {member.filename!r}", self.limits)
-
-    def _check(self, columns: Mapping[str, ReadAs]) -> int:
-        lengths = {name: self._layouts[name].shape[0] for name in columns}
-        first = next(iter(lengths))
-        for name, length in lengths.items():
-            layout = self._layouts[name]
-            check_values(f"{self.path} array {name!r}", layout, self._sizes[name])
-            if columns[name] not in AS_STORED and layout.dtype.kind not in "biuf":
-                raise InputError(f"{self.path} array {name!r} is {layout.dtype}, not numbers; encode it as numbers")
-            if length != lengths[first]:
-                raise InputError(
-                    f"{self.path} array {name!r} has {length} rows but {first!r} has {lengths[first]}; save one a row"
-                )
-        return lengths[first]
-
-
-class _Rows:
-    """Gives an array's rows one after another from its place in the archive."""
-
-    def __init__(self, file: IO[bytes], layout: ArrayHeader) -> None:
-        self._file = file
-        self._layout = layout
-        self._whole = self._read(self._layout.shape[0]) if self._layout.fortran_order else None
-        self._position = 0
-
-    def take(self, count: int) -> Array:
-        """Return the next ``count`` rows."""
-        start, self._position = self._position, self._position + count
-        return self._read(count) if self._whole is None else self._whole[start : self._position]
-
-    def _read(self, count: int) -> Array:
-        layout = self._layout
-        shape = (count, *layout.shape[1:])
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * layout.dtype.itemsize
-        data = self._file.read(n_bytes)
-        if len(data) < n_bytes:
-            raise EOFError("it ends too early")
-        return np.frombuffer(data, dtype=layout.dtype).reshape(shape, order="F" if layout.fortran_order else "C")
+    def _pieces(self, file: IO[bytes], rows: int) -> Iterator[Array]:
+        """Walk an array ``rows`` rows at a time; only one that is stored column by column is read whole."""
+        header = read_header(file, self.limits)
+        n_rows, *row_shape = header.shape
+        step = n_rows if header.fortran_order else rows
+        for start in range(0, n_rows, max(1, step)):
+            shape = (min(step, n_rows - start), *row_shape)
+            n_bytes = int(np.prod(shape)) * header.dtype.itemsize
+            if len(data := file.read(n_bytes)) < n_bytes:
+                raise EOFError("it ends too early")
+            piece = np.frombuffer(data, dtype=header.dtype).reshape(shape, order="F" if header.fortran_order else "C")
+            yield from (piece[at : at + rows] for at in range(0, len(piece), rows))
 
 
 def _as_asked(values: Array, read_as: ReadAs) -> Array:
     if read_as in AS_STORED or values.dtype == np.float64:
         return values
     return values.astype(np.float32 if values.dtype.kind == "f" and values.dtype.itemsize <= 4 else np.float64)
+
+
+class ArrowTable(TableFile):
+    """A table of Arrow batches, those of a Parquet file or in memory; a column of lists of one length is a wide column.
+
+    ``batches`` is called with the columns to read and gives batches of any size.
+    """
+
+    def __init__(
+        self, path: Path, schema: Any, n_rows: int, batches: Callable[[list[str]], Iterable[Any]], limits: Limits
+    ) -> None:
+        self._n_rows, self._batches = n_rows, batches
+        # pandas stores an index without a name as a column that no other program knows.
+        fields = [field for field in schema if not field.name.startswith("__index_level_")]
+        if twice := [name for name, count in Counter(field.name for field in fields).items() if count > 1]:
+            raise InputError(f"{path} has two columns {twice[0]!r}; give every column a different name")
+        columns = [Column(field.name, _is_numeric(field.type), _is_list(field.type)) for field in fields]
+        super().__init__(path, columns, limits)
+
+    def _chunks(self, columns: Mapping[str, ReadAs], rows: int) -> Iterator[Chunk]:
+        for column in self.columns:
+            if columns.get(column.name, "any") not in AS_STORED and not column.numeric:
+                raise TextColumnError(
+                    f"{self.path} column {column.name!r} is not numeric; encode it as numbers, drop it"
+                )
+        start = 0
+        for batch in _batches_of(rows, self._batches(list(columns))):
+            values = {name: self._values(batch[name], name, how, start) for name, how in columns.items()}
+            yield Chunk(self, start, values, (start + batch.num_rows) / self._n_rows)
+            start += batch.num_rows
+
+    def _values(self, chunked: Any, name: str, read_as: ReadAs, start: int) -> Array:
+        from pyarrow import types
+
+        column = chunked.unify_dictionaries().combine_chunks()
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if column.null_count and read_as not in ("any or missing", "number or missing"):
+            raise InputError(f"{self.where(start + _first_null(column), name)} is empty; fill it or drop the row")
+        if _is_list(column.type):
+            return self._lists(column, name, start)
+        if _is_text(column.type):
+            # A missing text becomes an empty one, as in a CSV, and a missing number NaN.
+            return _text_array(column.fill_null("").to_pylist(), self, len(column))
+        values: Array = column.to_numpy(zero_copy_only=False)
+        return _as_asked(values, read_as)
+
+    def _lists(self, column: Any, name: str, start: int) -> Array:
+        from pyarrow import compute
+
+        lengths = compute.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+        if (lengths != lengths[0]).any():
+            row = int(np.argmax(lengths != lengths[0]))
+            raise InputError(f"{self.where(start + row, name)} has {lengths[row]} numbers, others have {lengths[0]}")
+        numbers = column.flatten()
+        if numbers.null_count:
+            row = start + _first_null(numbers) // int(lengths[0])
+            raise InputError(f"{self.where(row, name)} has an empty number in its list; fill it or drop the row")
+        return _as_asked(numbers.to_numpy(zero_copy_only=False), "number").reshape(len(column), -1)
+
+
+def open_parquet(path: Path, limits: Limits = DEFAULT_LIMITS) -> TableFile:
+    """Open a Parquet file."""
+    _pyarrow()
+    from pyarrow import parquet
+
+    def batches(names: list[str]) -> Iterator[Any]:
+        with parse_errors(path, "cannot be read", "it is damaged"), parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=CHUNK_ROWS, columns=names)
+
+    with parse_errors(path, "is not a Parquet file that can be read", "save it again"):
+        with parquet.ParquetFile(path) as file:
+            return ArrowTable(path, file.schema_arrow, file.metadata.num_rows, batches, limits)
+
+
+def _first_null(column: Any) -> int:
+    return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_numeric(kind: Any) -> bool:
+    from pyarrow import types
+
+    if _is_list(kind) or types.is_dictionary(kind):
+        return _is_numeric(kind.value_type)
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+class TableWriter(Protocol):
+    """Takes rows piece by piece: name → (n,) array, or (n, width), the same names each time."""
+
+    def write(self, columns: Mapping[str, Array]) -> None:
+        """Add rows."""
+
+    def close(self) -> None:
+        """Write what belongs at the file's end, and close it."""
+
+
+class ArrowWriter:
+    """CSV, in which (n, width) becomes NAME_0, NAME_1, …, or Parquet, in which it becomes a column of lists.
+
+    Numbers read back exactly.
+    """
+
+    def __init__(self, path: Path, delimiter: str | None) -> None:
+        self._arrow = _pyarrow()
+        self._path, self._delimiter = path, delimiter
+        self._writer: Any = None
+
+    def write(self, columns: Mapping[str, Array]) -> None:
+        """Add rows."""
+        from pyarrow import csv as arrow_csv
+        from pyarrow import parquet
+
+        arrays = {}
+        for name, values in columns.items():
+            if values.ndim == 1:
+                arrays[name] = self._arrow.array(values.tolist() if values.dtype.kind in "OU" else values)
+            elif self._delimiter is None:
+                flat = self._arrow.array(np.ascontiguousarray(values).reshape(-1))
+                arrays[name] = self._arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
+            else:
+                arrays |= {f"{name}_{place}": self._arrow.array(column) for place, column in enumerate(values.T)}
+        table = self._arrow.table(arrays)
+        if self._writer is None and self._delimiter is None:
+            self._writer = parquet.ParquetWriter(self._path, table.schema)
+        elif self._writer is None:
+            options = arrow_csv.WriteOptions(delimiter=self._delimiter)
+            self._writer = arrow_csv.CSVWriter(self._path, table.schema, write_options=options)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Write what belongs at the file's end, and close it."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class NpzWriter:
+    """An array for each column, stored without compression; all rows stay in memory until the file is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._parts: dict[str, list[Array]] = {}
+
+    def write(self, columns: Mapping[str, Array]) -> None:
+        """Add rows to every array."""
+        for name, values in columns.items():
+            self._parts.setdefault(name, []).append(values.astype(np.str_) if values.dtype.kind == "O" else values)
+
+    def close(self) -> None:
+        """Write the archive."""
+        with self._path.open("wb") as file:
+            np.savez(file, **{name: np.concatenate(parts) for name, parts in self._parts.items()})  # type: ignore[arg-type]
+
+
+READERS: dict[str, Callable[[Path, Limits], TableFile]] = {
+    ".csv": CsvTable,
+    ".tsv": CsvTable,
+    ".csv.gz": CsvTable,
+    ".tsv.gz": CsvTable,
+    ".npz": NpzTable,
+    ".parquet": open_parquet,
+    ".pq": open_parquet,
+}
+WRITERS: dict[str, Callable[[Path], TableWriter]] = {
+    ".csv": lambda path: ArrowWriter(path, ","),
+    ".tsv": lambda path: ArrowWriter(path, "\t"),
+    ".npz": NpzWriter,
+    ".parquet": lambda path: ArrowWriter(path, None),
+    ".pq": lambda path: ArrowWriter(path, None),
+}
+
+
+def open_table(path: Path, limits: Limits = DEFAULT_LIMITS) -> TableFile:
+    """Open a table; the suffix of its name says which kind of file it is.
+
+    ``table.names`` and ``table.columns`` say what it has, ``table.chunks({"age": "number", "name": "any"})`` reads it
+    in chunks and :func:`read_columns` reads whole columns.
+    """
+    path = Path(path)
+    reader = READERS.get(_suffix(path))
+    if reader is None:
+        raise InputError(f"{path} is no kind of table; its name has to end in one of {', '.join(READERS)}")
+    if not path.is_file():
+        raise MissingDataError(f"{path} does not exist; name a file that ends in one of {', '.join(READERS)}")
+    return reader(path, limits)
+
+
+@contextmanager
+def new_table(path: Path, *, overwrite: bool = False) -> Iterator[TableWriter]:
+    """Give a writer of ``path``: the file appears when everything is written, and not at all on an error.
+
+    Each ``write`` adds rows: name → (n,) array, or (n, width), the same names and kinds each time.
+    """
+    path = Path(path)
+    check_new_table(path, overwrite=overwrite)
+    with atomic_path(path) as temporary:
+        writer = WRITERS[_suffix(path)](temporary)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def check_new_table(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse a name that no table can have, or that exists already; before any work is done."""
+    if _suffix(path) not in WRITERS:
+        raise InputError(f"--out is {path}; its name has to end in one of {', '.join(WRITERS)}")
+    if path.exists() and not overwrite:
+        raise InputError(f"--out is {path}, which exists; name another file, or pass --force to replace it")
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower()
+    found = [suffix for suffix in READERS if name.endswith(suffix)]
+    return max(found, key=len) if found else path.suffix.lower()

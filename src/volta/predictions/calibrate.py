@@ -13,7 +13,7 @@ from volta.bench.store import pack_arrays
 from volta.core.errors import InputError
 from volta.core.files import write_atomic
 from volta.core.types import Array
-from volta.data.table_files import check_new_table, new_table
+from volta.data.tables import check_new_table, new_table
 from volta.methods.calibrators import FittedCalibrator, find_calibrator
 from volta.methods.scores import Floats
 from volta.predictions.external_model import NO_LABEL, ExternalModel, RowSet, check_sets

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from volta.bench.cell_metrics import TEST, VAL
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.data.table_files import open_table
-from volta.data.tables import Chunk, ReadAs, Table, as_labels, joined, read_columns, shortened
+from volta.data.tables import Chunk, ReadAs, TableFile, as_labels, joined, open_table, read_columns, shortened
 from volta.predictions.external_model import (
     KINDS,
     NO_LABEL,
@@ -58,7 +57,7 @@ def array_place(name: str) -> tuple[str, str] | None:
     return (set_name, kind) if known else None
 
 
-def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[ExternalModel, tuple[str, ...]]:
+def read_keyed(table: TableFile, method: str, seed: int, logits: bool) -> tuple[ExternalModel, tuple[str, ...]]:
     """Return the model that an npz holds, and the arrays that were left alone; ``logits``: probs are logits."""
     places = {name: place for name in table.names if (place := array_place(name)) is not None}
     classes = _classes(table)
@@ -86,7 +85,7 @@ def read_keyed(table: Table, method: str, seed: int, logits: bool) -> tuple[Exte
     return ExternalModel(method, seed, str(table.path), sets, classes), unused
 
 
-def _classes(table: Table) -> tuple[str, ...]:
+def _classes(table: TableFile) -> tuple[str, ...]:
     if CLASSES not in table.names:
         return ()
     classes = tuple(map(str, read_columns(table, {CLASSES: "any"})[CLASSES].tolist()))
@@ -100,7 +99,7 @@ def _classes(table: Table) -> tuple[str, ...]:
     return classes
 
 
-def _by_name(table: Table, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
+def _by_name(table: TableFile, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
     """Return labels that are names of classes as numbers; where no name is a number, numbers count from 0 already."""
     if labels.dtype.kind in "biuf" and not any(map(is_numeral, classes)):
         return labels
@@ -157,12 +156,12 @@ class _Layout:
         return asked | {column: "number" for columns in self.wide.values() for column in columns}
 
 
-def is_long(table: Table) -> bool:
+def is_long(table: TableFile) -> bool:
     """Whether a table's columns are those of the long form: a row's method, seed or set, or numbered classes."""
     return any(name in ("method", "seed", "set") or _NUMBERED.fullmatch(name) for name in table.names)
 
 
-def read_long(table: Table, method: str, seed: int, logits: bool) -> tuple[list[ExternalModel], tuple[str, ...]]:
+def read_long(table: TableFile, method: str, seed: int, logits: bool) -> tuple[list[ExternalModel], tuple[str, ...]]:
     """Return the models of a table, and the columns that were left alone.
 
     ``method`` and ``seed`` stand for columns that are not there; without a column ``set`` all rows are test rows.
@@ -232,7 +231,7 @@ class _Columns:
             self.wide.setdefault(kind, []).append(whole)
 
 
-def _layout(table: Table) -> _Layout:
+def _layout(table: TableFile) -> _Layout:
     single: dict[str, str] = {}
     numbered: dict[str, dict[int, str]] = {}
     named: dict[str, dict[str, str]] = {}
@@ -278,7 +277,7 @@ def _from_zero(columns: dict[int, str]) -> bool:
     return bool(columns) and sorted(columns) == list(range(len(columns)))
 
 
-def _by_class(table: Table, named: dict[str, dict[str, str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
+def _by_class(table: TableFile, named: dict[str, dict[str, str]]) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
     """Return the classes that columns of probabilities are named by, and the columns; none where they are not."""
     probs = named.get("probs", {})
     if len(probs) < 2:
@@ -293,7 +292,7 @@ def _by_class(table: Table, named: dict[str, dict[str, str]]) -> tuple[tuple[str
     return tuple(probs.values()), {kind: tuple(found[name] for name in order) for kind, found in columns.items()}
 
 
-def _only(table: Table, found: dict[Key, str], key: Key, name: str) -> None:
+def _only(table: TableFile, found: dict[Key, str], key: Key, name: str) -> None:
     if key in found:
         raise InputError(f"{table.path} has the columns {found[key]!r} and {name!r}, which say the same; keep one")
     found[key] = name
@@ -334,7 +333,7 @@ def _is_number(text: str) -> bool:
 
 
 def _groups(
-    table: Table, columns: _Columns, method: str, seed: int
+    table: TableFile, columns: _Columns, method: str, seed: int
 ) -> list[tuple[tuple[str, int, str], NDArray[np.intp]]]:
     """Return (method, seed, set) with the numbers of its rows, in the order in which they appear."""
     whole = np.zeros(columns.n_rows, dtype=np.int32)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError, MissingDataError
-from volta.data.table_files import new_table, open_table
-from volta.data.tables import as_labels, read_columns
+from volta.data.tables import as_labels, new_table, open_table, read_columns
 
 CELLS = "id,age,pay\na,1.5,-2e3\nb,2,7\nc,3,0.1\n"
 
