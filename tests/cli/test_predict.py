@@ -64,7 +64,7 @@ def test_rows_are_read_by_name_from_every_kind_of_file(shell, classifier, tmp_pa
 
 
 def test_chunks_of_a_file_are_predicted_as_its_whole(shell, classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.Table.chunks, "__defaults__", (7,))
+    monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
     done = run("predict", shell.model, shell.new, "--id", "tree", "--out", tmp_path / "out.npz")
     assert done.exit_code == 0, done.output
     with np.load(tmp_path / "out.npz") as found:
@@ -100,7 +100,7 @@ def test_decisions_with_other_promises(shell, classifier, tmp_path):
 
 
 def test_a_bound_over_the_whole_file(shell, classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.Table.chunks, "__defaults__", (7,))
+    monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
     rows = np.concatenate([shell.new_rows, shell.new_rows[:20] * 1000.0])
     path = write_csv(tmp_path / "in.csv", rows, None)
     done = run("decide", shell.model, path, "--id", "tree", "--fdr", 0.1, "--out", tmp_path / "out.csv")
@@ -126,7 +126,7 @@ def test_a_bound_over_the_whole_file_leaves_absurd_rows_ood(shell, tmp_path):
 
 
 def test_too_few_calibration_rows_are_a_warning_once(shell, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables.Table.chunks, "__defaults__", (7,))
+    monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
     done = run("decide", shell.model, shell.new, "--id", "tree", "--fpr", 0.001, "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
     assert done.stderr.count("warning: 60 calibration rows are too few for fpr = 0.001, which needs 999") == 1

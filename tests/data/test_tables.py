@@ -57,8 +57,8 @@ def test_what_is_written_in_pieces_is_read_in_chunks(tmp_path, columns, ending):
 
 def test_a_header_among_the_rows_is_refused(tmp_path):
     for path in (put(tmp_path, CELLS * 2), put(tmp_path, gzip.compress(CELLS.encode()) * 2, "table.csv.gz")):
-        with pytest.raises(InputError, match="repeats its header among its rows"):
-            read_columns(open_table(path), {"id": "any"})
+        with pytest.raises(InputError, match=r"row 3 \(line 5\) repeats the header; were two files"):
+            read_columns(open_table(path), {"id": "any", "age": "number"})
 
 
 def test_an_error_leaves_no_file(tmp_path, columns):
@@ -78,7 +78,7 @@ def test_what_stands_is_not_replaced_unless_asked(tmp_path):
         pass
     with new_table(path, overwrite=True) as writer:
         writer.write({"a": np.arange(2)})
-    assert path.read_text() == "a\n0\n1\n"
+    assert path.read_text() == '"a"\n0\n1\n'
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_stands_is_not_replaced_unless_asked(tmp_path):
         ("", "empty first line"),
         ("id,age,pay\n", "has no rows"),
         ("id,age,pay\nä,1,2\n".encode("latin-1"), "is not UTF-8 text"),
-        ('id,age,pay\n"a,1,2\n', "cannot be read"),
+        ('id,age,pay\n"a,1,2\n', "can be read .*unexpected end of data"),
     ],
 )
 def test_a_bad_csv_is_refused_by_place(tmp_path, text, message):
@@ -143,13 +143,27 @@ def test_a_name_that_is_missing_gets_a_suggestion(tmp_path):
 
 
 def test_files_of_no_kind_or_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"ends in no kind of table; expected one of .csv"):
+    with pytest.raises(InputError, match=r"is no kind of table; its name has to end in one of .csv"):
         open_table(tmp_path / "table.xlsx")
     with pytest.raises(MissingDataError, match="does not exist"):
         open_table(tmp_path / "table.csv")
     for ending in (".npz", ".parquet"):
         with pytest.raises(InputError, match=r"cannot be read|can be read"):
             open_table(put(tmp_path, CELLS, f"table{ending}"))
+
+
+def test_chunks_have_the_asked_rows_however_the_file_is_read(tmp_path):
+    path = tmp_path / "long.csv"
+    values = np.random.default_rng(0).normal(size=60_000)
+    with new_table(path) as writer:
+        writer.write({"id": np.arange(60_000), "value": values})
+    assert path.stat().st_size > 1 << 20
+    chunks = list(open_table(path).chunks({"value": "number"}, rows=25_000))
+    assert [(chunk.start, len(chunk)) for chunk in chunks] == [(0, 25_000), (25_000, 25_000), (50_000, 10_000)]
+    assert (np.concatenate([chunk.columns["value"] for chunk in chunks]) == values).all()
+    put(tmp_path, path.read_text().replace("\n59000,", "\n59000,x"), "bad.csv")
+    with pytest.raises(InputError, match=r"row 59000 \(line 59002\), column 'value' is 'x"):
+        read_columns(open_table(tmp_path / "bad.csv"), {"value": "number"})
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

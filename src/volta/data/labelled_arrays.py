@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -194,10 +195,9 @@ def _from_saved_dataset(
         parts: dict[str, SourceRows] = {}
         for split, part in splits.items():
             # In memory: flattening would otherwise write a copy of the rows into the folder.
-            table = (part.flatten_indices(keep_in_memory=True) if part._indices is not None else part).data.table
-            opened = ArrowTable(
-                source, table.schema, len(table), lambda names, of=table: of.select(names).to_batches(), limits
-            )
+            flat = part if part._indices is None else part.flatten_indices(keep_in_memory=True)
+            table = flat.data.table
+            opened = ArrowTable(source, table.schema, len(table), partial(_batches, table), limits)
             rows = _from_table(opened, label, labelled, ids, gaps)
             column = _label_column(part.features, source, label, labelled)
             class_names = getattr(part.features.get(column), "names", None)
@@ -209,6 +209,11 @@ def _from_saved_dataset(
                 raise InputError(f"{source} has a split {split!r}; expected train, validation, calibration or test")
             parts[SPLIT_NAMES[split]] = rows["all"]
     return parts
+
+
+def _batches(table: Any, names: list[str]) -> list[Any]:
+    batches: list[Any] = table.select(names).to_batches()
+    return batches
 
 
 def _with_class_names(rows: SourceRows, names: Sequence[str], where: str) -> SourceRows:

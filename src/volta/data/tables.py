@@ -329,9 +329,11 @@ class CsvTable(TableFile):
         """Give the file's lines without its byte-order mark."""
         unzip: Callable[..., Any] = gzip.open if path.suffix.lower() == ".gz" else open
         try:
-            with parse_errors(path, "is not a table that can be read", _DAMAGED_CSV):
-                with unzip(path, "rt", encoding="utf-8-sig", newline="") as lines:
-                    yield lines
+            with (
+                parse_errors(path, "is not a table that can be read", _DAMAGED_CSV),
+                unzip(path, "rt", encoding="utf-8-sig", newline="") as lines,
+            ):
+                yield lines
         except InputError as error:
             if isinstance(error.__cause__, UnicodeDecodeError):
                 raise InputError(f"{path} is not UTF-8 text; save it as UTF-8") from error
@@ -478,9 +480,11 @@ def open_parquet(path: Path, limits: Limits = DEFAULT_LIMITS) -> TableFile:
         with parse_errors(path, "cannot be read", "it is damaged"), parquet.ParquetFile(path) as file:
             yield from file.iter_batches(batch_size=CHUNK_ROWS, columns=names)
 
-    with parse_errors(path, "is not a Parquet file that can be read", "save it again"):
-        with parquet.ParquetFile(path) as file:
-            return ArrowTable(path, file.schema_arrow, file.metadata.num_rows, batches, limits)
+    with (
+        parse_errors(path, "is not a Parquet file that can be read", "save it again"),
+        parquet.ParquetFile(path) as file,
+    ):
+        return ArrowTable(path, file.schema_arrow, file.metadata.num_rows, batches, limits)
 
 
 def _first_null(column: Any) -> int:
