@@ -21,7 +21,7 @@ MEASURES = {
     "near AUROC": ("auroc", "near:", True),
     "far AUROC": ("auroc", "far:", True),
 }
-FLOOR = ("ece_floor_high", "test")
+EXPECTED_HIGH = ("ece_expected_high", "test")
 COMPARED = ("knn", "vim", "volta_plus")
 DECIMALS = {"NLL": 3, "ECE": 4, "near AUROC": 3, "far AUROC": 3}
 Rows = list[dict[str, str]]
@@ -49,7 +49,7 @@ def missing(table: Rows, task: str, methods: list[str], seeds: Sequence[int], ag
 
 def add(table: Rows, records: Iterable[CellRecord], task: str, methods: list[str], seeds: Sequence[int]) -> Rows:
     """Return the table with the records' values in place of what it had of the same task, methods and seeds."""
-    wanted = {(metric, where) for metric, where, _ in MEASURES.values()} | {FLOOR}
+    wanted = {(metric, where) for metric, where, _ in MEASURES.values()} | {EXPECTED_HIGH}
     new = [
         {
             "task": task,
@@ -89,14 +89,14 @@ def tables_of(table: Rows) -> list[str]:
 
 def _measure(table: Rows, title: str, tasks: list[str]) -> str:
     metric, where, higher = MEASURES[title]
-    values, floor = values_of(table, metric, where), values_of(table, *FLOOR)
+    values, expected = values_of(table, metric, where), values_of(table, *EXPECTED_HIGH)
     head = [f"`{method}`" for method in METHODS]
     lines = []
     for task in (task for task in tasks if any(task == of for of, _ in values)):
         found = {method: values.get((task, method), []) for method in METHODS}
         cells = shown(found, higher=higher, decimals=DECIMALS.get(title, 4))
         if title == "ECE":
-            cells.append(f"{mean(floor[task, 'volta_plus']):.4f}" if (task, "volta_plus") in floor else "–")
+            cells.append(f"{mean(expected[task, 'volta_plus']):.4f}" if (task, "volta_plus") in expected else "–")
         lines.append([task, *cells])
     lines.append(_means(values, higher=higher, decimals=DECIMALS.get(title, 4)) + [""] * (title == "ECE"))
     return markdown([title, *head, *(["`volta_plus` by chance, at most"] if title == "ECE" else [])], lines)

@@ -21,7 +21,7 @@ import volta
 
 before = volta.evaluate(logits=test_logits, labels=test_labels)
 print("ECE", before.metrics["test"]["ece"], "between", before.intervals["test"]["ece"])
-print("a perfectly calibrated network of this confidence would show", before.metrics["test"]["ece_floor"])
+print("a perfectly calibrated network of this confidence would show", before.metrics["test"]["ece_expected"])
 
 from volta import LabelledOutputs, Outputs, PostHocClassifier
 

@@ -1,7 +1,7 @@
 """Fill the tables of docs/results.md, results-tables.md and results-checks.md from the CSV files beside this script.
 
 Run with: python docs/results/tables.py [RUN_FOLDER ...]
-A table stands between «<!-- KIND RUN -->» and «<!-- end -->»; RUN is a folder here with rows of a run's own tables,
+A table stands between "<!-- KIND RUN -->" and "<!-- end -->"; RUN is a folder here with rows of a run's own tables,
 as ``volta bench`` wrote them, and the environment of its manifest. Folders given are taken in first: the rows of the
 metrics below, the environment, and the figures that the page shows.
 """
@@ -29,7 +29,7 @@ QUALITY = (
     ("aurc", "test+msp"),
 )
 COSTS = ("train_s", "latency_ms", "latency_p95_ms", "size_mb", "peak_mb")
-METRICS = ("accuracy", "nll", "ece", "ece_floor", "brier", "aurc", "auroc", "fpr95", "coverage", "set_size", *COSTS)
+METRICS = ("accuracy", "nll", "ece", "ece_expected", "brier", "aurc", "auroc", "fpr95", "coverage", "set_size", *COSTS)
 NAMES = {"accuracy": "accuracy ↑", "ece": "ECE ↓", "nll": "NLL ↓", "brier": "Brier ↓", "aurc": "AURC ↓"}
 SETS = {"test": "", "test+T": " +T", "test+msp": " by 1 − max p"}
 DECIMALS = {"accuracy": 4, "ece": 4, "aurc": 4}
@@ -101,19 +101,19 @@ def ood(run: str) -> str:
 
 
 def leaderboard(run: str) -> str:
-    """Places by mean rank, and in which metrics a method is in the group that may be the best."""
+    """Ranks by mean rank, and the metrics on which a method is in the confidence set of the best."""
     rows = read(run, "leaderboard")
     overall = [row for row in rows if row["metric"] == "(overall)"]
     best: dict[str, list[str]] = {}
     for row in rows:
-        if row["in_best_group"] == "true":
+        if row["in_confidence_set"] == "true":
             label = "AUROC " + row["set"].rstrip(":") if row["metric"] == "auroc" else row["metric"]
             best.setdefault(row["method"], []).append(label)
     lines = []
     for row in sorted(overall, key=lambda row: float(row["rank"])):
         place, mean = row["rank"].removesuffix(".0"), f"{float(row['mean']):.2f}"
         lines.append([place, row["method"], mean, ", ".join(best.get(row["method"], ["–"]))])
-    return table(["place", "method", "mean rank", "not shown to be worse than the best in"], lines)
+    return table(["rank", "method", "mean rank", "in the confidence set of the best on"], lines)
 
 
 def shifted(run: str) -> str:
@@ -192,7 +192,7 @@ def claims(run: str) -> str:
     """The paper's claims with the report's verdicts and the figures behind them."""
 
     def verdict(row: dict[str, str]) -> str:
-        return f"**{row['verdict']}**" if int(row["n"]) else "not run"
+        return f"**{row['verdict']}**" if row["verdict"] != "not run" else "not run"
 
     lines = [[row["statement"], verdict(row), row["sentence"].replace("|", "\\|")] for row in read(run, "claims")]
     return table(["claim", "verdict", "figures"], lines)

@@ -1,4 +1,4 @@
-"""``volta bench --decide``: looks, what goes on, what stays decided, and that it can be taken up again."""
+"""``volta bench --decide``: interim analyses, open questions, kept verdicts, resuming."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Judge:
         return [make(len(seeds)) for make in self.makers]
 
 
-def decide_with(store, judge, looks=(2, 3, 4)):
+def decide_with(store, judge, schedule=(2, 3, 4)):
     ran, said = [], []
 
     def run_cells(config):
@@ -54,7 +54,7 @@ def decide_with(store, judge, looks=(2, 3, 4)):
         return RunSummary(len(config.methods) * len(config.seeds), 1, 0)
 
     config = RunConfig(tasks=("digits",), methods=METHODS)
-    summary = run_until_decided(config, store, looks, run_cells, judge, said.append)
+    summary = run_until_decided(config, store, schedule, run_cells, judge, said.append)
     return ran, said, summary
 
 
@@ -66,8 +66,8 @@ def store(tmp_path):
 
 def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
     judge = Judge(
-        asked("first", ("volta", "softmax"), {2: "holds", 3: "does not hold"}),
-        asked("second", ("volta", "energy"), {3: "no difference that matters"}),
+        asked("first", ("volta", "softmax"), {2: "supported", 3: "refuted"}),
+        asked("second", ("volta", "energy"), {3: "equivalent"}),
         asked("third", ("volta",), {}),
     )
     ran, said, summary = decide_with(store, judge)
@@ -76,17 +76,17 @@ def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
     assert set(ran[1][0]) == {"volta", "energy"}
     assert ran[2][0] == ("volta",)
     assert [alpha for _, alpha in judge.calls] == [alpha_at(n, (2, 3, 4)) for n in (2, 3, 4)]
-    looks = read_analyses(store)
-    assert {question.key: (question.verdict, question.n_seeds) for question in looks.decided} == {
-        "first": ("holds", 2),
-        "second": ("no difference that matters", 3),
+    analyses = read_analyses(store)
+    assert {question.key: (question.verdict, question.n_seeds) for question in analyses.decided} == {
+        "first": ("supported", 2),
+        "second": ("equivalent", 3),
     }
-    assert (looks.n_open, looks.alpha) == (1, alpha_at(4, (2, 3, 4)))
+    assert (analyses.n_open, analyses.alpha) == (1, alpha_at(4, (2, 3, 4)))
     assert summary.n_run == 3
     words = "\n".join(said)
-    assert "look at 2 seeds, tests at level" in words
+    assert "interim analysis at 2 seeds, level" in words
     assert "1 of 3 decided" in words
-    assert "about 17 seeds should decide it; the next look costs about" in words
+    assert "about 17 seeds should decide it; the next analysis takes about" in words
     assert "the cap of 4 seeds is reached" in words
 
 
@@ -97,34 +97,36 @@ def test_the_cheapest_open_question_comes_first(store):
     ran, said, _ = decide_with(store, judge)
     assert ran[1][0] == ("energy", "temperature", "softmax", "volta")
     opened = [line for line in said if line.startswith("  open")]
-    assert opened[0].endswith("cheap; about 17 seeds should decide it; the next look costs about 2 s on one worker")
+    assert opened[0].endswith("cheap; about 17 seeds should decide it; the next analysis takes about 2 s on one worker")
     assert "1 min 41 s" in opened[1]
 
 
 def test_verdicts_outlast_the_call_that_gave_them(store):
-    first = Judge(asked("early", ("volta", "softmax"), {2: "holds"}), asked("late", ("volta", "energy"), {4: "holds"}))
+    first = Judge(
+        asked("early", ("volta", "softmax"), {2: "supported"}), asked("late", ("volta", "energy"), {4: "supported"})
+    )
     decide_with(store, first)
     kept = read_analyses(store)
     # What another version would say of the same seeds changes nothing that was decided.
-    other = Judge(asked("early", ("volta", "softmax"), {}), asked("late", ("volta", "energy"), {2: "does not hold"}))
+    other = Judge(asked("early", ("volta", "softmax"), {}), asked("late", ("volta", "energy"), {2: "refuted"}))
     ran, _, _ = decide_with(store, other)
     assert read_analyses(store).decided == kept.decided
     assert [set(methods) for methods, _ in ran] == [set(METHODS), {"volta", "energy"}, {"volta", "energy"}]
 
 
-@pytest.mark.parametrize("looks", [(2, 3), (2, 3, 4, 8)])
-def test_looks_are_declared_once_for_a_folder(store, looks):
+@pytest.mark.parametrize("schedule", [(2, 3), (2, 3, 4, 8)])
+def test_a_folder_has_one_schedule(store, schedule):
     judge = Judge(asked("open", ("volta", "softmax"), {}))
     decide_with(store, judge)
     before = read_analyses(store)
     with pytest.raises(InputError, match="go on with --cap 4"):
-        decide_with(store, judge, looks)
+        decide_with(store, judge, schedule)
     assert len(judge.calls) == 3
     assert read_analyses(store) == before
 
 
 def test_it_ends_as_soon_as_all_is_decided(store):
-    ran, said, _ = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "holds"})))
+    ran, said, _ = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "supported"})))
     assert len(ran) == 1
     assert not any("going on" in line for line in said)
 
@@ -134,14 +136,14 @@ def test_nothing_to_decide_is_said(store):
         decide_with(store, Judge())
 
 
-def test_looks_end_at_the_cap():
+def test_analyses_end_at_the_cap():
     assert analyses_up_to(5) == (5,)
     assert analyses_up_to(100) == (5, 10, 20, 40, 100)
     with pytest.raises(InputError, match="--cap is 1"):
         analyses_up_to(1)
 
 
-def test_a_look_rests_on_its_own_seeds_whatever_more_there_is(tmp_path, store):
+def test_an_analysis_rests_on_its_own_seeds_whatever_more_there_is(tmp_path, store):
     methods = tuple((name, name, "volta" if name == "volta" else "paper") for name in METHODS)
     fewer = write_run(tmp_path / "fewer", Plan(methods=methods, seeds=first_seeds(2), n_rows=60))
     assert answer_questions(store, first_seeds(2), 0.01, n_resamples=20) == answer_questions(
@@ -155,20 +157,20 @@ def test_named_comparisons_are_questions_where_the_paper_says_nothing(tmp_path):
     assert "my-data · fair · accuracy · volta against softmax" in keys
     named = answer_questions(store, (42, 123, 456), 0.05, "softmax", n_resamples=0)
     assert {question.methods[0] for question in named} == {"softmax"}
-    assert {question.verdict for question in named} <= {"", "better", "worse", "no difference that matters"}
+    assert {question.verdict for question in named} <= {"", "better", "worse", "equivalent"}
 
 
-def test_the_reports_comparisons_keep_the_verdicts_of_their_looks(tmp_path):
+def test_the_reports_comparisons_keep_the_verdicts_of_their_analyses(tmp_path):
     store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
     stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(3, (2, 3)))
     key = "my-data · fair · accuracy · volta against softmax"
     row = next(row for row in stats.tests if comparison_key(row) == key)
-    for verdict, shown in (("better", "better"), ("no difference that matters", "equivalent")):
+    for verdict, shown in (("better", "better"), ("equivalent", "equivalent")):
         decided = Question(key, ("volta", "softmax"), verdict, 2, None, "")
         found = with_analyses(stats, StoredAnalyses((2, 3), 3, (decided,), 0))
         kept = next(row for row in found.tests if comparison_key(row) == key)
         assert kept.verdict == shown
-        assert kept.note.endswith(f"verdict of the look at 2 seeds, level {alpha_at(2, (2, 3)):.4f}")
+        assert kept.note.endswith(f"verdict of the interim analysis at 2 seeds, level {alpha_at(2, (2, 3)):.4f}")
         assert replace(kept, verdict=row.verdict, note=row.note) == row
         others = [row for row in stats.tests if comparison_key(row) != key]
         assert [row for row in found.tests if comparison_key(row) != key] == others
@@ -176,7 +178,7 @@ def test_the_reports_comparisons_keep_the_verdicts_of_their_looks(tmp_path):
     assert with_analyses(stats, latest).tests == stats.tests
 
 
-def test_seeds_beyond_the_declared_looks_decide_nothing(tmp_path):
+def test_seeds_beyond_the_schedule_decide_nothing(tmp_path):
     store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
     stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(2, (2,)))
     key = "my-data · fair · accuracy · volta against softmax"
@@ -184,9 +186,9 @@ def test_seeds_beyond_the_declared_looks_decide_nothing(tmp_path):
     found = {comparison_key(row): row for row in with_analyses(stats, StoredAnalyses((2,), 2, (decided,), 3)).tests}
     assert {row.n for row in found.values()} == {3}
     kept = found.pop(key)
-    assert (kept.verdict, "verdict of the look at 2 seeds" in kept.note) == ("better", True)
-    assert {row.verdict for row in found.values()} == {"cannot tell"}
-    assert all("no verdict: of 3 seeds, 2 were declared to be looked at" in row.note for row in found.values())
+    assert (kept.verdict, "verdict of the interim analysis at 2 seeds" in kept.note) == ("better", True)
+    assert {row.verdict for row in found.values()} == {"inconclusive"}
+    assert all("no verdict: 3 seeds, but the last interim analysis has 2" in row.note for row in found.values())
 
 
 def test_seeds_and_decide_exclude_each_other():
@@ -203,26 +205,26 @@ def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_on_digits_it_runs_looks_and_can_be_taken_up_again(tmp_path, monkeypatch):
+def test_on_digits_it_runs_analyses_and_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr("volta.cli.bench.analyses_up_to", lambda cap: analyses_up_to(cap, (2, 3)))
     folder = tmp_path / "run"
     options = ["bench", "digits", "--decide", "--cap", "3", "--methods", "volta,temperature", "--max-epochs", "2"]
     command = [*options, "--executor", "local", "--out", str(folder)]
     first = CliRunner().invoke(app, command)
     assert first.exit_code == 0, first.output
-    assert "look at 2 seeds, tests at level" in first.output
+    assert "interim analysis at 2 seeds, level" in first.output
     store = RunStore(folder)
-    looks = read_analyses(store)
-    assert looks.looks == (2, 3)
-    assert looks.n_seeds in (2, 3)
+    analyses = read_analyses(store)
+    assert analyses.schedule == (2, 3)
+    assert analyses.n_seeds in (2, 3)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert looks.sentence in page
+    assert analyses.sentence in page
     with (folder / "claims.csv").open(encoding="utf-8") as file:
         alphas = {float(row["alpha"]) for row in csv.DictReader(file)}
     assert alphas <= {alpha_at(n, (2, 3)) for n in (2, 3)}
     again = CliRunner().invoke(app, [*command, "--no-report"])
     assert "nothing to run" in again.output
-    assert read_analyses(store) == looks
+    assert read_analyses(store) == analyses
 
 
 def test_deciding_without_a_reference_is_refused_before_anything_runs(tmp_path):

@@ -58,7 +58,7 @@ def test_the_result_is_an_ordinary_run_folder(evaluated):
     run, said = evaluated
     assert said.rstrip().endswith(f"report: {run / 'report.html'}")
     assert said.index("sharp") < said.index("blunt")
-    assert said.count("(floor 0.0") == 2
+    assert said.count("(expected 0.0") == 2
     files = {path.name for path in run.iterdir()}
     assert {
         "manifest.json",
@@ -98,7 +98,7 @@ def test_methods_are_tested_and_grouped(evaluated):
     tests = {(row["reference"], row["metric"], row["set"]): row for row in rows_of(run / "tests.csv")}
     row = tests["sharp", "accuracy", "test"]
     assert (row["method"], row["paired"], row["verdict"], row["n"]) == ("blunt", "true", "better", "3")
-    best = {(row["method"], row["metric"]): row["in_best_group"] for row in rows_of(run / "leaderboard.csv")}
+    best = {(row["method"], row["metric"]): row["in_confidence_set"] for row in rows_of(run / "leaderboard.csv")}
     assert (best["sharp", "nll"], best["blunt", "nll"]) == ("true", "false")
 
 
@@ -117,8 +117,8 @@ def test_one_seed_is_tested_over_the_rows(tmp_path):
     files = save(tmp_path / "sharp.npz", 3.0), save(tmp_path / "blunt.npz", 0.8, 1), save(tmp_path / "twin.npz", 3.0)
     invoke("evaluate", *files, "--out", tmp_path / "run", "--resamples", 200)
     best = {(row["method"], row["metric"]): row for row in rows_of(tmp_path / "run/leaderboard.csv")}
-    assert best["blunt", "accuracy"]["in_best_group"] == "false"
-    assert best["sharp", "accuracy"]["in_best_group"] == best["twin", "accuracy"]["in_best_group"] == "true"
+    assert best["blunt", "accuracy"]["in_confidence_set"] == "false"
+    assert best["sharp", "accuracy"]["in_confidence_set"] == best["twin", "accuracy"]["in_confidence_set"] == "true"
     pairs = {
         (row["reference"], row["method"]): row for row in rows_of(tmp_path / "run/pairs.csv") if row["metric"] == "nll"
     }

@@ -174,9 +174,9 @@ def _progress(path: Path) -> str:
     return repr(found)
 
 
-def _looks(path: Path) -> str:
+def _analyses(path: Path) -> str:
     store = _kept()[1]
-    (store.root / "looks.json").write_bytes(path.read_bytes())
+    (store.root / "sequential.json").write_bytes(path.read_bytes())
     return repr(read_analyses(store))
 
 
@@ -273,9 +273,9 @@ def _record_value() -> dict[str, Any]:
     return make_record(CELL, predictions="0" * 64).to_json()
 
 
-def _looks_value() -> dict[str, Any]:
+def _analyses_value() -> dict[str, Any]:
     question = {"key": "a", "methods": ["x"], "verdict": "v", "n_seeds": 3, "seeds_needed": None, "sentence": "s"}
-    return {"looks": [3, 5], "n_seeds": 3, "decided": [question], "n_open": 1}
+    return {"schedule": [3, 5], "n_seeds": 3, "decided": [question], "n_open": 1}
 
 
 def _progress_value() -> dict[str, Any]:
@@ -284,7 +284,7 @@ def _progress_value() -> dict[str, Any]:
 
 _MANIFESTS = _objects(MANIFEST_FILE, lambda: make_manifest([CELL]).to_json())
 _RECORDS = _objects(RECORD_FILE, _record_value)
-_LOOKS = _objects(ANALYSES_FILE, _looks_value)
+_ANALYSES = _objects(ANALYSES_FILE, _analyses_value)
 _PROGRESS = _objects(PROGRESS_FILE, _progress_value)
 
 OWN_FILES: dict[str, Category] = {
@@ -292,7 +292,7 @@ OWN_FILES: dict[str, Category] = {
     "own-record": Category("x", _RECORDS, _record, sealed=True),
     "own-predictions": Category("x", _predictions_file, _predictions, sealed=True),
     "own-progress": Category("x", _PROGRESS, _progress, sealed=True),
-    "own-looks": Category("x", _LOOKS, _looks, sealed=True),
+    "own-analyses": Category("x", _ANALYSES, _analyses, sealed=True),
     "own-task": Category("x", task_file, _task, sealed=True),
     "own-array": Category("x", _cache_file("array.npy"), _cached("array.npy"), sealed=True),
     "own-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), sealed=True),
@@ -302,7 +302,7 @@ OWN_FILES: dict[str, Category] = {
     "stranger-record": Category("x", _RECORDS, _record, mutate=resealed(RECORD_FILE)),
     "stranger-predictions": Category("x", _predictions_file, _other_predictions, mutate=_repacked, share=0.5),
     "stranger-progress": Category("x", _PROGRESS, _progress, mutate=resealed(PROGRESS_FILE)),
-    "stranger-looks": Category("x", _LOOKS, _looks, mutate=resealed(ANALYSES_FILE)),
+    "stranger-analyses": Category("x", _ANALYSES, _analyses, mutate=resealed(ANALYSES_FILE)),
     "stranger-task": Category("x", task_file, _task, mutate=resealed(TASK_KIND)),
     "stranger-array-meta": Category("x", _cache_file("meta.json"), _cached("meta.json"), mutate=resealed(META_FILE)),
     "stranger-network": Category(

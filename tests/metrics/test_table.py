@@ -16,9 +16,9 @@ NAMES = [
     "brier_uncertainty",
     "brier_residual",
     "ece",
-    "ece_floor",
-    "ece_floor_low",
-    "ece_floor_high",
+    "ece_expected",
+    "ece_expected_low",
+    "ece_expected_high",
     "mce",
     "ece_equal_mass",
     "ece_classwise",
@@ -51,7 +51,7 @@ NAMES = [
     "peak_mb",
     "train_s",
 ]
-FLOORS = ("ece_floor", "ece_floor_low", "ece_floor_high")
+EXPECTED_ECE = ("ece_expected", "ece_expected_low", "ece_expected_high")
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
@@ -113,7 +113,7 @@ def test_directions():
         "aupr_in",
         "oscr",
     }
-    assert neither == {"brier_uncertainty", "brier_residual", "signed_ce", "coverage", *FLOORS}
+    assert neither == {"brier_uncertainty", "brier_residual", "signed_ce", "coverage", *EXPECTED_ECE}
     assert [metrics.METRICS[n].direction for n in ("accuracy", "ece", "coverage")] == ["↑", "↓", "–"]
 
 
@@ -130,7 +130,7 @@ def test_margins():
     }
     without = {name for name, margin in margins.items() if margin is None}
     measured = {name for name, metric in metrics.METRICS.items() if metric.measured}
-    assert without == {"brier_uncertainty", "brier_residual", *FLOORS} | measured
+    assert without == {"brier_uncertainty", "brier_residual", *EXPECTED_ECE} | measured
     with pytest.raises(InputError, match="metric 'ece' has margin 0; expected a number above 0, or None"):
         dataclasses.replace(metrics.METRICS["ece"], margin=0)
 

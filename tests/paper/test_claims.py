@@ -23,35 +23,35 @@ def verdicts(values):
 
 def test_there_are_eight_claims_each_with_a_rule():
     assert len({claim.key for claim in CLAIMS}) == len(CLAIMS) == 8
-    assert all(claim.statement.endswith(".") and claim.rule.startswith(("holds if", "as for")) for claim in CLAIMS)
+    assert all(claim.statement.endswith(".") and claim.rule.startswith(("supported if", "as for")) for claim in CLAIMS)
 
 
-def test_best_ece_holds_when_every_baseline_is_significantly_worse():
+def test_best_ece_is_supported_when_every_baseline_is_significantly_worse():
     row = verdicts({"volta": method(ece=0.01), "swag": method(ece=0.09), "enn": method(ece=0.03)})["best-ece"]
-    assert row.verdict == "holds"
+    assert row.verdict == "supported"
     assert "all 2 distinct baselines" in row.sentence
     assert "VOLTA 0.0100 ± 0.000034" in row.sentence
     assert "(n = 3), ENN 0.0300" in row.sentence
     assert (row.n, row.alpha, row.methods) == (3, 0.05, "volta swag enn")
 
 
-def test_best_ece_does_not_hold_when_a_baseline_is_significantly_better():
+def test_best_ece_is_refuted_when_a_baseline_is_significantly_better():
     row = verdicts({"volta": method(ece=0.05), "swag": method(ece=0.09), "enn": method(ece=0.01)})["best-ece"]
-    assert row.verdict == "does not hold"
+    assert row.verdict == "refuted"
     assert "1 of 2 distinct baselines are significantly better" in row.sentence
 
 
-def test_best_ece_may_be_a_tie():
+def test_best_ece_may_be_equivalent():
     row = verdicts({"volta": method(ece=0.0100), "swag": method(ece=0.09), "enn": method(ece=0.0101)})["best-ece"]
-    assert row.verdict == "no difference that matters"
+    assert row.verdict == "equivalent"
     assert "differ by less than the margin 0.01" in row.sentence
 
 
-def test_best_ece_cannot_be_told_from_noise_and_says_how_many_seeds_it_takes():
+def test_best_ece_is_inconclusive_under_noise_and_says_how_many_seeds_it_takes():
     row = verdicts({"volta": method(ece=0.01), "swag": method(ece=0.09), "enn": NOISY})["best-ece"]
-    assert row.verdict == "cannot tell"
+    assert row.verdict == "inconclusive"
     assert "VOLTA's mean is the best of the paper's methods, but 1 of 2" in row.sentence
-    assert "with 80 % power" in row.sentence
+    assert "minimum detectable difference (80 % power)" in row.sentence
     assert row.seeds_needed > 3
 
 
@@ -64,7 +64,7 @@ def test_best_needs_no_correction_over_baselines_and_counts_a_network_once():
         name: five([0.9] * 5, [0.08 + 0.001 * k * seed for seed in range(5)]) for k, name in enumerate("abcd", 1)
     }
     row = verdicts({"volta": five([0.9] * 5, own)} | others)["best-ece"]
-    assert row.verdict == "holds"
+    assert row.verdict == "supported"
     assert "all 5 distinct baselines" in row.sentence
 
 
@@ -73,11 +73,11 @@ def test_extra_methods_do_not_decide_the_papers_claims():
     results = table(values | {"ensemble": method(ece=0.001)})
     results.origins["ensemble"] = "extra"
     (row,) = [row for row in evaluate_claims([results]) if row.claim == "best-ece"]
-    assert row.verdict == "holds"
+    assert row.verdict == "supported"
 
 
 @pytest.mark.parametrize(
-    ("best", "verdict"), [(0.902, "holds"), (0.88, "holds"), (0.95, "does not hold"), (0.91, "cannot tell")]
+    ("best", "verdict"), [(0.902, "supported"), (0.88, "supported"), (0.95, "refuted"), (0.91, "inconclusive")]
 )
 def test_accuracy_on_par_is_a_question_of_the_margin(best, verdict):
     found = verdicts({"volta": method(0.9), "swag": method(0.7), "enn": method(best)})["accuracy-on-par"]
@@ -89,11 +89,11 @@ def test_accuracy_on_par_is_a_question_of_the_margin(best, verdict):
 @pytest.mark.parametrize(
     ("others", "verdict"),
     [
-        ((0.7, 0.75, 0.95), "holds"),
-        ((0.7, 0.94, 0.95), "does not hold"),
-        ((0.7, 0.97), "holds"),
-        ((0.89, 0.95), "does not hold"),
-        ((0.7,), "holds"),
+        ((0.7, 0.75, 0.95), "supported"),
+        ((0.7, 0.94, 0.95), "refuted"),
+        ((0.7, 0.97), "supported"),
+        ((0.89, 0.95), "refuted"),
+        ((0.7,), "supported"),
     ],
 )
 def test_ood_is_judged_against_the_median_of_the_baselines(others, verdict):
@@ -112,19 +112,16 @@ def test_the_median_is_taken_in_each_seed():
         values[name] = method() | {
             "auroc": [value + (0.06, -0.06, 0.0005)[(index + s) % 3] for s, value in enumerate(own)]
         }
-    assert verdicts(values)["ood-competitive"].verdict == "cannot tell"
+    assert verdicts(values)["ood-competitive"].verdict == "inconclusive"
     values["energy"]["auroc"] = [0.902, 0.9, 0.9]
     values["swag"]["auroc"], values["enn"]["auroc"] = [0.99, 0.8, 0.99], [0.8, 0.99, 0.8]
-    assert verdicts(values)["ood-competitive"].verdict == "holds"
+    assert verdicts(values)["ood-competitive"].verdict == "supported"
 
 
 def test_selective_prediction_is_judged_on_aurc():
     values = {"volta": method(aurc=0.1), "swag": method(aurc=0.2)}
-    assert verdicts(values)["selective-prediction"].verdict == "holds"
-    assert (
-        verdicts({"volta": method(aurc=0.2), "swag": method(aurc=0.1)})["selective-prediction"].verdict
-        == "does not hold"
-    )
+    assert verdicts(values)["selective-prediction"].verdict == "supported"
+    assert verdicts({"volta": method(aurc=0.2), "swag": method(aurc=0.1)})["selective-prediction"].verdict == "refuted"
 
 
 LOSSES = ("margin", "reconstruction", "diversity", "contrastive")
@@ -138,13 +135,13 @@ def ablation(**changed):
 
 def test_auxiliary_losses_that_gain_nothing():
     row = verdicts(ablation())["auxiliary-losses-do-not-help"]
-    assert row.verdict == "holds"
+    assert row.verdict == "supported"
     assert "all of 40 comparisons (8 of 8 pairs were run)" in row.sentence
 
 
 def test_an_auxiliary_loss_that_helps_refutes():
     row = verdicts(ablation(volta_plus_contrastive=method(0.95)))["auxiliary-losses-do-not-help"]
-    assert row.verdict == "does not hold"
+    assert row.verdict == "refuted"
     assert "VOLTA-PLUS-CONTRASTIVE" in row.sentence
 
 
@@ -152,16 +149,16 @@ def test_a_significant_gain_below_the_margin_refutes_nothing():
     gaining = method(0.9) | {
         "accuracy": [value + step for value, step in zip(around(0.9), (2e-3, 2.1e-3, 1.9e-3), strict=True)]
     }
-    assert verdicts(ablation(volta_plus_contrastive=gaining))["auxiliary-losses-do-not-help"].verdict == "holds"
+    assert verdicts(ablation(volta_plus_contrastive=gaining))["auxiliary-losses-do-not-help"].verdict == "supported"
 
 
 def test_an_auxiliary_loss_that_harms_does_not_refute():
-    assert verdicts(ablation(volta_plus_margin=method(0.8)))["auxiliary-losses-do-not-help"].verdict == "holds"
+    assert verdicts(ablation(volta_plus_margin=method(0.8)))["auxiliary-losses-do-not-help"].verdict == "supported"
 
 
 def test_noise_is_no_proof_that_losses_do_not_help():
     row = verdicts(ablation(volta_full_no_margin=NOISY))["auxiliary-losses-do-not-help"]
-    assert row.verdict == "cannot tell"
+    assert row.verdict == "inconclusive"
     assert "a gain that matters is not excluded" in row.sentence
 
 
@@ -169,18 +166,18 @@ def test_half_an_ablation_is_not_enough():
     rows = ablation()
     del rows["volta-plus-margin"]
     row = verdicts(rows)["auxiliary-losses-do-not-help"]
-    assert row.verdict == "cannot tell"
+    assert row.verdict == "inconclusive"
     assert "7 of 8 pairs" in row.sentence
 
 
 @pytest.mark.parametrize(
     ("shallow", "verdict"),
     [
-        (method(0.85), "holds"),
-        (method(0.95), "does not hold"),
-        (method(), "no difference that matters"),
-        (NOISY, "cannot tell"),
-        (method(0.95, ece=0.08), "cannot tell"),
+        (method(0.85), "supported"),
+        (method(0.95), "refuted"),
+        (method(), "equivalent"),
+        (NOISY, "inconclusive"),
+        (method(0.95, ece=0.08), "inconclusive"),
     ],
 )
 def test_depth_of_the_encoder(shallow, verdict):
@@ -196,14 +193,14 @@ def test_temperature_and_mc_inference():
         "volta-full-no-mc": method(),
     }
     found = verdicts(values)
-    assert found["temperature-matters"].verdict == "holds"
+    assert found["temperature-matters"].verdict == "supported"
     assert "significantly better on ECE" in found["temperature-matters"].sentence
-    assert found["mc-inference-does-not-help"].verdict == "holds"
+    assert found["mc-inference-does-not-help"].verdict == "supported"
 
 
-def test_what_was_not_run_cannot_be_told():
+def test_a_claim_about_methods_that_were_not_run_has_its_own_verdict():
     found = verdicts({"volta": method()})
-    assert {row.verdict for row in found.values()} == {"cannot tell"}
+    assert {row.verdict for row in found.values()} == {"not run"}
     assert found["best-ece"].sentence == "No baseline of the paper has ECE in this run."
     assert found["deep-encoder-matters"].sentence == "volta-full and volta-full-shallow were not both run."
     assert evaluate_claims([table({"swag": method()})]) == []
@@ -211,7 +208,7 @@ def test_what_was_not_run_cannot_be_told():
 
 def test_one_seed_tells_nothing_and_says_why():
     found = verdicts({"volta": five([0.9], [0.01]), "swag": five([0.8], [0.1])})
-    assert {row.verdict for row in found.values()} == {"cannot tell"}
+    assert {row.verdict for row in found.values()} == {"inconclusive", "not run"}
     assert "one seed" in found["best-ece"].sentence
     assert "one seed" in found["accuracy-on-par"].sentence
     assert "n = 1" in found["best-ece"].sentence
@@ -219,13 +216,13 @@ def test_one_seed_tells_nothing_and_says_why():
 
 def test_the_papers_own_table_under_the_same_rules():
     found = {row.claim: row for row in evaluate_evidence(paper_evidence())}
-    assert found["best-ece"].verdict == "holds"
+    assert found["best-ece"].verdict == "supported"
     assert "MC Dropout 0.0185 ± 0.003 (n = 3)" in found["best-ece"].sentence
-    assert found["accuracy-on-par"].verdict == "cannot tell"
-    assert found["ood-competitive"].verdict == "cannot tell"
+    assert found["accuracy-on-par"].verdict == "inconclusive"
+    assert found["ood-competitive"].verdict == "inconclusive"
     assert "no standard deviation is given" in found["deep-encoder-matters"].sentence
     assert {row.protocol for row in found.values()} == {"paper (printed)"}
-    assert evaluate_evidence(paper_evidence("tinyimagenet"))[0].verdict == "cannot tell"
+    assert evaluate_evidence(paper_evidence("tinyimagenet"))[0].verdict == "inconclusive"
 
 
 def test_calibration_is_judged_after_temperature_under_fair_alone():
@@ -238,11 +235,11 @@ def test_calibration_is_judged_after_temperature_under_fair_alone():
             results.values[name]["test+T"] = {"ece": dict(enumerate(around(ece, 0.00025)))}
         return {row.claim: row for row in evaluate_claims([results])}
 
-    assert judged("fair")["best-ece"].verdict == "does not hold"
+    assert judged("fair")["best-ece"].verdict == "refuted"
     assert "ECE after temperature" in judged("fair")["best-ece"].sentence
-    assert judged("paper")["best-ece"].verdict == "holds"
+    assert judged("paper")["best-ece"].verdict == "supported"
     # Judged after a temperature, the claim about temperature would be judged on nothing.
-    assert judged("fair")["temperature-matters"].verdict == "holds"
+    assert judged("fair")["temperature-matters"].verdict == "supported"
 
 
 def test_claims_are_about_the_papers_tasks_alone():
@@ -271,4 +268,4 @@ def test_a_lower_level_decides_less():
         "swag": five([0.9] * 4, [0.02, 0.031, 0.016, 0.025]),
     }
     found = {alpha: evaluate_claims([table(values)], alpha=alpha)[0].verdict for alpha in (0.05, 0.001)}
-    assert found == {0.05: "holds", 0.001: "cannot tell"}
+    assert found == {0.05: "supported", 0.001: "inconclusive"}

@@ -11,7 +11,7 @@ import pytest
 import volta
 from tests.predictions.made import labels_of, probs_of
 from volta.bench.store import RunStore
-from volta.metrics import ece_floor, report
+from volta.metrics import ece_expected, report
 
 LABELS = labels_of(400)
 PROBS = probs_of(LABELS, 2.0)
@@ -75,8 +75,8 @@ def test_it_shows_itself(evaluation):
     page = evaluation._repr_html_()
     assert page.startswith("<table>")
     assert f"{evaluation.intervals['test']['ece'].high:.4f}" in page
-    floor = ece_floor(PROBS)
-    beside = f"(floor {floor.estimate:.4f}, {floor.low:.4f}–{floor.high:.4f})"
+    expected = ece_expected(PROBS)
+    beside = f"(expected {expected.estimate:.4f}, {expected.low:.4f}–{expected.high:.4f})"
     ece = evaluation.metrics["test"]["ece"]
     assert f"ece={ece:.4f} {beside}, " in repr(evaluation)
     assert f"<td>{ece:.4f} {beside}</td>" in page
@@ -241,7 +241,7 @@ def test_the_sharper_of_two_calibrated_models_is_not_called_better_calibrated():
     sharp, soft = calibrated(0.9 + 0.1 * random.random(1000) ** 0.3), calibrated(0.35 + 0.6 * random.random(1000))
     assert sharp.metrics["test"]["ece"] < soft.metrics["test"]["ece"] - 0.005
     pair = volta.compare({"sharp": sharp, "soft": soft}, n_resamples=200).pair("sharp", "soft", "ece")
-    assert pair.verdict in ("cannot tell", "equivalent")
+    assert pair.verdict in ("inconclusive", "equivalent")
     assert "both within what chance alone gives: not told apart" in pair.note
 
 

@@ -106,7 +106,7 @@ def test_a_difference_within_chance_is_not_called_worse(tmp_path):
     assert "no difference that matters ([" in words
     assert "+0.0000" not in words
     assert "-0.0000" not in words
-    wide = replace(result.rows[0], verdict="cannot tell", low=-0.01, high=0.02)
+    wide = replace(result.rows[0], verdict="inconclusive", low=-0.01, high=0.02)
     assert verdict_words(wide) == "cannot tell ([-0.0100, +0.0200]), uncorrected"
 
 
@@ -143,7 +143,7 @@ def test_other_test_rows_allow_no_bootstrap(tmp_path):
     a, b = write_run(tmp_path / "a", PLAN), write_run(tmp_path / "b", replace(PLAN, salt=1))
     result = compare_runs(a, b, n_resamples=50)
     assert all(row.boot_low is None and "different test rows" in row.note for row in result.rows)
-    assert {(row.p, row.p_equivalence, row.verdict) for row in result.rows} == {(None, None, "cannot tell")}
+    assert {(row.p, row.p_equivalence, row.verdict) for row in result.rows} == {(None, None, "inconclusive")}
 
 
 def test_runs_with_nothing_in_common(tmp_path):

@@ -30,12 +30,12 @@ def with_best(own, best, same=()):
         if row.metric == OVERALL
         else replace(
             row,
-            in_best_group=row.method in best.get(row.metric, ("volta", "softmax", "energy")),
+            in_confidence_set=row.method in best.get(row.metric, ("volta", "softmax", "energy")),
             same_as=", ".join(name for name in same if name != row.method) if row.method in same else "",
         )
         for row in own.leaderboard
     ]
-    pairs = [replace(row, p=0.5, verdict="cannot tell") for row in own.pairs]
+    pairs = [replace(row, p=0.5, verdict="inconclusive") for row in own.pairs]
     return replace(own, leaderboard=rows, pairs=pairs)
 
 

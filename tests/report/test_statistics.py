@@ -56,7 +56,7 @@ def test_the_interval_is_that_of_the_stored_predictions(store):
         assert row.difference == pytest.approx(sum(differences) / 3, abs=1e-12)
 
 
-def test_verdicts_of_a_run_that_was_looked_at_are_at_the_level_of_its_last_look(tmp_path):
+def test_verdicts_of_a_run_that_has_interim_analyses_are_at_the_level_of_the_last(tmp_path):
     methods = (("volta", "VOLTA", "volta"), ("energy", "Energy", "paper"), ("volta-full", "Full", "ablation"))
     store = write_run(tmp_path / "run", Plan(methods=methods, seeds=first_seeds(5), n_rows=60))
     plain = run_statistics(store, load_tables(store), 0)
@@ -86,5 +86,5 @@ def test_a_cell_without_predictions_loses_interval_and_test(store):
     assert rows["ece", "swag"].note == "rows not resampled: no stored predictions for this pair and set"
     assert rows["ece", "swag"].p is None
     assert rows["ece", "swag"].p_welch is not None
-    assert rows["ece", "swag"].verdict == "cannot tell"
+    assert rows["ece", "swag"].verdict == "inconclusive"
     assert rows["ece", "energy"].boot_low is not None

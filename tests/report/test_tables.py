@@ -9,7 +9,7 @@ import pytest
 
 from volta.core.errors import InputError
 from volta.figures.style import metric_key
-from volta.paper import FAILS, HOLDS, TIE, UNKNOWN
+from volta.paper import EQUIVALENT, INCONCLUSIVE, REFUTED, SUPPORTED
 from volta.report import export
 from volta.report.leaderboard import leaderboard_table
 from volta.report.page import group_view
@@ -134,7 +134,7 @@ def test_the_leaderboard_is_in_order_of_place_with_the_group_of_the_best_in_bold
     for row in own.leaderboard:
         if row.metric != "(overall)":
             cell = column(table, metric_key(row.metric, row.set))[row.method]
-            assert cell.best is row.in_best_group
+            assert cell.best is row.in_confidence_set
             assert f"rank {row.rank:g} of {row.n_ranked}" in cell.tip
     keys = [column.key for column in table.columns]
     first = ["accuracy", "ece@test+T", "aurc", "auroc@near:", "train_s", "latency_ms"]
@@ -165,15 +165,15 @@ def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
     group, own = parts
     table = baseline_table(group, [replace(own.tests[0], verdict="equivalent"), replace(own.tests[0], verdict="worse")])
     assert [(cell.text, cell.tone) for cell in (row.cells[3] for row in table.rows)] == [
-        ("no difference that matters", "tie"),
+        ("equivalent", "tie"),
         ("worse", "bad"),
     ]
-    claims = [replace(own.claims[0], verdict=verdict) for verdict in (HOLDS, FAILS, TIE, UNKNOWN)]
+    claims = [replace(own.claims[0], verdict=verdict) for verdict in (SUPPORTED, REFUTED, EQUIVALENT, INCONCLUSIVE)]
     view = group_view(group, replace(own, claims=claims), (), None)
     (part,) = [part for part in view.parts if part.key == "claims"]
-    assert [claim.tone for claim in part.claims] == ["holds", "fails", "tie", "open"]
+    assert [claim.tone for claim in part.claims] == ["supported", "fails", "tie", "open"]
     assert part.title == "The paper’s claims: 1 holds, 1 does not, 1 no difference that matters, 1 cannot be told"
-    missing = [replace(own.claims[0], verdict=UNKNOWN, n=0)]
+    missing = [replace(own.claims[0], verdict=INCONCLUSIVE, n=0)]
     (part,) = [part for part in group_view(group, replace(own, claims=missing), (), None).parts if part.key == "claims"]
     assert (part.claims[0].verdict, part.title) == ("not run", "The paper’s claims: 1 not run")
 

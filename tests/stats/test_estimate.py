@@ -110,9 +110,9 @@ def test_a_margin_must_be_positive():
         paired_estimate(sample_of(VALUES)).p_equivalent(0)
 
 
-def test_values_that_may_be_chance_are_not_told_apart_but_may_be_alike():
+def test_values_that_may_be_chance_are_not_ranked_but_may_be_equivalent():
     plain = paired_estimate(sample_of(VALUES))
-    blurred = replace(plain, told_apart=False)
+    blurred = replace(plain, rankable=False)
     assert (blurred.p_differs(), blurred.p_above(0.0), blurred.p_below(0.0)) == (1.0, 1.0, 1.0)
     assert blurred.p_equivalent(0.05) == plain.p_equivalent(0.05) < 0.05
     assert seeds_to_show(blurred, 0.0, 0.05) is None

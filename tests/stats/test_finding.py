@@ -39,18 +39,18 @@ def test_the_finding_names_who_may_be_best_and_counts_equal_methods_once():
     aspects = {one.metric: one for one in found.aspects}
     assert aspects["ece"].best == (("volta",),)
     assert aspects["ece"].n_distinct == 3
-    assert aspects["ece"].tells_apart
+    assert aspects["ece"].separates
     assert aspects["accuracy"].names == {"volta", "swag"}
     assert found.first == ("volta",)
     assert found.n_methods == 4
 
 
-def test_a_pair_is_alike_only_if_no_ranked_metric_tells_it_apart():
+def test_a_pair_differs_if_it_does_on_some_ranked_metric():
     found = finding(METHODS)
-    # Energy and knn have equal predictions, but their OOD scores tell them apart.
-    assert (found.n_pairs, found.n_alike) == (6, 0)
+    # Energy and knn have equal predictions, but different OOD scores.
+    assert (found.n_pairs, found.n_different) == (6, 6)
     again = finding({"volta": VOLTA, "swag": {key: values[::-1] for key, values in VOLTA.items()}})
-    assert (again.n_pairs, again.n_alike) == (1, 1)
+    assert (again.n_pairs, again.n_different) == (1, 0)
 
 
 def test_one_seed_tells_nothing_apart():

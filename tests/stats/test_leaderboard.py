@@ -65,25 +65,25 @@ def of_rank(rows, method):
     return ranks.pop()
 
 
-def test_a_second_setting_of_our_method_has_its_place(results):
+def test_a_second_setting_of_our_method_has_its_rank(results):
     methods = {"volta": VOLTA, "volta [other]": NETWORK, "volta-full": VOLTA}
     found = table(methods)
     found = replace(found, origins=found.origins | {"volta [other]": "volta"})
-    places = {row.method: row.rank for row in make_leaderboard([found]) if row.metric == OVERALL}
-    assert places == {"volta": 1, "volta [other]": 2}
+    ranks = {row.method: row.rank for row in make_leaderboard([found]) if row.metric == OVERALL}
+    assert ranks == {"volta": 1, "volta [other]": 2}
 
 
 def test_the_group_holds_who_is_not_shown_to_be_worse(results):
     rows = make_leaderboard([results])
-    assert {row.method for row in rows if row.metric == "accuracy" and row.in_best_group} == {"volta", "swag"}
-    assert {row.method for row in rows if row.metric == "ece" and row.in_best_group} == {"volta"}
+    assert {row.method for row in rows if row.metric == "accuracy" and row.in_confidence_set} == {"volta", "swag"}
+    assert {row.method for row in rows if row.metric == "ece" and row.in_confidence_set} == {"volta"}
     assert of(rows, "volta", "ece").p_best == 1.0
     assert of(rows, "volta", "ece").n == 4
 
 
 def test_one_seed_has_ranks_and_no_groups():
     rows = make_leaderboard([table({"volta": five([0.9], [0.01]), "swag": five([0.8], [0.02])})])
-    assert {row.in_best_group for row in rows} == {None}
+    assert {row.in_confidence_set for row in rows} == {None}
     assert of(rows, "volta", OVERALL).rank == 1
 
 
@@ -97,11 +97,11 @@ def test_calibration_is_ranked_after_temperature_where_the_records_hold_it(resul
     ]
 
 
-def test_a_method_that_lacks_a_metric_has_no_place():
+def test_a_method_that_lacks_a_metric_has_no_rank():
     rows = make_leaderboard([table({"volta": VOLTA, "swag": {"accuracy": [0.8, 0.81, 0.82, 0.8]}})])
     swag = of(rows, "swag", OVERALL)
     assert (swag.rank, swag.mean) == (None, None)
-    assert "no place: it lacks a ranked metric" in swag.note
+    assert "no rank: it lacks a ranked metric" in swag.note
 
 
 def test_a_method_alone_needs_no_test():

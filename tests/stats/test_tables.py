@@ -144,7 +144,7 @@ def test_one_seed_leaves_p_empty_and_says_why():
     row = by(rows, metric="ece")
     assert (row.p, row.p_holm, row.significant, row.hedges_g, row.detectable_difference) == (None,) * 5
     assert row.difference == pytest.approx(-0.01)
-    assert row.verdict == "cannot tell"
+    assert row.verdict == "inconclusive"
     assert row.note == "one seed: no standard deviation, no test"
     line = rows_to_csv(TestRow, [row]).splitlines()[1]
     assert line.startswith(
@@ -158,7 +158,7 @@ def test_no_variance_on_both_sides():
     equal, different = by(rows, metric="accuracy"), by(rows, metric="ece")
     assert (equal.p, equal.significant, equal.verdict) == (1.0, False, "equivalent")
     assert "equal in every seed" in equal.note
-    assert (different.p, different.verdict) == (None, "cannot tell")
+    assert (different.p, different.verdict) == (None, "inconclusive")
     assert "the same difference in every seed: t is undefined" in different.note
 
 
@@ -345,7 +345,7 @@ def test_without_knowing_what_new_rows_would_do_nothing_is_tested():
     found = table({"volta": five([0.9, 0.91, 0.9], [0.01] * 3), "swag": five([0.8, 0.81, 0.8], [0.02] * 3)})
     bootstraps = without_rows([found])
     (row,) = [row for row in compare_with_reference([found], bootstraps) if row.metric == "accuracy"]
-    assert (row.p, row.p_equivalence, row.verdict) == (None, None, "cannot tell")
+    assert (row.p, row.p_equivalence, row.verdict) == (None, None, "inconclusive")
     assert row.p_welch < 0.01
     assert "rows not resampled" in row.note
-    assert {(row.in_best_group, row.low) for row in make_leaderboard([found], bootstraps)} == {(None, None)}
+    assert {(row.in_confidence_set, row.low) for row in make_leaderboard([found], bootstraps)} == {(None, None)}

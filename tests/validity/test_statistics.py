@@ -10,7 +10,7 @@ from scipy import stats
 
 from volta.bench.keys import Cell
 from volta.paper import CLAIMS, evidence_of
-from volta.stats import LOOKS, Results, alpha_at, compare_with_reference, p_best, paired_estimate, sample_of
+from volta.stats import SCHEDULE, Results, alpha_at, compare_with_reference, p_best, paired_estimate, sample_of
 from volta.stats.bootstrap import N_RESAMPLES, draw_counts, shared_row_variance
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
@@ -113,14 +113,14 @@ def test_lowest_ece_is_rarely_claimed_or_refuted_of_equals_and_ends_in_a_tie():
     generator = np.random.default_rng(3)
     names = ("volta", "temperature", "swag", "enn", "hyperbolic")
     verdicts = [claim(calibrated(generator, 10, dict.fromkeys(names, 0.02)), "best-ece") for _ in range(RUNS)]
-    assert rate(verdict in ("holds", "does not hold") for verdict in verdicts) <= SIZE
-    assert rate(verdict == "no difference that matters" for verdict in verdicts) >= 0.9
+    assert rate(verdict in ("supported", "refuted") for verdict in verdicts) <= SIZE
+    assert rate(verdict == "equivalent" for verdict in verdicts) >= 0.9
 
 
 def test_lowest_ece_is_found_without_paying_for_the_number_of_baselines():
     generator = np.random.default_rng(4)
     means = {"volta": 0.01} | dict.fromkeys("abcdefghij", 0.0145)
-    assert rate(claim(calibrated(generator, 10, means), "best-ece") == "holds" for _ in range(RUNS // 10)) >= 0.8
+    assert rate(claim(calibrated(generator, 10, means), "best-ece") == "supported" for _ in range(RUNS // 10)) >= 0.8
 
 
 # Full VOLTA with and without MC inference on CIFAR-10 as first published, three seeds: gain in each metric (all below
@@ -148,8 +148,8 @@ def mc_inference(generator, n, correlation):
 def test_mc_inference_whose_gains_do_not_matter_is_not_refuted(n, correlation, least):
     generator = np.random.default_rng(n)
     verdicts = [claim(mc_inference(generator, n, correlation), "mc-inference-does-not-help") for _ in range(RUNS)]
-    assert rate(verdict == "does not hold" for verdict in verdicts) <= 0.01
-    assert rate(verdict == "holds" for verdict in verdicts) >= least
+    assert rate(verdict == "refuted" for verdict in verdicts) <= 0.01
+    assert rate(verdict == "supported" for verdict in verdicts) >= least
 
 
 def test_ood_is_compared_with_the_median_and_not_with_whoever_is_in_the_middle():
@@ -160,14 +160,14 @@ def test_ood_is_compared_with_the_median_and_not_with_whoever_is_in_the_middle()
         values = {"volta": {"auroc": generator.normal(0.80, 0.004, 10)}}
         values |= {name: {"auroc": generator.normal(0.81, 0.004, 10)} for name in "abcde"}
         verdicts.append(claim(values, "ood-competitive"))
-    assert rate(verdict == "holds" for verdict in verdicts) <= SIZE
-    assert rate(verdict == "does not hold" for verdict in verdicts) <= SIZE
+    assert rate(verdict == "supported" for verdict in verdicts) <= SIZE
+    assert rate(verdict == "refuted" for verdict in verdicts) <= SIZE
 
 
 def test_looking_four_times_keeps_the_error_below_five_per_cent():
     generator = np.random.default_rng(7)
-    levels = {n: alpha_at(n) for n in LOOKS}
-    differences = generator.normal(0, 1, (10_000, LOOKS[-1]))
+    levels = {n: alpha_at(n) for n in SCHEDULE}
+    differences = generator.normal(0, 1, (10_000, SCHEDULE[-1]))
     paid, unpaid = np.zeros(10_000, bool), np.zeros(10_000, bool)
     for n, level in levels.items():
         p = stats.ttest_1samp(differences[:, :n], 0, axis=1).pvalue

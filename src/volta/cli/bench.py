@@ -24,7 +24,7 @@ from volta.cli.terminal import echo, printable, stoppable, table_console
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
 from volta.report.statistics import read_analyses, write_analyses
-from volta.stats import LOOKS, InterimAnalysis, Question, alpha_at, decide
+from volta.stats import SCHEDULE, InterimAnalysis, Question, alpha_at, decide
 
 if TYPE_CHECKING:
     from volta.bench.progress import Listener
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 
 def complete_tasks(incomplete: str) -> list[str]:
-    """Return tasks that go on from what was typed."""
+    """Return the completions of a task list."""
     from volta.data import all_tasks
 
     return continued(incomplete, all_tasks())
 
 
 def complete_methods(incomplete: str) -> list[str]:
-    """Return methods that go on from what was typed."""
+    """Return the completions of a method list."""
     from volta.methods import method_names
 
     return continued(incomplete, ["standard", "all", *method_names()])
 
 
 def complete_metrics(incomplete: str) -> list[str]:
-    """Return metrics that go on from what was typed."""
+    """Return the completions of a metric list."""
     from volta.metrics import METRICS
 
     return continued(incomplete, METRICS)
 
 
 def continued(incomplete: str, names: Iterable[str]) -> list[str]:
-    """Return the list typed so far with its last name completed in every way there is.
+    """Return the typed list with every completion of its last name.
 
     >>> continued("digits,ci", ["digits", "cifar10", "cifar100"])
     ['digits,cifar10', 'digits,cifar100']
@@ -67,13 +67,13 @@ def continued(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def import_from_here() -> None:
-    """Let ``module:Class`` name a module of the folder that the command is run in."""
+    """Add the working folder to the import path, so that ``module:Class`` can name a module there."""
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
 
 
 def check_reference(reference: str | None, methods: Iterable[str]) -> None:
-    """Refuse what is neither best, nor all, nor one of the methods."""
+    """Raise unless the reference is best, all, or one of the methods."""
     if reference is None:
         return
     known = dict.fromkeys(methods)
@@ -84,7 +84,7 @@ def check_reference(reference: str | None, methods: Iterable[str]) -> None:
 def shift_origin(shifts: str, corruptions: bool) -> ShiftOrigin:
     """Return ``--shifts``, or ``generated`` where ``--corruptions`` asks for it."""
     if corruptions and shifts not in ("auto", "generated"):
-        raise InputError(f"--corruptions generates shifts but --shifts is {shifts!r}; pass one of the two")
+        raise InputError(f"--corruptions generates corrupted test sets but --shifts is {shifts!r}; pass one of the two")
     return "generated" if corruptions else cast("ShiftOrigin", shifts)
 
 
@@ -101,7 +101,7 @@ def conclude(
     reference: str | None,
     quiet: bool,
 ) -> None:
-    """Say how the run ended: its result, and where it is; build its report unless told otherwise."""
+    """Print the result of a run and the path of its report, which is built unless ``no_report``."""
     if no_report:
         from volta.stats import load_tables, make_leaderboard, without_rows
 
@@ -144,7 +144,7 @@ def _print_standings(tables: list[Results], rows: list[LeaderboardRow], budget: 
 
 
 def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
-    """Say in a few lines what would run and how long that may take."""
+    """Print which cells would run, and their estimated time."""
     from volta.bench.progress import format_seconds
     from volta.bench.runner import make_plan
     from volta.features.extract import NotExtractedError
@@ -162,7 +162,7 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
     if plan.missing:
         echo(f"to run: {', '.join(f'{method} ({count})' for method, count in waiting.items())}")
     if n_failed := sum(store.failure(cell) is not None for cell in plan.missing):
-        echo(f"{n_failed} of them failed before and are tried again; see: volta status {store.root}")
+        echo(f"{n_failed} of them failed before and will be retried; see: volta status {store.root}")
     cost = "unknown until one has run"
     if plan.estimate is not None:
         seconds, n_used = plan.estimate.seconds, max(1, min(n_workers, len(plan.missing)))
@@ -173,7 +173,7 @@ def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
 
 
 def _before_features(config: RunConfig, error: NotExtractedError) -> str:
-    """Return what a plan can say while it waits for features, or for whether stored ones are the backbone's."""
+    """Return the plan of a run whose features are missing or not yet checked against the backbone."""
     from volta.features.tasks import NotCheckedError
 
     n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
@@ -188,67 +188,67 @@ def _before_features(config: RunConfig, error: NotExtractedError) -> str:
     command = f"volta extract {task}{asked}"
     if isinstance(error, NotCheckedError):
         checks = f"the run does that first, or: {command}" if shifts else "the run does that first"
-        return f"{n_cells} cells; {error}, so which cells are done cannot be told yet: {checks}"
+        return f"{n_cells} cells; {error}, so finished cells are not known yet: {checks}"
     return (
-        f"{n_cells} cells; images of {task} lack features, so which cells are done cannot be told yet: the run "
+        f"{n_cells} cells; images of {task} lack features, so finished cells are not known yet: the run "
         f"extracts them first, or: {command}"
     )
 
 
 Judge = Callable[[Sequence[int], float], list[Question]]
-"""(seeds, level) → every question, judged on those seeds at that level."""
+"""(seeds, level) → every question, tested on those seeds at that level."""
 
 
-def analyses_up_to(cap: int, looks: Sequence[int] = LOOKS) -> tuple[int, ...]:
-    """Return the looks below ``cap``, and one at it.
+def analyses_up_to(cap: int, schedule: Sequence[int] = SCHEDULE) -> tuple[int, ...]:
+    """Return the analyses below ``cap``, and one at it.
 
-    >>> looks_up_to(40), looks_up_to(12)
+    >>> analyses_up_to(40), analyses_up_to(12)
     ((5, 10, 20, 40), (5, 10, 12))
     """
     if cap < 2:
-        raise InputError(f"--cap is {cap}; pass how many seeds a method may have at most, at least 2")
-    return (*(look for look in looks if look < cap), cap)
+        raise InputError(f"--cap is {cap}; pass a maximum number of seeds, at least 2")
+    return (*(n for n in schedule if n < cap), cap)
 
 
 def run_until_decided(
     config: RunConfig,
     store: RunStore,
-    looks: Sequence[int],
+    schedule: Sequence[int],
     run_cells: Callable[[RunConfig], RunSummary],
     judge: Judge,
     say: Callable[[str], object],
 ) -> RunSummary:
-    """Run ``config``'s methods at each look until ``judge`` leaves nothing open; return how all of it ended.
+    """Run ``config``'s methods at each interim analysis until no question is open; return how all of it ended.
 
-    Each look goes on with the methods that open questions need, the cheapest first. Verdicts rest on the seeds of their
-    look alone, whatever more the folder holds, so that a run that was interrupted goes on to the same ones. Looks are
-    declared once for a folder: with others the error would be spent again on seeds that were looked at before.
+    After an analysis only the methods of open questions continue, the cheapest first. An analysis uses its own seeds
+    alone, whatever else the folder holds, so an interrupted run resumes to the same verdicts. A folder has one
+    schedule: another would use the alpha budget twice on the same seeds.
     """
     stored = read_analyses(store)
-    if stored is not None and stored.looks != tuple(looks):
+    if stored is not None and stored.schedule != tuple(schedule):
         raise InputError(
-            f"--cap asks for looks at {_listed(looks)} seeds, but those declared for {store.root} are "
-            f"{_listed(stored.looks)}, and the errors they allow are spent; go on with --cap {stored.looks[-1]}, or "
-            "decide anew, on other seeds or rows, in another --out"
+            f"--cap asks for interim analyses at {_listed(schedule)} seeds, but {store.root} has them at "
+            f"{_listed(stored.schedule)}, and its alpha budget is used; pass --cap {stored.schedule[-1]}, or another "
+            "--out with other seeds or test samples"
         )
     given = {question.key: question for question in stored.decided} if stored is not None else {}
     earlier: InterimAnalysis | None = None
     names = config.methods
     total = RunSummary(0, 0, 0)
-    for n_seeds in looks:
+    for n_seeds in schedule:
         seeds = first_seeds(n_seeds)
         done = run_cells(replace(config, methods=names, seeds=seeds))
         total = RunSummary(
             max(total.n_cells, done.n_cells), total.n_run + done.n_run, max(total.n_failed, done.n_failed)
         )
-        questions = judge(seeds, alpha_at(n_seeds, looks))
+        questions = judge(seeds, alpha_at(n_seeds, schedule))
         if not questions:
             raise InputError(
-                "there is nothing to decide: run volta or another --reference together with methods to compare it with"
+                "--decide has no question: run volta, or another --reference, and methods to compare it with"
             )
         questions = [_as_given(question, given, n_seeds) for question in questions]
-        earlier = decide(questions, earlier, n_seeds, looks, seconds=seconds_of(store))
-        write_analyses(store, looks, earlier)
+        earlier = decide(questions, earlier, n_seeds, schedule, seconds=seconds_of(store))
+        write_analyses(store, schedule, earlier)
         for line in analysis_lines(earlier):
             say(line)
         if earlier.finished:
@@ -258,15 +258,15 @@ def run_until_decided(
 
 
 def _as_given(question: Question, given: Mapping[str, Question], n_seeds: int) -> Question:
-    """Return a question as an earlier call left it: with its verdict from the look that gave it, and open before."""
+    """Return a question with its stored verdict, if an analysis of at most ``n_seeds`` gave it."""
     stored = given.get(question.key)
     if stored is None:
         return question
     return stored if stored.n_seeds <= n_seeds else replace(question, verdict="")
 
 
-def _listed(looks: Sequence[int]) -> str:
-    return ", ".join(map(str, looks))
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def seconds_of(store: RunStore) -> dict[str, float]:
@@ -277,44 +277,46 @@ def seconds_of(store: RunStore) -> dict[str, float]:
     return {method: statistics.median(values) for method, values in found.items()}
 
 
-def analysis_lines(look: InterimAnalysis) -> list[str]:
-    """Return what a look says: what is decided, what is not, and what that would cost."""
-    n_all = len(look.decided) + len(look.open)
-    lines = [f"look at {look.n_seeds} seeds, tests at level {look.alpha:.4f}: {len(look.decided)} of {n_all} decided"]
-    lines += [f"  decided  {one.key}: {one.verdict} (at {one.n_seeds} seeds)" for one in look.decided]
-    for one in look.open:
-        cost = look.cost_s.get(one.key)
-        words = "" if cost is None else f"; the next look costs about {format_seconds(cost)} on one worker"
+def analysis_lines(analysis: InterimAnalysis) -> list[str]:
+    """Return an interim analysis in lines: decided questions, open ones, and their cost."""
+    n_all = len(analysis.decided) + len(analysis.open)
+    lines = [
+        f"interim analysis at {analysis.n_seeds} seeds, level {analysis.alpha:.4f}: {len(analysis.decided)} of {n_all} "
+        "questions decided"
+    ]
+    lines += [f"  decided  {one.key}: {one.verdict} (at {one.n_seeds} seeds)" for one in analysis.decided]
+    for one in analysis.open:
+        cost = analysis.cost_s.get(one.key)
+        words = "" if cost is None else f"; the next analysis takes about {format_seconds(cost)} on one worker"
         needed = "" if one.seeds_needed is None else f"; about {one.seeds_needed} seeds should decide it"
         lines.append(f"  open     {one.key}{needed}{words}")
-    if look.open and look.next_analysis is None:
-        lines.append(f"the cap of {look.n_seeds} seeds is reached; what is open stays open")
-    elif look.open:
+    if analysis.open and analysis.next_analysis is None:
+        lines.append(f"the cap of {analysis.n_seeds} seeds is reached; open questions are inconclusive")
+    elif analysis.open:
         lines.append(
-            f"going on to {look.next_analysis} seeds with {len(look.methods)} methods: {', '.join(look.methods)}"
+            f"continuing to {analysis.next_analysis} seeds with {len(analysis.methods)} methods: "
+            f"{', '.join(analysis.methods)}"
         )
     return lines
 
 
-WHAT = "What is compared"
+WHAT = "Comparison"
 DATA = "Data"
-LIMITS = "A smaller run"
-WHERE = "Where it runs"
-RESULT = "What comes out"
+LIMITS = "Reduced run"
+WHERE = "Execution"
+RESULT = "Output"
 
 
 def bench(
     task: Annotated[
         str,
-        typer.Argument(
-            help="Task to run on, or several with commas between them; see: volta tasks.", autocompletion=complete_tasks
-        ),
+        typer.Argument(help="Task, or several separated by commas; see: volta tasks.", autocompletion=complete_tasks),
     ],
     methods: Annotated[
         str,
         typer.Option(
-            help="paper (VOLTA and its ten baselines), standard, all, or names with commas between them, see: volta "
-            "methods. Parameters as in knn(k=10); a class of your own as package.module:Class.",
+            help="paper (VOLTA and its ten baselines), standard, all, or names separated by commas; see: volta "
+            "methods. Parameters: knn(k=10). Custom class: package.module:Class.",
             autocompletion=complete_methods,
             rich_help_panel=WHAT,
         ),
@@ -322,53 +324,51 @@ def bench(
     seeds: Annotated[
         str | None,
         typer.Option(
-            help="How many seeds, or the seeds with commas between them (a single one: 42,); "
-            "10 in fair and the paper's 3 in paper unless given.",
+            help="Number of seeds, or seeds separated by commas (a single one: 42,). Default: 10 under fair, 3 under "
+            "paper.",
             rich_help_panel=WHAT,
         ),
     ] = None,
     protocol: Annotated[
-        str, typer.Option(help="fair (same features and encoder for all) or paper.", rich_help_panel=WHAT)
+        str, typer.Option(help="fair (same features and encoder for all methods) or paper.", rich_help_panel=WHAT)
     ] = "fair",
     ablation: Annotated[
-        bool, typer.Option("--ablation", help="Run full VOLTA and every ablation row too.", rich_help_panel=WHAT)
+        bool, typer.Option("--ablation", help="Also run full VOLTA and every ablation row.", rich_help_panel=WHAT)
     ] = False,
     decide: Annotated[
         bool,
         typer.Option(
             "--decide",
-            help="Add seeds in looks (5, 10, 20, 40) until every claim or comparison is decided.",
+            help="Sequential testing: add seeds at interim analyses (5, 10, 20, 40) until every question is decided.",
             rich_help_panel=WHAT,
         ),
     ] = False,
-    cap: Annotated[
-        int, typer.Option(help="With --decide: the most seeds a method may have.", rich_help_panel=WHAT)
-    ] = 40,
+    cap: Annotated[int, typer.Option(help="With --decide: maximum number of seeds.", rich_help_panel=WHAT)] = 40,
     resplit: Annotated[
         bool | None,
         typer.Option(
             "--resplit/--no-resplit",
-            help="Draw train, val and cal anew for every seed; digits does so unless told otherwise, and rotates "
-            "its test rows too.",
+            help="Draw new train, val and cal splits for every seed. Default for digits, which also rotates its test "
+            "set.",
             rich_help_panel=DATA,
         ),
     ] = None,
     scale: Annotated[
         str,
         typer.Option(
-            help="How columns are scaled, alike for every method: auto (own data, on its training rows), standard or "
-            "none.",
+            help="Feature scaling, the same for every method: auto (imported data, fitted on the training set), "
+            "standard or none.",
             rich_help_panel=DATA,
         ),
     ] = "auto",
     data: Annotated[
         Path | None,
-        typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.", rich_help_panel=DATA),
+        typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.", rich_help_panel=DATA),
     ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="Makes features of images: resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, a plug-in's.",
+            help="Feature extractor for images: resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, plug-in.",
             rich_help_panel=DATA,
         ),
     ] = None,
@@ -376,80 +376,76 @@ def bench(
         Path | None, typer.Option(help="Weights file for a named backbone.", rich_help_panel=DATA)
     ] = None,
     severities: Annotated[
-        str, typer.Option(help="Corruption severities with commas between them, from 1-5.", rich_help_panel=DATA)
+        str, typer.Option(help="Corruption severities from 1 to 5, separated by commas.", rich_help_panel=DATA)
     ] = "1",
     shifts: Annotated[
-        str, typer.Option(help="Corrupted sets: auto, official, generated or none.", rich_help_panel=DATA)
+        str, typer.Option(help="Corrupted test sets: auto, official, generated or none.", rich_help_panel=DATA)
     ] = "auto",
     corruptions: Annotated[
         bool,
         typer.Option(
             "--corruptions",
-            help="Test own images under CIFAR-10-C's 19 corruptions: --shifts generated.",
+            help="Corrupt imported test images with CIFAR-10-C's 19 corruptions (--shifts generated).",
             rich_help_panel=DATA,
         ),
     ] = False,
-    max_epochs: Annotated[
-        int | None, typer.Option(help="Train at most this many epochs.", rich_help_panel=LIMITS)
-    ] = None,
-    limit_train: Annotated[int | None, typer.Option(help="Train on this many rows.", rich_help_panel=LIMITS)] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=LIMITS)] = None,
+    limit_train: Annotated[int | None, typer.Option(help="Number of training samples.", rich_help_panel=LIMITS)] = None,
     limit_test: Annotated[
-        int | None, typer.Option(help="Evaluate on at most this many rows of each set.", rich_help_panel=LIMITS)
+        int | None, typer.Option(help="Maximum number of samples of each evaluation set.", rich_help_panel=LIMITS)
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(help="Batch size in place of the recipes' own.", rich_help_panel=LIMITS)
+        int | None, typer.Option(help="Batch size, instead of the recipe's.", rich_help_panel=LIMITS)
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=WHERE)] = "auto",
     executor: Annotated[str, typer.Option(help="auto, local, processes or ray.", rich_help_panel=WHERE)] = "auto",
     workers: Annotated[
-        int | None, typer.Option(help="Processes to use; as many as cores unless given.", rich_help_panel=WHERE)
+        int | None, typer.Option(help="Number of processes. Default: number of cores.", rich_help_panel=WHERE)
     ] = None,
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads per cell, part of what decides the result; 1 unless given.",
+            help="Threads per cell; the result depends on it. Default: 1.",
             rich_help_panel=WHERE,
         ),
     ] = None,
     networks_of: Annotated[
         Path | None,
-        typer.Option(help="Run folder whose trained networks are taken where they fit.", rich_help_panel=WHERE),
+        typer.Option(help="Run folder whose trained networks are reused where they match.", rich_help_panel=WHERE),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join; a local one is started if absent.", rich_help_panel=WHERE)
+        str | None, typer.Option(help="Ray cluster to join. Default: start a local one.", rich_help_panel=WHERE)
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder; runs/TASK unless given.", rich_help_panel=RESULT)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/TASK.", rich_help_panel=RESULT)] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            help="What the report's tests compare with: a method, best, or all pairs (all).", rich_help_panel=RESULT
+            help="Reference of the report's tests: a method, best, or all (all pairs).", rich_help_panel=RESULT
         ),
     ] = None,
     no_report: Annotated[
         bool,
         typer.Option(
-            "--no-report", help="Leave tables and figures for later: volta report RUN.", rich_help_panel=RESULT
+            "--no-report", help="Write no report; make it later with volta report RUN.", rich_help_panel=RESULT
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run, and leave.", rich_help_panel=RESULT)
+        bool, typer.Option("--dry-run", help="Print what would run, then exit.", rich_help_panel=RESULT)
     ] = False,
     json_log: Annotated[
         Path | None, typer.Option(help="Append one JSON line per event to this file.", rich_help_panel=RESULT)
     ] = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", help="Say nothing but failures and the report's path.", rich_help_panel=RESULT),
+        typer.Option("--quiet", help="Print failures and the report's path only.", rich_help_panel=RESULT),
     ] = False,
 ) -> None:
-    """Compare methods on tasks over seeds; run again to go on or to extend; ends with the result and a report."""
+    """Compare methods on tasks over seeds and write a report. Runs are resumable and can be extended."""
     from volta.api import Execution
 
     execution = Execution(executor, workers, address, networks_of)
     if decide and seeds is not None:
-        raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
+        raise InputError("--seeds and --decide exclude each other: --decide adds seeds up to --cap")
     import_from_here()
     execution.start_early()
     from volta.api import default_folder, make_config
@@ -515,7 +511,7 @@ def bench(
 
 
 def _check_reference(reference: str | None, methods: Sequence[str], *, decide: bool) -> None:
-    """Refuse before anything runs what the report would refuse after hours."""
+    """Raise before the run where the report would raise after it."""
     if decide and reference is None and "volta" not in methods:
         raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
     check_reference(reference, methods)

@@ -203,7 +203,7 @@ def evaluate(
 def _print_results(store: RunStore, place: Destination) -> None:
     """Print each method's means over seeds, the most accurate first; beside ECE its floor."""
     from volta.bench.store import current_records
-    from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+    from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
     from volta.stats import group_records
 
     cells = [cell for cell in store.cells() if (cell.task, cell.protocol) == (place.task, place.protocol)]
@@ -211,7 +211,7 @@ def _print_results(store: RunStore, place: Destination) -> None:
     means = {
         method: {
             metric: sample.mean
-            for metric in (*SHOWN, *FLOOR_METRICS)
+            for metric in (*SHOWN, *EXPECTED_ECE_METRICS)
             if (sample := table.sample(method, "test", metric)) is not None
         }
         for method in table.methods
@@ -221,8 +221,8 @@ def _print_results(store: RunStore, place: Destination) -> None:
         value = f"{means[method][metric]:.4f}"
         if metric != "ece":
             return value
-        mean, low, high = (means[method][name] for name in FLOOR_METRICS)
-        return f"{value} ({show_floor(mean, low, high)})"
+        mean, low, high = (means[method][name] for name in EXPECTED_ECE_METRICS)
+        return f"{value} ({show_expected_ece(mean, low, high)})"
 
     print_table(
         ("method", "seeds", *SHOWN),

@@ -26,7 +26,7 @@ from volta.methods.linear import Linear
 from volta.methods.saving import parameters_of
 from volta.metrics.bins import N_BINS, RowStatistics
 from volta.metrics.calibration import ReliabilityBins, bins_of
-from volta.metrics.expected_ece import Interval, ece_interval_of, floor_of
+from volta.metrics.expected_ece import Interval, ece_interval_of, expected_ece_of
 from volta.metrics.selective import aurc, risk_coverage_curve
 from volta.report.formats import escaped
 from volta.report.page import asset, template_environment
@@ -360,16 +360,16 @@ def _facts(classifier: VoltaClassifier, path: Path) -> tuple[tuple[str, str], ..
     )
 
 
-def _ece_words(ece: Interval, floor: Interval) -> str:
-    """Return the interval, but where the ECE may be chance alone: no bootstrap's keeps its level there."""
-    if ece.estimate <= floor.high:
-        return "not told from 0: within what chance alone gives"
+def _ece_words(ece: Interval, expected: Interval) -> str:
+    """Return the interval, or that the ECE is within its expected range, where no bootstrap interval is valid."""
+    if ece.estimate <= expected.high:
+        return "within the range expected under perfect calibration"
     return f"{ece.low:.4f} to {ece.high:.4f} (bootstrap)"
 
 
 def _calibration(evidence: Evidence) -> Section:
     rows, n = evidence.rows, evidence.n_rows
-    ece, floor = ece_interval_of(rows), floor_of(rows.confidence)
+    ece, expected = ece_interval_of(rows), expected_ece_of(rows.confidence)
     bins = bins_of(rows, N_BINS)
     n_right = int(rows.correct.sum())
     low, high = binomial_interval(n_right, n)
@@ -378,8 +378,8 @@ def _calibration(evidence: Evidence) -> Section:
         ("measure", "value", "95 % interval"),
         (
             ("accuracy", f"{n_right / n:.4f}", f"{low:.4f} to {high:.4f} (exact binomial)"),
-            ("ECE, 15 bins", f"{ece.estimate:.4f}", _ece_words(ece, floor)),
-            ("ECE by chance alone", f"{floor.estimate:.4f}", f"{floor.low:.4f} to {floor.high:.4f} (its range)"),
+            ("ECE, 15 bins", f"{ece.estimate:.4f}", _ece_words(ece, expected)),
+            ("expected ECE", f"{expected.estimate:.4f}", f"{expected.low:.4f} to {expected.high:.4f} (its range)"),
             ("NLL", f"{nll:.4f}", ""),
             ("mean confidence", f"{float(rows.confidence.mean()):.4f}", ""),
         ),

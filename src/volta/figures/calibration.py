@@ -155,7 +155,7 @@ BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle":
 def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Figure:
     """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
 
-    Rows of all seeds are pooled into the 15 bins of ECE; the ECE printed and its floor are means over seeds. Bins with
+    Rows of all seeds are pooled into the 15 bins of ECE; the ECE and its expected value are means over seeds. Bins with
     few rows are grey; thin lines are 95 % binomial intervals of the accuracy.
     """
     columns = min(COLUMNS, max(1, len(methods)))
@@ -240,12 +240,13 @@ def _bins_json(bins: MethodBins) -> Json:
         "high": high,
         "few": rows_per_seed(bins) < FEW_ROWS,
         "ece": bins.ece,
-        "floor": bins.floor,
+        "expected": bins.expected,
     }
 
 
 def _ece_words(method: MethodBins) -> str:
-    return f"ECE {method.ece:.3f}" if method.floor is None else f"ECE {method.ece:.3f}\nfloor {method.floor:.3f}"
+    expected = "" if method.expected is None else f"\nexpected {method.expected:.3f}"
+    return f"ECE {method.ece:.3f}{expected}"
 
 
 def _reliability_data(numbers: GroupNumbers) -> Json:
@@ -268,7 +269,7 @@ RELIABILITY = Chart(
     title="Reliability",
     caption="Bars: accuracy of each confidence bin, seeds pooled, with a 95 % binomial interval; grey: fewer than "
     f"{FEW_ROWS} rows a seed; short line: mean confidence; shaded: the gap; below: share of rows. "
-    "ECE: mean over seeds; floor: what a perfectly calibrated predictor would show.",
+    "ECE: mean over seeds; expected: under perfect calibration.",
     kind="reliability",
     available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
     data=_reliability_data,

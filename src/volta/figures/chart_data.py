@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from volta.stats.comparisons import PairVerdict
+
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +93,7 @@ class MethodCurve:
 class MethodBins:
     """A method's reliability bins, rows of all seeds pooled; bin b is (b/B, (b+1)/B]; empty bins have count 0.
 
-    `count`, `confidence`, `accuracy`: (n_bins,); `ece` and its `floor`, `ece_floor`: means over seeds; `n_seeds`: how
+    `count`, `confidence`, `accuracy`: (n_bins,); `ece`, and what is `expected` of it: means over seeds; `n_seeds`: how
     many seeds were pooled, which may all have the same rows.
     """
 
@@ -102,7 +104,7 @@ class MethodBins:
     accuracy: Floats
     ece: float
     ours: bool = False
-    floor: float | None = None
+    expected: float | None = None
     n_seeds: int = 1
 
 
@@ -164,7 +166,7 @@ class PairDifference:
     second: str
     metric: str
     difference: float
-    verdict: str
+    verdict: PairVerdict
     p: float | None
 
 

@@ -53,6 +53,7 @@ from volta.figures.style import (
     style_of,
     unit_scale,
 )
+from volta.stats.comparisons import TURNED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -206,16 +207,15 @@ def _leader(axes: Axes, item: MethodRank, depth: float, left: bool, ends: tuple[
     )
 
 
-TURNED = {"better": "worse", "worse": "better"}
 COLORS = {"better": "#8fcfb4", "worse": "#efc489", "equivalent": "#b9d0ef"}
 SIGNS = {"better": "+", "worse": "−", "equivalent": "≈"}
 
 
 @base_style()
 def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[PairDifference], metric: str) -> Figure:
-    """Draw what the tests say of the row against the column: better, worse, no difference that matters, or nothing."""
+    """Draw the verdict of the row compared with the column: better, worse, equivalent, or blank if inconclusive."""
     size = 1.9 + 0.3 * len(methods)
-    note = "the row against the column, after Holm’s correction; + better, − worse, ≈ no difference that matters"
+    note = "row vs. column, Holm-corrected: + better, − worse, ≈ equivalent, blank inconclusive"
     figure = new_figure(f"All pairs: {metric_label(metric)}", context, (size + 1.4, size), note)
     (axes,) = add_axes(figure)
     place = {method.name: at for at, method in enumerate(methods)}
@@ -271,8 +271,8 @@ def _print(numbers: GroupNumbers) -> Figure:
 PAIRWISE = Chart(
     name="pairwise",
     title="All pairs",
-    caption="What the tests say of the row against the column after Holm’s correction over all pairs of the metric: "
-    "+ better, − worse, ≈ no difference that matters; empty cells cannot be told apart.",
+    caption="Row vs. column, Holm-corrected over all pairs of the metric: + better, − worse, ≈ equivalent; blank: "
+    "inconclusive.",
     kind="pairs",
     available=lambda numbers: bool(numbers.pairs),
     data=_pairwise_data,

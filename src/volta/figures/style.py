@@ -166,7 +166,7 @@ def set_name(name: str) -> str:
 
 
 def heading(key: str) -> str:
-    """Return a metric's name as it heads a column: «ECE», and «ECE+T» after one temperature."""
+    """Return a metric's name as it heads a column: "ECE", and "ECE+T" after one temperature."""
     metric, where = split_key(key)
     return f"{metric_name(metric)}+T" if where == str(TEST_AFTER_TEMPERATURE) else metric_name(metric)
 
@@ -178,13 +178,13 @@ def set_label(key: str) -> str:
 
 
 def full_name(key: str) -> str:
-    """Return name and, for another set than the test rows, the set: «AUROC (svhn)»."""
+    """Return name and, for another set than the test rows, the set: "AUROC (svhn)"."""
     where = set_label(key)
     return f"{heading(key)} ({where})" if where else heading(key)
 
 
 def metric_label(key: str) -> str:
-    """Return name, direction and, for another set than the test rows, the set: «AUROC ↑ (svhn)»."""
+    """Return name, direction and, for another set than the test rows, the set: "AUROC ↑ (svhn)"."""
     where, arrow = set_label(key), metric_of(key).direction
     label = heading(key) if arrow == "–" else f"{heading(key)} {arrow}"
     return f"{label} ({where})" if where else label

@@ -16,9 +16,9 @@ from volta.metrics.conformal import coverage, coverage_gap, empty_sets, set_size
 from volta.metrics.expected_ece import (
     Interval,
     ece_debiased_interval,
-    ece_floor,
-    ece_floor_high,
-    ece_floor_low,
+    ece_expected,
+    ece_expected_high,
+    ece_expected_low,
     ece_interval,
 )
 from volta.metrics.ood import (
@@ -95,9 +95,9 @@ __all__ = [
     "ece_debiased",
     "ece_debiased_interval",
     "ece_equal_mass",
-    "ece_floor",
-    "ece_floor_high",
-    "ece_floor_low",
+    "ece_expected",
+    "ece_expected_high",
+    "ece_expected_low",
     "ece_interval",
     "empty_sets",
     "fpr95",

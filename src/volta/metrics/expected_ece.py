@@ -10,18 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from volta.core.checks import Floats, as_prob_array, check_count, check_fraction, checked_row_chunks
 from volta.metrics.bins import N_BINS, RowStatistics, bin_index, scan_rows
 
-FLOOR_METRICS = ("ece_floor", "ece_floor_low", "ece_floor_high")
-"""Mean, lower and upper end of what stands beside an ECE."""
+EXPECTED_ECE_METRICS = ("ece_expected", "ece_expected_low", "ece_expected_high")
+"""The mean of the ECE under perfect calibration, and the ends of its 95 % range."""
 
 
-def show_floor(floor: float, low: float, high: float, decimals: int = 4) -> str:
-    """Return the ECE of a perfectly calibrated predictor as printed beside an ECE: its mean and 95 % range.
+def show_expected_ece(mean: float, low: float, high: float, decimals: int = 4) -> str:
+    """Return the ECE expected under perfect calibration as printed next to an ECE: its mean and 95 % range.
 
-    >>> show_floor(0.0068, 0.0041, 0.01)
-    'floor 0.0068, 0.0041–0.0100'
+    >>> show_expected_ece(0.0068, 0.0041, 0.01)
+    'expected 0.0068, 0.0041–0.0100'
     """
-    mean, least, most = (f"{value:.{decimals}f}" for value in (floor, low, high))
-    return f"floor {mean}, {least}–{most}"
+    return f"expected {mean:.{decimals}f}, {low:.{decimals}f}–{high:.{decimals}f}"
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ _GRID = 1 << 12
 LEVEL = 0.95
 
 
-def ece_floor(probs: ArrayLike, *, level: float = LEVEL) -> Interval:
+def ece_expected(probs: ArrayLike, *, level: float = LEVEL) -> Interval:
     """Compute the ECE that a perfectly calibrated predictor with these confidences would show: its mean and range.
 
     In a perfectly calibrated predictor each row is right with probability `confidence`, independently. Its ECE on n
@@ -169,37 +168,37 @@ def ece_floor(probs: ArrayLike, *, level: float = LEVEL) -> Interval:
     grouped to 0.004, and the distributions of |S_b| are convolved on a grid of 4,096 points. Cost: one pass over
     `probs`, O(√n) after it. probs: (n_samples, n_classes).
 
-    >>> floor = ece_floor([[0.9, 0.1]] * 100)  # 100 rows at 0.9: the share of right ones is 0.9 ± 0.03
-    >>> round(floor.estimate, 3), round(floor.low, 3), round(floor.high, 3)
+    >>> expected = ece_expected([[0.9, 0.1]] * 100)  # 100 rows at 0.9: an accuracy of 0.9 ± 0.03
+    >>> round(expected.estimate, 3), round(expected.low, 3), round(expected.high, 3)
     (0.024, 0.0, 0.07)
     """
     array = as_prob_array(probs)
     confidence: Floats = np.empty(len(array), np.float32 if array.dtype.itemsize < 8 else np.float64)
     for rows, chunk in checked_row_chunks(array):
         confidence[rows] = chunk.max(axis=1)
-    return floor_of(confidence, level)
+    return expected_ece_of(confidence, level)
 
 
-def ece_floor_low(probs: ArrayLike) -> float:
-    """Return the lower end of the 95 % range of :func:`ece_floor`.
+def ece_expected_low(probs: ArrayLike) -> float:
+    """Return the lower end of the 95 % range of :func:`ece_expected`.
 
-    >>> ece_floor_low([[1.0, 0.0]] * 10)
+    >>> ece_expected_low([[1.0, 0.0]] * 10)
     0.0
     """
-    return ece_floor(probs).low
+    return ece_expected(probs).low
 
 
-def ece_floor_high(probs: ArrayLike) -> float:
-    """Return the upper end of the 95 % range of :func:`ece_floor`.
+def ece_expected_high(probs: ArrayLike) -> float:
+    """Return the upper end of the 95 % range of :func:`ece_expected`.
 
-    >>> round(ece_floor_high([[0.9, 0.1]] * 100), 2)
+    >>> round(ece_expected_high([[0.9, 0.1]] * 100), 2)
     0.07
     """
-    return ece_floor(probs).high
+    return ece_expected(probs).high
 
 
-def floor_of(confidence: Floats, level: float = LEVEL) -> Interval:
-    """Return `ece_floor` of the rows' top probabilities, (n,)."""
+def expected_ece_of(confidence: Floats, level: float = LEVEL) -> Interval:
+    """Return `ece_expected` of the rows' top probabilities, (n,)."""
     tail = (1 - check_fraction(level, "level")) / 2
     parts = [_gaps(counts, means) for counts, means in _groups(confidence)]
     # The mean of |S_b| is at most its deviation; what lies beyond 12 deviations, or 40 counts, is left at the end.

@@ -17,7 +17,7 @@ from volta.core.plugins import Plugin, plugins
 from volta.metrics import calibration, conformal, expected_ece, ood, scoring, selective
 from volta.metrics.bins import N_BINS, ClassBinCounter, ClassBins, RowStatistics, empty_rows, fill_rows
 from volta.metrics.calibration import ReliabilityBins, bins_of
-from volta.metrics.expected_ece import Interval, floor_of
+from volta.metrics.expected_ece import Interval, expected_ece_of
 from volta.metrics.scoring import BrierDecomposition, decompose
 
 
@@ -34,9 +34,9 @@ class ProbabilityScan:
         return bins_of(self.rows, N_BINS)
 
     @cached_property
-    def floor(self) -> Interval:
-        """The ECE that chance alone gives."""
-        return floor_of(self.rows.confidence)
+    def expected_ece(self) -> Interval:
+        """The ECE expected under perfect calibration."""
+        return expected_ece_of(self.rows.confidence)
 
     @cached_property
     def decomposition(self) -> BrierDecomposition:
@@ -182,16 +182,16 @@ _ROWS = (
            "netcal 10 bins, last closed; MAPIE (lo, hi], 49 real bins of 50; probly floor(15 conf); "
            "pytorch-ood equal-count bins, RMS, drops the most confident bin",
            shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
-    Metric("ece_floor", "ECE floor", "calibration", expected_ece.ece_floor, None, CONFIDENCE,
+    Metric("ece_expected", "expected ECE", "calibration", expected_ece.ece_expected, None, CONFIDENCE,
            "E Σ_b |Σ_{i in b} (B_i − conf_i)| / n, B_i ~ Bernoulli(conf_i)",
            f"the ECE of a perfectly calibrated predictor with these confidences; {_TOP}", "none known to print it",
-           shared=lambda scan: scan.floor.estimate, variants=_T),
-    Metric("ece_floor_low", "ECE floor, 2.5 %", "calibration", expected_ece.ece_floor_low, None, CONFIDENCE,
-           "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
-           shared=lambda scan: scan.floor.low, variants=_T),
-    Metric("ece_floor_high", "ECE floor, 97.5 %", "calibration", expected_ece.ece_floor_high, None, CONFIDENCE,
-           "97.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_floor", "none known to print it",
-           shared=lambda scan: scan.floor.high, variants=_T),
+           shared=lambda scan: scan.expected_ece.estimate, variants=_T),
+    Metric("ece_expected_low", "expected ECE, 2.5 %", "calibration", expected_ece.ece_expected_low, None, CONFIDENCE,
+           "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_expected", "none known to print it",
+           shared=lambda scan: scan.expected_ece.low, variants=_T),
+    Metric("ece_expected_high", "expected ECE, 97.5 %", "calibration", expected_ece.ece_expected_high, None, CONFIDENCE,
+           "97.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_expected", "none known to print it",
+           shared=lambda scan: scan.expected_ece.high, variants=_T),
     Metric("mce", "MCE", "calibration", calibration.mce, False, PROBS, "max_b |acc_b − conf_b|",
            f"{_TOP}; non-empty bins only", "Fortuna: max of count · gap; bins as for ece",
            shared=lambda scan: calibration.mce_of(scan.bins), margin=0.05, variants=_T),
@@ -271,7 +271,7 @@ _ROWS = (
            "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=ood.scod_augrc_of, margin=0.005),
     Metric("coverage", "coverage", "conformal", conformal.coverage, None, ("sets", "labels"), "mean [y ∈ C]",
            "to be compared with 1 − α",
-           "quantile: TorchCP ⌈(n+1)(1−α)⌉-th, inf beyond n, as here; MAPIE «higher»; probly clips to the "
+           "quantile: TorchCP ⌈(n+1)(1−α)⌉-th, inf beyond n, as here; MAPIE 'higher'; probly clips to the "
            "max; TorchUncertainty interpolates", margin=0.01),
     Metric("coverage_gap", "coverage gap, worst class", "conformal", conformal.coverage_gap, False, ("sets", "labels"),
            "max_k |coverage of class k − coverage of all|",

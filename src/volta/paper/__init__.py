@@ -1,11 +1,12 @@
-"""What the VOLTA paper prints and claims, held against our results: from stored records alone, no torch."""
+"""The VOLTA paper's printed values and claims, compared with our results from stored records."""
 
 from volta.paper.claims import (
     CLAIMS,
-    FAILS,
-    HOLDS,
-    TIE,
-    UNKNOWN,
+    EQUIVALENT,
+    INCONCLUSIVE,
+    NOT_RUN,
+    REFUTED,
+    SUPPORTED,
     Claim,
     ClaimRow,
     Evidence,
@@ -29,10 +30,11 @@ from volta.paper.values import (
 __all__ = [
     "CLAIMS",
     "CLAIM_TASKS",
-    "FAILS",
-    "HOLDS",
-    "TIE",
-    "UNKNOWN",
+    "EQUIVALENT",
+    "INCONCLUSIVE",
+    "NOT_RUN",
+    "REFUTED",
+    "SUPPORTED",
     "Claim",
     "ClaimRow",
     "Evidence",

@@ -181,11 +181,9 @@ def interval(test: PairTest, alpha: float) -> str:
     return f", gain in [{low:+.4f}, {high:+.4f}] ({100 * (1 - 2 * alpha):.3g} %)"
 
 
-def could_see(test: PairTest) -> str:
-    """Return the smallest difference the test sees, in words, where there is one."""
-    if not test.detectable:
-        return ""
-    return f"; smallest difference this test sees with 80 % power: {test.detectable:.3g}"
+def minimum_detectable(test: PairTest) -> str:
+    """Return the minimum detectable difference of the test in words, where there is one."""
+    return f"; minimum detectable difference (80 % power) {test.detectable:.3g}" if test.detectable else ""
 
 
 def why(test: PairTest) -> str:
@@ -315,11 +313,12 @@ def fewest_seeds(*routes: Sequence[AllOf | AnyOf], alpha: float) -> int | None:
     return min(totals, default=None)
 
 
-Verdict = Literal["holds", "does not hold", "no difference that matters", "cannot tell"]
-HOLDS: Verdict = "holds"
-FAILS: Verdict = "does not hold"
-TIE: Verdict = "no difference that matters"
-UNKNOWN: Verdict = "cannot tell"
+Verdict = Literal["supported", "refuted", "equivalent", "inconclusive", "not run"]
+SUPPORTED: Verdict = "supported"
+REFUTED: Verdict = "refuted"
+EQUIVALENT: Verdict = "equivalent"
+INCONCLUSIVE: Verdict = "inconclusive"
+NOT_RUN: Verdict = "not run"
 
 HALF = 0.5
 """Superiority is tested on both sides, each with half the level; what is tested against a margin has one side."""
@@ -341,37 +340,37 @@ class ClaimResult:
 def claim_best(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
     """Judge whether our method is the best on a metric.
 
-    Better than every distinct baseline (an intersection-union test, uncorrected) holds; one baseline better (Bonferroni
-    over distinct baselines) refutes; a loss below the margin to every one of them, and a lead below it over at least
-    one, is a tie.
+    Supported: better than every distinct baseline (an intersection-union test, uncorrected). Refuted: one baseline is
+    better (Bonferroni over distinct baselines). Equivalent: a loss below the margin to every baseline, and a lead below
+    it over at least one.
     """
     found = evidence.against_baselines(metric)
     if not found:
-        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+        return ClaimResult(NOT_RUN, _nothing(evidence, metric))
     wins, loses = AllOf(above(found, 0), HALF), AnyOf(below(found, 0), HALF)
-    tie = AllOf(above(found, -1)), AnyOf(below(found, 1))
+    equivalent = AllOf(above(found, -1)), AnyOf(below(found, 1))
     nearest = _nearest(found)
     figures = pair(evidence, nearest)
     name = label(evidence, metric)
     if wins.shown(alpha):
         words = f"VOLTA is significantly better than all {len(found)} distinct baselines on {name}"
-        return ClaimResult(HOLDS, f"{words}; {figures}.", (*found,))
+        return ClaimResult(SUPPORTED, f"{words}; {figures}.", (*found,))
     if loses.shown(alpha):
         better = loses.found(alpha)
         first = min(better, key=lambda step: step.p).test
         words = f"{len(better)} of {len(found)} distinct baselines are significantly better on {name}"
-        return ClaimResult(FAILS, f"{words}; {pair(evidence, first)}.", (*found,))
-    if all(part.shown(alpha) for part in tie):
+        return ClaimResult(REFUTED, f"{words}; {pair(evidence, first)}.", (*found,))
+    if all(part.shown(alpha) for part in equivalent):
         words = f"VOLTA and the best baselines differ by less than the margin {MARGINS[metric]:g} on {name}"
-        return ClaimResult(TIE, f"{words}; {figures}{interval(nearest, alpha)}.", (*found,))
+        return ClaimResult(EQUIVALENT, f"{words}; {figures}{interval(nearest, alpha)}.", (*found,))
     standing = f"VOLTA's mean is {'' if _value(nearest) > 0 else 'not '}the best of the paper's methods"
     open_ones = sum(1 for step in wins.steps if not step.p < HALF * alpha)
     return ClaimResult(
-        UNKNOWN,
+        INCONCLUSIVE,
         f"{standing}, but {open_ones} of {len(found)} distinct baselines are not separated from it on {name}; "
-        f"{figures}{why(nearest)}{could_see(nearest)}.",
+        f"{figures}{why(nearest)}{minimum_detectable(nearest)}.",
         (*found,),
-        fewest_seeds((wins,), (loses,), tie, alpha=alpha),
+        fewest_seeds((wins,), (loses,), equivalent, alpha=alpha),
     )
 
 
@@ -379,32 +378,32 @@ def claim_on_par(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
     """Judge whether our method loses less than the margin to every baseline, and so to the best, whichever it is."""
     found = evidence.against_baselines(metric)
     if not found:
-        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+        return ClaimResult(NOT_RUN, _nothing(evidence, metric))
     return _not_worse(evidence, found, _nearest(found), "the best baseline", alpha)
 
 
 def claim_against_median(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
     """Judge whether our method loses less than the margin to the median over baselines, taken in each seed."""
     if evidence.get(evidence.ours, metric) is None or not evidence.against_baselines(metric):
-        return ClaimResult(UNKNOWN, _nothing(evidence, metric))
+        return ClaimResult(NOT_RUN, _nothing(evidence, metric))
     test = evidence.median(metric, evidence.set_of(metric))
     if test is None:
-        return ClaimResult(UNKNOWN, f"No values of single seeds of {label(evidence, metric)} to take medians of.")
+        return ClaimResult(INCONCLUSIVE, f"No per-seed values of {label(evidence, metric)} to take medians of.")
     return _not_worse(evidence, [test], test, "the median of the baselines", alpha)
 
 
 def claim_no_help(
     pairs_of: Callable[[str], tuple[Pair, ...]], metrics: tuple[str, ...], what: str, evidence: Evidence, alpha: float
 ) -> ClaimResult:
-    """Judge whether something does not help: every gain shown to be below its margin holds, one above it refutes.
+    """Judge whether something does not help: supported if every gain is below its margin, refuted if one is above.
 
-    A gain shown to be above 0 but not above its margin refutes nothing. pairs_of: the name of our method → the pairs
+    A significant gain below its margin does not refute. pairs_of: the name of our method → the pairs
     whose first member has what should not help.
     """
     pairs = pairs_of(evidence.ours)
     found = evidence.pairs(pairs, metrics)
     if not found:
-        return ClaimResult(UNKNOWN, f"No pair such as {pairs[0][0]} and {pairs[0][1]} was run.")
+        return ClaimResult(NOT_RUN, f"No pair such as {pairs[0][0]} and {pairs[0][1]} was run.")
     missing = [one for one in pairs if all((test.first, test.second) != one for test in found)]
     none, some = AllOf(below(found, 1)), AnyOf(above(found, 1))
     scope = f"{len(found)} comparisons ({len(pairs) - len(missing)} of {len(pairs)} pairs were run)"
@@ -412,7 +411,7 @@ def claim_no_help(
         helping = [step.test for step in some.found(alpha)]
         best = max(helping, key=_in_margins)
         return ClaimResult(
-            FAILS,
+            REFUTED,
             f"{what} gains more than the margin in {len(helping)} of {scope}; "
             f"{pair(evidence, best)}{interval(best, alpha)}, margin {MARGINS[best.metric]:g}.",
             (*found,),
@@ -421,12 +420,12 @@ def claim_no_help(
     figures = f"{pair(evidence, widest)}{interval(widest, alpha)}, margin {MARGINS[widest.metric]:g}"
     if not missing and none.shown(alpha):
         words = f"{what} gains less than the margin in all of {scope}"
-        return ClaimResult(HOLDS, f"{words}; the widest: {figures}.", (*found,))
+        return ClaimResult(SUPPORTED, f"{words}; the widest: {figures}.", (*found,))
     unresolved = sum(1 for step in none.steps if not step.p < alpha)
     return ClaimResult(
-        UNKNOWN,
+        INCONCLUSIVE,
         f"{what} is nowhere shown to gain more than the margin, but in {unresolved} of {scope} a gain that matters is "
-        f"not excluded; the widest: {figures}{why(widest)}{could_see(widest)}.",
+        f"not excluded; the widest: {figures}{why(widest)}{minimum_detectable(widest)}.",
         (*found,),
         fewest_seeds(() if missing else (none,), (some,), alpha=alpha),
     )
@@ -436,7 +435,7 @@ def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
     """Judge whether a component matters: better with it somewhere and worse nowhere, beyond what is negligible."""
     found = evidence.pairs([compared], metrics)
     if not found:
-        return ClaimResult(UNKNOWN, f"{compared[0]} and {compared[1]} were not both run.")
+        return ClaimResult(NOT_RUN, f"{compared[0]} and {compared[1]} were not both run.")
     no_gain, no_loss = AllOf(below(found, 1)), AllOf(above(found, -1))
     helping = [step.test for step in no_gain.steps if not step.p < alpha]
     harming = [step.test for step in no_loss.steps if not step.p < alpha]
@@ -447,26 +446,26 @@ def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
     metrics_words = f"{len(found)} metrics"
     if no_gain.shown(alpha) and no_loss.shown(alpha):
         return ClaimResult(
-            TIE, f"{what} changes each of {metrics_words} by less than its margin; {figures}.", (*found,)
+            EQUIVALENT, f"{what} changes each of {metrics_words} by less than its margin; {figures}.", (*found,)
         )
     if better and not worse:
         return ClaimResult(
-            HOLDS, f"{what} is significantly better on {listed(evidence, better)}; {figures}.", (*found,)
+            SUPPORTED, f"{what} is significantly better on {listed(evidence, better)}; {figures}.", (*found,)
         )
     if worse and not better:
         lowest = min(worse, key=_in_margins)
         words = f"{what} is significantly worse on {listed(evidence, worse)}"
-        return ClaimResult(FAILS, f"{words}; {pair(evidence, lowest)}.", (*found,))
+        return ClaimResult(REFUTED, f"{words}; {pair(evidence, lowest)}.", (*found,))
     if no_gain.shown(alpha):
         return ClaimResult(
-            FAILS, f"{what} gains less than the margin on each of {metrics_words}; {figures}.", (*found,)
+            REFUTED, f"{what} gains less than the margin on each of {metrics_words}; {figures}.", (*found,)
         )
     mixed = "separated on none"
     if better:
         mixed = f"better on {listed(evidence, better)} and worse on {listed(evidence, worse)}"
     return ClaimResult(
-        UNKNOWN,
-        f"{what} is {mixed} of {metrics_words}; {figures}{why(largest)}{could_see(largest)}.",
+        INCONCLUSIVE,
+        f"{what} is {mixed} of {metrics_words}; {figures}{why(largest)}{minimum_detectable(largest)}.",
         (*found,),
         None if better else fewest_seeds((no_gain,), (helps,), (harms,), alpha=alpha),
     )
@@ -474,19 +473,19 @@ def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
 
 def _not_worse(evidence: Evidence, tests: Sequence[PairTest], rival: PairTest, which: str, alpha: float) -> ClaimResult:
     margin = MARGINS[rival.metric]
-    holds, fails = AllOf(above(tests, -1)), AnyOf(below(tests, -1))
+    not_inferior, inferior = AllOf(above(tests, -1)), AnyOf(below(tests, -1))
     figures = f"{pair(evidence, rival)}{interval(rival, alpha)}, margin {margin:g}"
-    if holds.shown(alpha):
-        return ClaimResult(HOLDS, f"VOLTA loses less than the margin to {which}: {figures}.", (*tests,))
-    if fails.shown(alpha):
-        return ClaimResult(FAILS, f"VOLTA loses more than the margin to {which}: {figures}.", (*tests,))
+    if not_inferior.shown(alpha):
+        return ClaimResult(SUPPORTED, f"VOLTA loses less than the margin to {which}: {figures}.", (*tests,))
+    if inferior.shown(alpha):
+        return ClaimResult(REFUTED, f"VOLTA loses more than the margin to {which}: {figures}.", (*tests,))
     if rival.gain is None:
-        return ClaimResult(UNKNOWN, f"Against {which} there is no interval{why(rival)}: {figures}.", (*tests,))
+        return ClaimResult(INCONCLUSIVE, f"Against {which} there is no interval{why(rival)}: {figures}.", (*tests,))
     return ClaimResult(
-        UNKNOWN,
-        f"Against {which} both a tie and a loss beyond the margin are possible: {figures}{could_see(rival)}.",
+        INCONCLUSIVE,
+        f"Against {which} equivalence and inferiority both remain possible: {figures}{minimum_detectable(rival)}.",
         (*tests,),
-        fewest_seeds((holds,), (fails,), alpha=alpha),
+        fewest_seeds((not_inferior,), (inferior,), alpha=alpha),
     )
 
 
@@ -590,7 +589,7 @@ def questions_of(claims: Iterable[ClaimRow]) -> list[Question]:
         Question(
             f"{row.task} · {row.protocol} · {row.claim}",
             tuple(row.methods.split()),
-            "" if row.verdict == UNKNOWN else row.verdict,
+            "" if row.verdict in (INCONCLUSIVE, NOT_RUN) else row.verdict,
             row.n,
             row.seeds_needed,
             row.sentence,
@@ -614,16 +613,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "best-ece",
         "VOLTA has the lowest ECE of all methods.",
-        "holds if VOLTA is better than every baseline (two-sided p < 0.05 each); does not hold if a baseline is better "
-        "(Bonferroni over baselines); no difference that matters if VOLTA loses less than 0.01 to every baseline and "
-        "leads by less than 0.01 over one",
+        "supported if VOLTA is better than every baseline (two-sided p < 0.05 each); refuted if a baseline is better "
+        "(Bonferroni over baselines); equivalent if VOLTA loses less than 0.01 to every baseline and leads by less "
+        "than 0.01 over one",
         partial(claim_best, "ece"),
     ),
     Claim(
         "accuracy-on-par",
         "VOLTA's accuracy is on par with the best baseline.",
-        "holds if VOLTA is shown to lose less than 0.01 to every baseline; does not hold if it is shown to lose more "
-        "to one of them",
+        "supported if VOLTA loses less than 0.01 to every baseline; refuted if it loses more to one of them",
         partial(claim_on_par, "accuracy"),
     ),
     Claim(
@@ -635,21 +633,21 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "ood-competitive",
         "VOLTA's OOD detection is competitive: not below the middle of the baselines on near-OOD AUROC.",
-        "holds if VOLTA is shown to lose less than 0.01 to the median over baselines, taken in each seed; does not "
-        "hold if it is shown to lose more",
+        "supported if VOLTA loses less than 0.01 to the median over baselines, taken in each seed; refuted if it loses "
+        "more",
         partial(claim_against_median, "auroc"),
     ),
     Claim(
         "auxiliary-losses-do-not-help",
         "Auxiliary losses (margin, reconstruction, diversity, contrastive) do not help.",
-        "holds if every gain is shown to be below its margin; does not hold if one is shown to be above it",
+        "supported if every gain is below its margin; refuted if one is above it",
         partial(claim_no_help, _auxiliary_pairs, _FIVE, "An auxiliary loss"),
     ),
     Claim(
         "deep-encoder-matters",
         "The deep encoder matters for calibration and accuracy.",
-        "holds if deep is better than shallow on a metric and worse on none, negligible differences aside; does not "
-        "hold if the opposite, or if every gain is below its margin; no difference that matters if every difference is",
+        "supported if deep is better than shallow on a metric and worse on none, negligible differences aside; refuted "
+        "if the opposite, or if every gain is below its margin; equivalent if every difference is",
         partial(
             claim_matters, _full_without(Ablation.SHALLOW), ("accuracy", "ece", "brier", "nll"), "The deep encoder"
         ),

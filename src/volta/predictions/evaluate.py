@@ -23,7 +23,7 @@ from volta.core.types import Array, check_near
 from volta.decisions.conformal import binomial_interval
 from volta.metrics import METRICS, Interval, reliability_bins, risk_coverage_curve, roc_curve
 from volta.metrics.bins import N_BINS
-from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.predictions.external_model import ExternalModel, RowSet, check_model, stored_arrays
 from volta.predictions.matching import Destination, add_predictions, match_rows
 from volta.stats import LeaderboardRow, Results, TestRow, compare_all_pairs, make_leaderboard
@@ -63,8 +63,8 @@ class Plots:
         place = np.rint(bins.upper * N_BINS).astype(np.int64) - 1
         count, confidence, accuracy = np.zeros(N_BINS, dtype=np.int64), np.zeros(N_BINS), np.zeros(N_BINS)
         count[place], confidence[place], accuracy[place] = bins.count, bins.confidence, bins.accuracy
-        ece, floor = (self.evaluation.metrics["test"][metric] for metric in ("ece", "ece_floor"))
-        draw_reliability(axes, MethodBins("volta", "Reliability", count, confidence, accuracy, ece, floor=floor))
+        ece, expected = (self.evaluation.metrics["test"][metric] for metric in ("ece", "ece_expected"))
+        draw_reliability(axes, MethodBins("volta", "Reliability", count, confidence, accuracy, ece, expected=expected))
         axes.set_xlabel("confidence")
         axes.set_ylabel("accuracy")
         return axes
@@ -252,8 +252,8 @@ def _floor(metric: str, values: Mapping[str, float]) -> str:
     """Return what chance alone gives, beside an ECE; nothing beside other metrics."""
     if metric != "ece":
         return ""
-    mean, low, high = (values[name] for name in FLOOR_METRICS)
-    return f" ({show_floor(mean, low, high)})"
+    mean, low, high = (values[name] for name in EXPECTED_ECE_METRICS)
+    return f" ({show_expected_ece(mean, low, high)})"
 
 
 def evaluate(
@@ -431,7 +431,7 @@ class EvaluationComparison:
     def _words(self) -> list[str]:
         best: dict[str, list[str]] = {}
         for row in self.leaderboard:
-            if row.metric != OVERALL and row.in_best_group is not False:
+            if row.metric != OVERALL and row.in_confidence_set is not False:
                 value = "" if row.mean is None else f" {row.mean:.4f}"
                 name = row.metric if row.set == "test" else f"{row.metric} on {row.set.removesuffix(':')}"
                 best.setdefault(name, []).append(f"{row.method}{value}")

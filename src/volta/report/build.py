@@ -70,7 +70,7 @@ def make_report(
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
-    every pair); our method if None. Where the run was looked at several times, tests are at the last look's level.
+    every pair); our method if None. A run with interim analyses is tested at the level of the last.
     """
     with Drawing(n_cores()) as drawing:
         remove_temp_files(store.figures_folder)
@@ -86,7 +86,7 @@ def make_report(
         _draw(run, drawing, "tests", read, stats)
         drawing.finish()
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True, looks=read_analyses(store), read=read))
+    write_text(path, make_page(run, stats, draw=True, analyses=read_analyses(store), read=read))
     return BuiltReport(path, run, stats)
 
 
@@ -100,7 +100,7 @@ def make_page(
     stats: Statistics,
     *,
     draw: bool,
-    looks: StoredAnalyses | None = None,
+    analyses: StoredAnalyses | None = None,
     title: str | None = None,
     read: Mapping[str, Predictions] | None = None,
 ) -> str:
@@ -119,7 +119,7 @@ def make_page(
         prefix = _prefix(run, group)
         sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix) if draw else None
         places = [ChartView(chart, figure_files(chart, folder, prefix, room) if draw else ()) for chart in charts]
-        views.append(group_view(group, own, places, sheet, looks.sentence if looks else ""))
+        views.append(group_view(group, own, places, sheet, analyses.sentence if analyses else ""))
         data.append(group_json(group, charts, numbers))
     return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None), title)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError, StoreError, unknown_name
 from volta.figures.style import full_name, metric_key, split_key
 from volta.metrics import METRICS
-from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.report.formats import markdown_table
 from volta.report.run import Group, Run, budget_words, load_run
 from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
@@ -157,22 +157,18 @@ def summary(comparison: RunComparison) -> str:
     count = {word: sum(row.verdict == word for row in changed) for word in ("better", "worse", "equivalent")}
     left = len(changed) - sum(count.values())
     return (
-        f"{len(changed)} of {n_rows} compared values differ; after Holm’s correction {count['better']} are "
-        f"significantly better and {count['worse']} significantly worse in B, {count['equivalent']} differ by less "
-        f"than what matters, and {left} cannot be told."
+        f"{len(changed)} of {n_rows} compared values differ. In B, Holm-corrected: {count['better']} better, "
+        f"{count['worse']} worse, {count['equivalent']} equivalent, {left} inconclusive."
     )
 
 
 def verdict_words(row: ChangeRow) -> str:
-    """Return what the tests say of B, with the interval where they leave it open."""
+    """Return the verdict on B compared with A, with its interval."""
     if row.identical:
         return "the same predictions"
-    known = row.low is not None and row.high is not None
     interval = f" ([{signed(row.low)}, {signed(row.high)}])" if row.low is not None and row.high is not None else ""
-    if row.verdict == "equivalent":
-        return f"no difference that matters{interval}"
-    if row.verdict == "cannot tell":
-        return f"cannot tell{interval}, uncorrected" if known else "one seed: no test"
+    if row.verdict == "inconclusive":
+        return f"inconclusive{interval}, uncorrected" if interval else "inconclusive: one seed, no test"
     return f"{row.verdict}{interval}"
 
 
@@ -186,15 +182,15 @@ def signed(value: float) -> str:
 def _fields(row: ChangeRow) -> tuple[str, ...]:
     return (
         row.task, row.protocol, row.method, full_name(metric_key(row.metric, row.set)), str(row.n),
-        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{_compare_words_floor(row)}", signed(row.difference),
+        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{_expected_ece_words(row)}", signed(row.difference),
         show_p(row.p), show_p(row.p_holm), verdict_words(row),
     )  # fmt: skip
 
 
-def _compare_words_floor(row: ChangeRow) -> str:
-    if row.floor is None or row.floor_low is None or row.floor_high is None:
+def _expected_ece_words(row: ChangeRow) -> str:
+    if row.expected_ece is None or row.expected_ece_low is None or row.expected_ece_high is None:
         return ""
-    return f" ({show_floor(row.floor, row.floor_low, row.floor_high)})"
+    return f" ({show_expected_ece(row.expected_ece, row.expected_ece_low, row.expected_ece_high)})"
 
 
 def _notes(comparison: RunComparison, titles: tuple[str, str]) -> list[str]:
@@ -221,8 +217,7 @@ class ChangeRow(OverSeeds):
     paired over seeds; ``boot_low``, ``boot_high`` the hierarchical bootstrap's over seeds and test rows. ``p`` is
     two-sided, ``p_holm`` corrected over all rows that are not identical; ``p_equivalence``: two one-sided tests with
     ``margin``, corrected likewise. ``verdict`` is about B. ``seeds_identical`` seeds gave the same predictions to the
-    last bit. ``floor``, ``floor_low``, ``floor_high``, beside ECE alone: what a perfectly calibrated predictor with B's
-    confidences would show, mean and 95 %.
+    last bit. ``expected_ece`` with its 95 % range, for ECE alone: under perfect calibration, at B's confidences.
     """
 
     mean_a: float
@@ -239,9 +234,9 @@ class ChangeRow(OverSeeds):
     verdict: PairVerdict
     seeds_identical: int
     note: str
-    floor: float | None
-    floor_low: float | None
-    floor_high: float | None
+    expected_ece: float | None
+    expected_ece_low: float | None
+    expected_ece_high: float | None
 
     @property
     def identical(self) -> bool:
@@ -341,14 +336,14 @@ def _row(
     return ChangeRow(
         table.task, table.protocol, method, where, metric, test.n, mean_a.mean, mean_b.mean, test.difference, low, high,
         test.boot_low, test.boot_high, test.p, test.p, margin_of(metric), test.p_equivalent,
-        "cannot tell", identical, test.note, *_floor(table, B + method, metric, where),
+        "inconclusive", identical, test.note, *_expected_ece(table, B + method, metric, where),
     )  # fmt: skip
 
 
-def _floor(table: Results, method: str, metric: str, where: str) -> tuple[float | None, float | None, float | None]:
-    found = [table.sample(method, where, name) for name in FLOOR_METRICS] if metric == "ece" else [None] * 3
-    mean, low, high = (None if sample is None else sample.mean for sample in found)
-    return mean, low, high
+def _expected_ece(table: Results, method: str, metric: str, where: str) -> Iterator[float | None]:
+    for name in EXPECTED_ECE_METRICS:
+        sample = table.sample(method, where, name) if metric == "ece" else None
+        yield None if sample is None else sample.mean
 
 
 def _interval(test: PairTest) -> tuple[float | None, float | None]:
@@ -375,7 +370,7 @@ def _verdict(row: ChangeRow) -> PairVerdict:
     if row.p_equivalence is not None and row.p_equivalence < ALPHA:
         return "equivalent"
     if row.p_holm is None or row.p_holm >= ALPHA:
-        return "cannot tell"
+        return "inconclusive"
     return "better" if (row.difference > 0) == higher_is_better(row.metric) else "worse"
 
 

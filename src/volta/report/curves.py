@@ -220,7 +220,7 @@ def _bin_sums(probs: Array, labels: Array) -> Floats:
 def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
     count = sums[0]
     filled = np.maximum(count, 1)
-    ece, floor = (group.values(method, metric_key(metric, name)) for metric in ("ece", "ece_floor"))
+    ece, expected = (group.values(method, metric_key(metric, name)) for metric in ("ece", "ece_expected"))
     return MethodBins(
         method,
         group.title(method),
@@ -229,7 +229,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
         sums[2] / filled,
         float(np.mean(ece)) if ece else float("nan"),
         group.is_ours(method),
-        float(np.mean(floor)) if floor else None,
+        float(np.mean(expected)) if expected else None,
         max(1, len(ece)),
     )
 

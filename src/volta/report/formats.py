@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volta.bench.store import RunStore, csv_text
 from volta.core.errors import InputError
-from volta.report.leaderboard import by_place, leaderboard_table
+from volta.report.leaderboard import by_rank, leaderboard_table
 from volta.report.result_tables import (
     ablation_table,
     baseline_table,
@@ -44,8 +44,8 @@ def _cell(entry: TableCell) -> str:
     words = f"**{words}**" if entry.best else words
     spread = f" ± {entry.std_text}" if entry.std_text else ""
     in_paper = f" (paper {escaped(entry.paper)})" if entry.paper else ""
-    floor = f" ({entry.floor})" if entry.floor else ""
-    return f"{words}{spread}{escaped(entry.mark)}{floor}{in_paper}"
+    expected = f" ({entry.expected})" if entry.expected else ""
+    return f"{words}{spread}{escaped(entry.mark)}{expected}{in_paper}"
 
 
 _LATEX_SPECIAL = str.maketrans(
@@ -111,8 +111,8 @@ def _latex_cell(entry: TableCell) -> str:
     words = entry.text.translate(_LATEX_SPECIAL)
     words = f"\\textbf{{{words}}}" if entry.best else words
     spread = f" $\\pm$ {entry.std_text}" if entry.std_text else ""
-    floor = f" ({entry.floor.translate(_LATEX_SPECIAL)})" if entry.floor else ""
-    return f"{words}{spread}{entry.mark.translate(_LATEX_SPECIAL)}{floor}"
+    expected = f" ({entry.expected.translate(_LATEX_SPECIAL)})" if entry.expected else ""
+    return f"{words}{spread}{entry.mark.translate(_LATEX_SPECIAL)}{expected}"
 
 
 def export(
@@ -142,7 +142,7 @@ def group_tables(group: Group, stats: Statistics) -> list[Table]:
     if group.compared:
         tables.append(only_family(results_table(group, own.tests, own.paper, own.alpha), "headline"))
     if own.leaderboard:
-        tables.append(by_place(leaderboard_table(group, own.leaderboard, own.alpha)))
+        tables.append(by_rank(leaderboard_table(group, own.leaderboard, own.alpha)))
     if group.ood_means:
         tables.append(ood_table(group))
     if own.ablation:
@@ -204,7 +204,7 @@ def _csv(run: Run, stats: Statistics) -> str:
 def _html(run: Run, stats: Statistics) -> str:
     from volta.report.build import make_page
 
-    return make_page(run, stats, draw=False, looks=read_analyses(run.store))
+    return make_page(run, stats, draw=False, analyses=read_analyses(run.store))
 
 
 FORMATS: dict[str, Callable[[Run, Statistics], str]] = {"html": _html, "md": _markdown, "latex": _latex, "csv": _csv}

@@ -1,4 +1,4 @@
-"""The leaderboard of a group: methods by mean rank, and on each metric those that may be the best."""
+"""The leaderboard of a group: methods by mean rank, with the confidence set of the best on each metric."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ COSTS = ("train_s", "latency_ms")
 
 
 def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float) -> Table:
-    """Return place and mean rank of each method, its value on each ranked metric, bold in the group of the best, and
-    its cost.
+    """Return rank and mean rank of each method, its cost, and its value on each ranked metric.
 
-    rows: the group's rows of `leaderboard.csv`; alpha: the level at which the groups were made. Methods on one network
-    stand together, at the place of the best of them.
+    Bold values are in the confidence set of the best. rows: the group's rows of `leaderboard.csv`; alpha: the level of
+    the sets. Methods on one network stand together, at the rank of the best of them.
     """
     overall = {row.method: row for row in rows if row.metric == OVERALL}
     methods = group.network_by_network(list(overall))
@@ -36,7 +35,7 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
     costs = [key for key in COSTS if any(group.values(method, key) for method in methods)]
     columns = (
         Column("method", "Method", numeric=False),
-        Column("place", "Place", help="by mean rank"),
+        Column("rank", "Rank", help="by mean rank"),
         *(_column(key) for key in (*before, *costs, *behind)),
         Column("mean_rank", "Mean rank", "↓", help=f"over {', '.join(map(full_name, keys))}"),
     )
@@ -69,15 +68,15 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
     return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, legend, page_legend=page_legend)
 
 
-def by_place(table: Table) -> Table:
-    """Return the leaderboard in the order of its places, for where methods of one network need not stand together."""
-    at = next(number for number, column in enumerate(table.columns) if column.key == "place")
+def by_rank(table: Table) -> Table:
+    """Return the leaderboard by rank, for formats where methods of one network need not stand together."""
+    at = next(number for number, column in enumerate(table.columns) if column.key == "rank")
 
-    def place(row: Row) -> float:
+    def rank(row: Row) -> float:
         value = row.cells[at].value
         return float(value) if isinstance(value, float) else math.inf
 
-    return replace(table, rows=tuple(sorted(table.rows, key=place)))
+    return replace(table, rows=tuple(sorted(table.rows, key=rank)))
 
 
 def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
@@ -106,18 +105,18 @@ def _column(key: str) -> Column:
 
 def _legends(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> tuple[str, str]:
     """Return what the marks mean, and what the page adds to that."""
-    words = f"Place by the mean of the ranks over {', '.join(map(full_name, keys))}; "
-    together = f"{NETWORK_LEGEND} They stand at the place of the best of them." if group.networks else ""
-    if all(row.in_best_group is None for row in rows):
-        return words + "one seed, so nothing can be said of which methods may be the best.", together
-    about = "about new seeds and new test rows"
+    words = f"Rank: by the mean of the ranks over {', '.join(map(full_name, keys))}."
+    together = f"{NETWORK_LEGEND} They stand at the rank of the best of them." if group.networks else ""
+    if all(row.in_confidence_set is None for row in rows):
+        return f"{words} One seed gives no confidence set of the best.", together
+    over = "seeds and test samples"
     if max(row.n for row in rows) == 1:
-        about = "about new test rows, for these models as they are"
+        over = "test samples, for these models as they are"
     words += (
-        f"bold: may be the best on that metric ({100 * (1 - alpha):.3g} % confidence set); the "
-        "others are shown to be worse than some method. Methods with equal values in every seed count once."
+        f" Bold: in the {100 * (1 - alpha):.3g} % confidence set of the best. Methods with equal values in every seed "
+        "count once."
     )
-    return words, f" Small bars: mean and 95 % interval, {about}; further right is better.{together}"
+    return words, f" Small bars: mean and 95 % interval over {over}; further right is better.{together}"
 
 
 def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) -> TableCell:
@@ -131,10 +130,10 @@ def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) ->
     if row.rank is not None:
         parts.append(f"rank {row.rank:g} of {row.n_ranked}")
     if row.p_best is not None:
-        parts.append(f"against «is the best»: p {_equals(show_p(row.p_best))}")
+        parts.append(f"is the best: p {_equals(show_p(row.p_best))}")
     if row.same_as:
         parts.append(f"the same as {row.same_as}")
-    return replace(cell, best=bool(row.in_best_group), tip="\n".join(parts))
+    return replace(cell, best=bool(row.in_confidence_set), tip="\n".join(parts))
 
 
 def _number(value: float | None, form: str, note: str) -> TableCell:

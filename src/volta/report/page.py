@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,7 +28,7 @@ from volta.figures.chart_data import Json
 from volta.figures.style import PALETTE, heading, metric_key, metric_name, set_label
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
-from volta.paper import FAILS, HOLDS, TIE, ClaimRow
+from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
 from volta.report.result_tables import (
     ablation_table,
@@ -205,9 +206,9 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
     body = []
     for overall in (row for row in own if row.metric == OVERALL):
         found = [values.get((overall.method, metric, where)) for metric, where in keys]
-        n_best = sum(row is not None and bool(row.in_best_group) for row in found)
+        n_best = sum(row is not None and bool(row.in_confidence_set) for row in found)
         cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
-        tested = any(row is not None and row.in_best_group is not None for row in found)
+        tested = any(row is not None and row.in_confidence_set is not None for row in found)
         place = "–" if overall.rank is None else f"{overall.rank:g}"
         body.append((place, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
     seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
@@ -225,7 +226,7 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
 def _text(row: LeaderboardRow | None, decimals: int) -> str:
     if row is None or row.mean is None:
         return "–"
-    return show(row.metric, row.mean, decimals) + (MARK if row.in_best_group else "")
+    return show(row.metric, row.mean, decimals) + (MARK if row.in_confidence_set else "")
 
 
 def _heading(metric: str, where: str) -> str:
@@ -298,20 +299,6 @@ def _plain(value: object) -> object:
     return value
 
 
-NOT_RUN = "not run"
-TONES = {HOLDS: "holds", FAILS: "fails", TIE: "tie", NOT_RUN: "missing"}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A claim with its verdict, its tone (holds, fails, tie, open or missing), and the sentence that decides it."""
-
-    statement: str
-    verdict: str
-    tone: str
-    sentence: str
-
-
 @dataclass(frozen=True)
 class ChartView:
     """A chart's place on the page, with its figures for print."""
@@ -329,7 +316,7 @@ class Part:
     words: str = ""
     table: Table | None = None
     charts: tuple[ChartView, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[ClaimRow, ...] = ()
     sheet: Sheet | None = None
     remarks: Remarks | None = None
 
@@ -349,11 +336,11 @@ class GroupView:
 
 
 def group_view(
-    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str = ""
+    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, design: str = ""
 ) -> GroupView:
     """Return everything the page says of one group.
 
-    ``own`` holds the statistics of that group alone; ``looks`` says in words how often results were looked at.
+    ``own`` holds the statistics of that group alone; ``design``: the sequential design in words.
     """
     return GroupView(
         group.key,
@@ -363,18 +350,18 @@ def group_view(
         finding_sentence(group, own),
         tuple(group_warnings(group)),
         group.table is not None,
-        tuple(_parts(group, own, charts, sheet, looks)),
+        tuple(_parts(group, own, charts, sheet, design)),
     )
 
 
-def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, looks: str) -> list[Part]:
+def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, design: str) -> list[Part]:
     parts = []
     if group.table is not None:
         if own.leaderboard:
             places = leaderboard_table(group, own.leaderboard, own.alpha)
-            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else looks, places))
+            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else design, places))
         if own.claims:
-            parts.append(Part("claims", claims_heading(own.claims), looks, claims=tuple(map(_claim, own.claims))))
+            parts.append(Part("claims", claims_heading(own.claims), design, claims=tuple(own.claims)))
         parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
         if group.ood_means:
             parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
@@ -398,7 +385,7 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
 
 
 def detectable_sentence(own: Statistics) -> str:
-    """Return what difference these tests could have seen at all, in words."""
+    """Return the minimum detectable differences of the tests in words."""
     n = max((test.n_reference for test in own.tests), default=0)
     parts = []
     for metric in ("accuracy", "ece", "auroc"):
@@ -408,36 +395,19 @@ def detectable_sentence(own: Statistics) -> str:
         if seen:
             parts.append(f"{seen[len(seen) // 2]:.3g} in {METRICS[metric].label}")
     if not parts:
-        return "With one seed a test can see nothing; run more seeds."
+        return "One seed gives no test; run more seeds."
     seeds = "one seed" if n == 1 else f"{n} seeds"
     return (
-        f"With {seeds} such a test finds, in 80 % of cases, a true difference of about {', '.join(parts)} "
-        "(median over baselines); smaller differences may exist and stay unseen. «Not significant» is not «equal»."
+        f"Minimum detectable difference (80 % power) with {seeds}, median over methods: {', '.join(parts)}. "
+        "Not significant does not mean equal."
     )
 
 
 def claims_heading(claims: Sequence[ClaimRow]) -> str:
-    """Return how the paper's claims fared, in a heading."""
-    count = Counter(TONES.get(_shown_verdict(claim), "open") for claim in claims)
-    words = {
-        "holds": ("holds", "hold"),
-        "fails": ("does not", "do not"),
-        "tie": ("no difference that matters",) * 2,
-        "open": ("cannot be told",) * 2,
-        "missing": (NOT_RUN,) * 2,
-    }
-    parts = [f"{count[tone]} {one if count[tone] == 1 else many}" for tone, (one, many) in words.items() if count[tone]]
+    """Return a heading with the number of claims by verdict."""
+    count = Counter(claim.verdict for claim in claims)
+    parts = [f"{count[verdict]} {verdict}" for verdict in get_args(Verdict) if count[verdict]]
     return f"The paper’s claims: {', '.join(parts)}"
-
-
-def _claim(claim: ClaimRow) -> Claim:
-    verdict = _shown_verdict(claim)
-    return Claim(claim.statement, verdict, TONES.get(verdict, "open"), claim.sentence)
-
-
-def _shown_verdict(claim: ClaimRow) -> str:
-    """Return the verdict, or that what the claim is about was not run: that is another thing than a test in doubt."""
-    return claim.verdict if claim.n else NOT_RUN
 
 
 PARTS = (

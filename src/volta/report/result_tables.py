@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from volta.bench.cell_metrics import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
+from volta.bench.records import EXTERNAL
 from volta.figures.shift import SHIFT_METRICS, shift_values
 from volta.figures.style import full_name, heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
 from volta.metrics import METRICS
-from volta.metrics.expected_ece import FLOOR_METRICS, show_floor
+from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.networks.recipe import TrainingLog, TrainingMark
 from volta.paper import PaperComparison
 from volta.report.curves import method_values
@@ -28,7 +29,7 @@ from volta.report.table_model import (
     show_p,
 )
 from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of
-from volta.stats.comparisons import BEST
+from volta.stats.comparisons import BEST, TURNED
 
 FAMILY_NAMES = {
     "headline": "Headline",
@@ -39,18 +40,18 @@ FAMILY_NAMES = {
     "conformal": "Conformal",
     "efficiency": "Cost",
 }
-FLOOR_LEGEND = (
-    " Beside ECE its floor: what a perfectly calibrated predictor with the same confidences would show, mean and 95 %; "
-    "a value within it is no sign of miscalibration."
+EXPECTED_ECE_LEGEND = (
+    " In brackets after ECE: the ECE expected under perfect calibration, mean and 95 % range; an ECE within it is no "
+    "evidence of miscalibration."
 )
-NETWORK_LEGEND = " Methods beside one bar share a network: one accuracy, ECE, NLL and Brier score between them."
+NETWORK_LEGEND = " Methods joined by a bar are post-hoc on one network: same accuracy, ECE, NLL and Brier score."
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {
     "volta": "VOLTA",
     "paper": "paper’s baseline",
     "extra": "extra",
     "ablation": "ablation",
-    "own": "own predictions",
+    EXTERNAL: "external predictions",
 }
 
 
@@ -106,14 +107,14 @@ def results_table(
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
     one_seed = group.context.n_seeds == 1
     values = "Values of one seed; bold: best" if one_seed else "Mean ± standard deviation over seeds; bold: best mean"
-    tested = "over new test rows" if one_seed else "paired over seeds"
+    tested = "over test samples" if one_seed else "paired over seeds"
     legend = f"{values}."
     if tests:
         against = f"{_reference(group, tests)} ({tested}, p < {alpha:.3g})"
-        legend += f" † differs from {against}; ‡ still does after Holm’s correction."
-    legend += FLOOR_LEGEND if any(entry.floor for column in grid for entry in column) else ""
+        legend += f" † differs from {against}; ‡ Holm-corrected."
+    legend += EXPECTED_ECE_LEGEND if any(entry.expected for column in grid for entry in column) else ""
     if any(entry.paper for column in grid for entry in column):
-        legend += " Small figures below: the value printed in the paper."
+        legend += " Small figures: the value printed in the paper."
     together = NETWORK_LEGEND if group.networks else ""
     return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families, page_legend=together)
 
@@ -148,13 +149,13 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     )
     legend = (
         "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
-        "(two-sided test paired over seeds, p < 0.05, uncorrected; Holm’s p on hover and in ablation.csv)."
+        "(two-sided test paired over seeds, p < 0.05, uncorrected; Holm-corrected p on hover and in ablation.csv)."
     )
     return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
 
 
 def ood_table(group: Group) -> Table:
-    """Return OOD detection in brief: each metric averaged over the near and over the far OOD sets."""
+    """Return the summary of OOD detection: each metric averaged over the near and over the far OOD sets."""
     keys = [
         metric_key(metric, where)
         for metric in COMPACT_OOD
@@ -169,13 +170,13 @@ def ood_table(group: Group) -> Table:
         decimals = column_decimals(group, group.compared, key)
         cells = [value_entry(group, method, key, decimals) for method in group.compared]
         grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
-    legend = "Mean ± standard deviation over seeds of the mean over OOD sets; bold: best mean."
+    legend = "Mean over OOD sets ± standard deviation over seeds; bold: best mean."
     rows = _method_rows(group, group.compared, grid)
-    return Table(f"ood-{group.key}", "OOD detection in brief", tuple(columns), rows, legend)
+    return Table(f"ood-{group.key}", "OOD detection", tuple(columns), rows, legend)
 
 
 def shifts_table(group: Group) -> Table:
-    """Return accuracy, ECE, NLL and Brier of every method on every shifted test set."""
+    """Return accuracy, ECE, NLL and Brier of every method on every corrupted test set."""
     methods = group.network_by_network(group.compared)
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
@@ -194,7 +195,7 @@ def shifts_table(group: Group) -> Table:
     families = tuple((metric, metric_name(metric)) for metric in metrics)
     legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
     rows = _method_rows(group, methods, grid, by_network=True)
-    return Table(f"shifts-{group.key}", "Under shift", tuple(columns), rows, legend, families)
+    return Table(f"shifts-{group.key}", "Corrupted test sets", tuple(columns), rows, legend, families)
 
 
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
@@ -203,18 +204,18 @@ def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> Table
     by_seed = group.table.of(method, where, metric) if group.table else {}
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
     entry = _entry(metric, group.sample(method, key), decimals)
-    return replace(entry, tip=seeds or "no value", floor=_floor(group, method, metric, where, decimals))
+    return replace(entry, tip=seeds or "no value", expected=_expected_ece(group, method, metric, where, decimals))
 
 
-def _floor(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
-    """Return what chance alone gives, as the mean over seeds, beside an ECE; nothing beside other metrics."""
+def _expected_ece(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
+    """Return the ECE expected under perfect calibration, mean over seeds; nothing for other metrics."""
     if metric != "ece":
         return ""
-    found = [group.sample(method, metric_key(name, where)) for name in FLOOR_METRICS]
+    found = [group.sample(method, metric_key(name, where)) for name in EXPECTED_ECE_METRICS]
     if any(sample is None for sample in found):
         return ""
     mean, low, high = (sample.mean for sample in found if sample is not None)
-    return show_floor(mean, low, high, decimals)
+    return show_expected_ece(mean, low, high, decimals)
 
 
 def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
@@ -294,45 +295,35 @@ def _ablation_tip(test: AblationRow) -> str:
     return f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
 
 
-VERDICT_WORDS = {
-    "better": "better", "worse": "worse", "equivalent": "no difference that matters", "cannot tell": "cannot tell",
-}  # fmt: skip
-"""How a verdict on a pair reads; it is about the reference."""
-
-
 def reference_title(group: Group, tests: Sequence[TestRow], reference: str | None) -> str:
-    """Return the name of what the tests compare with: a method's title, or «the best method»."""
+    """Return the name of what the tests compare with: a method's title, or "the best method"."""
     if reference == BEST or not tests:
         return "the best method"
     return group.title(tests[0].reference)
 
 
 def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None, alpha: float = ALPHA) -> Table:
-    """Return the reference's tests against each other method, with what the test could have seen at all."""
+    """Return the tests of the reference against every other method, with their minimum detectable differences."""
     own = reference_title(group, tests, reference)
     columns = (
         Column("baseline", "Baseline" if reference is None else "Method", numeric=False),
         Column("metric", "Metric", numeric=False),
         Column("difference", "VOLTA − baseline" if reference is None else "Reference − method"),
-        Column("verdict", "Verdict", numeric=False, help="after Holm’s correction, with the margin of the metric"),
-        Column("p", "p", "", help="two-sided t-test over seeds and test rows, paired over shared seeds"),
+        Column("verdict", "Verdict", numeric=False, help="Holm-corrected, with the margin of the metric"),
+        Column("p", "p", "", help="two-sided t-test over seeds and test samples, paired over shared seeds"),
         Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
         Column("hedges_g", "Hedges’ g"),
-        Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test rows"),
-        Column(
-            "detectable_difference", "Detectable", help="true difference found with 80 % power at this number of seeds"
-        ),
-        Column("margin", "Margin", help="the smallest difference that matters"),
+        Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test samples"),
+        Column("detectable_difference", "Detectable", help="minimum detectable difference (80 % power)"),
+        Column("margin", "Margin", help="smaller differences count as equivalent"),
         Column("note", "Note", numeric=False),
     )
     rows = []
     for test, methods in _once_a_network(group, tests):
         title = ", ".join(map(group.title, methods))
-        verdict = VERDICT_WORDS[test.verdict]
         interval = (
             "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
         )
-        tone = {"better": "good", "worse": "bad", "equivalent": "tie"}.get(test.verdict, "")
         mark = "‡" if test.significant_holm else "†" if test.significant else ""
         ours = f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})"
         means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
@@ -343,7 +334,7 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
                     TableCell(title, title),
                     TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
                     _signed(test.difference, means),
-                    TableCell(verdict, verdict, tone=tone, mark=mark),
+                    TableCell(test.verdict, test.verdict, tone=test.verdict, mark=mark),
                     TableCell(show_p(test.p), test.p),
                     TableCell(show_p(test.p_holm), test.p_holm),
                     TableCell("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
@@ -357,22 +348,20 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
                 folded=test.difference is None,
             )
         )
-    about = "paired over shared seeds, about new seeds and new test rows"
+    about = "paired over shared seeds; they generalise to new seeds and new test samples"
     if group.context.n_seeds == 1:
-        about = "about new test rows for these models as they are"
+        about = "over test samples, for these models as they are"
     legend = (
-        f"Two-sided t-tests, {about}; "
-        f"† p < {alpha:.3g}, ‡ p < {alpha:.3g} after Holm. «No difference that matters»: shown to be smaller than the "
-        "margin. The bootstrap interval is over seeds and rows too; as ECE grows when rows are drawn again, its "
-        "interval need not hold the difference itself. «Detectable» is the true difference such a test finds in 80 % "
-        "of runs."
+        f"Two-sided t-tests, {about}. † p < {alpha:.3g}, ‡ p < {alpha:.3g} Holm-corrected. Equivalent: the difference "
+        "is smaller than the margin. Resampling increases ECE, so its bootstrap interval need not contain the "
+        "difference. Detectable: minimum detectable difference (80 % power)."
     )
     others = "baseline" if reference is None else "other method"
     caption = f"{own[0].upper()}{own[1:]} against each {others}"
     if reference == BEST:
         legend += (
-            " The reference is the method with the best mean on each metric, named on hover; p (Holm) is then that of "
-            "«this other method is the best of all», which pays for having looked who leads."
+            " The reference is the method with the best mean on each metric, named on hover. p (Holm) then tests "
+            "whether the other method is the best; it is corrected for selecting the best."
         )
     return without_empty_notes(Table(f"tests-{group.key}", caption, columns, tuple(rows), legend))
 
@@ -389,7 +378,7 @@ def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRo
 
 
 def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
-    """Return the paper's printed values beside ours."""
+    """Return the paper's printed values and ours."""
     columns = (
         Column("method", "Method", numeric=False),
         Column("metric", "Metric", numeric=False),
@@ -429,7 +418,7 @@ def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
         )
     return Table(
         f"paper-{group.key}",
-        "Beside the paper",
+        "Comparison with the paper",
         columns,
         tuple(body),
         "Values as the paper prints them; ours: mean ± standard deviation over seeds.",
@@ -460,11 +449,11 @@ def _or_dash(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}" if abs(value) >= 5e-5 or value == 0 else show_number(value)
 
 
-CLIMB: TrainingMark = "stopped in the climb"
+WARM_UP: TrainingMark = "stopped in the climb"
 
 
 def training_table(group: Group) -> Table | None:
-    """Return each method's epochs, best epochs and marks over its seeds, or None where no record tells of them."""
+    """Return each method's epochs, best epochs and marks over its seeds, or None where no record has them."""
     rows = []
     for method in group.methods:
         by_seed = {seed: record.trainings for (name, seed), record in group.records.items() if name == method}
@@ -484,7 +473,7 @@ def training_table(group: Group) -> Table | None:
                     _range([log.epochs for log in logs], tip),
                     _range([log.max_epochs for log in logs], tip),
                     _range([log.best_epoch for log in logs], tip),
-                    TableCell(_ending(logs), _ending(logs)),
+                    TableCell(_weights_kept(logs), _weights_kept(logs)),
                     _marks(logs),
                 ),
                 group.origin(method),
@@ -504,18 +493,18 @@ def training_table(group: Group) -> Table | None:
     )
     legend = (
         "Lowest to highest over seeds and networks. Where fits may stop early they are marked: stopped early, still "
-        "improving at the limit, or stopped in the climb of the learning rate, where chance picks the weights."
+        "improving at the limit, or stopped during warm-up, where the chosen weights are arbitrary."
     )
     return Table(f"training-{group.key}", "Training", columns, tuple(rows), legend)
 
 
-def climb_sentence(group: Group) -> str:
-    """Return how many cells rest on a training that stopped while the learning rate still climbed; empty if none."""
+def warm_up_sentence(group: Group) -> str:
+    """Return how many cells rest on a training that stopped during learning-rate warm-up; empty if none."""
     known = [record for record in group.records.values() if record.trainings]
-    stopped = [record for record in known if any(CLIMB in log.marks for log in record.trainings)]
+    stopped = [record for record in known if any(WARM_UP in log.marks for log in record.trainings)]
     if not stopped:
         return ""
-    return f"{len(stopped)} of {len(known)} cells rest on a training that stopped in the climb of the learning rate."
+    return f"{len(stopped)} of {len(known)} cells rest on a training that stopped during learning-rate warm-up."
 
 
 def _range(values: Sequence[int], tip: str) -> TableCell:
@@ -523,7 +512,7 @@ def _range(values: Sequence[int], tip: str) -> TableCell:
     return TableCell(str(low) if low == high else f"{low}–{high}", sum(values) / len(values), tip=tip)
 
 
-def _ending(logs: Sequence[TrainingLog]) -> str:
+def _weights_kept(logs: Sequence[TrainingLog]) -> str:
     stopping = [log.patience is not None for log in logs]
     return "best epoch’s" if all(stopping) else "last epoch’s" if not any(stopping) else "mixed"
 
@@ -531,11 +520,9 @@ def _ending(logs: Sequence[TrainingLog]) -> str:
 def _marks(logs: Sequence[TrainingLog]) -> TableCell:
     count = Counter(mark for log in logs for mark in log.marks)
     words = "; ".join(f"{mark}: {n} of {len(logs)}" for mark, n in count.items()) or "–"
-    return TableCell(words, words, tone="bad" if count[CLIMB] or count["still improving"] else "")
+    return TableCell(words, words, tone="worse" if count[WARM_UP] or count["still improving"] else "")
 
 
-_TURNED = {"better": "worse", "worse": "better"}
-_TONES = {"better": "good", "worse": "bad", "equivalent": "tie"}
 _SELF = TableCell("·", None, tip="the same method")
 
 
@@ -547,7 +534,7 @@ def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
     for test in pairs:
         key = metric_key(test.metric, test.set or "test")
         cells[key, test.reference, test.method] = _cell(test, 1, test.verdict)
-        cells[key, test.method, test.reference] = _cell(test, -1, _TURNED.get(test.verdict, test.verdict))
+        cells[key, test.method, test.reference] = _cell(test, -1, TURNED.get(test.verdict, test.verdict))
     columns = [
         Column(f"{key}|{name}", group.title(name), families=(key,), help=f"{full_name(key)}, row − {group.title(name)}")
         for key in keys
@@ -570,9 +557,8 @@ def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
         for own in methods
     )
     legend = (
-        "Row − column, mean over shared seeds. Colour: what the tests say of the row after Holm’s correction over all "
-        "pairs of the metric: better, worse, or (blue) no difference that matters; ‡ significant after Holm. "
-        "p, Hedges’ g and interval on hover and in pairs.csv."
+        "Row − column, mean over shared seeds. Colour: the row is better, worse, or (blue) equivalent, Holm-corrected "
+        "over all pairs of the metric; ‡ significant. p, Hedges’ g and interval on hover and in pairs.csv."
     )
     return Table(
         f"pairs-{group.key}",
@@ -588,13 +574,13 @@ def _cell(test: TestRow, sign: int, verdict: str) -> TableCell:
     if test.difference is None:
         return TableCell("–", None, tip=test.note)
     value = sign * test.difference
-    parts = [VERDICT_WORDS[verdict], f"p {show_p(test.p)}, Holm {show_p(test.p_holm)}"]
+    parts = [verdict, f"p {show_p(test.p)}, Holm {show_p(test.p_holm)}"]
     if test.hedges_g is not None:
         parts.append(f"Hedges’ g {sign * test.hedges_g:+.2f}")
     if test.low is not None and test.high is not None:
         low, high = sorted((sign * test.low, sign * test.high))
         parts.append(f"interval [{low:+.4f}, {high:+.4f}]")
     return TableCell(
-        f"{value:+.4f}", value, tip="\n".join(parts), tone=_TONES.get(verdict, ""),
+        f"{value:+.4f}", value, tip="\n".join(parts), tone=verdict,
         mark="‡" if test.significant_holm else "",
     )  # fmt: skip

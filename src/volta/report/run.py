@@ -204,7 +204,7 @@ def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run
 
 
 def budget_words(budget: Budget) -> str:
-    """Return «full budget», or «reduced: …» naming each limit."""
+    """Return "full budget", or "reduced: …" naming each limit."""
     limits = budget_limits(budget)
     return f"reduced: {limits}" if limits else "full budget"
 

@@ -12,7 +12,7 @@ from volta.core.files import inside
 from volta.figures.style import full_name, metric_key
 from volta.paper import (
     CLAIM_TASKS,
-    UNKNOWN,
+    INCONCLUSIVE,
     ClaimRow,
     PaperComparison,
     Verdict,
@@ -50,6 +50,7 @@ from volta.stats import (
 from volta.stats.bootstrap import N_RESAMPLES
 from volta.stats.comparisons import BEST, PairVerdict
 from volta.stats.ranking import ranked_sets
+from volta.stats.results import joined_notes
 
 ALL_PAIRS = "all"
 Row = TypeVar(
@@ -59,7 +60,7 @@ Row = TypeVar(
 
 @dataclass(frozen=True)
 class Statistics:
-    """Every table of statistics of a run, and what they say of the paper.
+    """Every table of statistics of a run, and its comparison with the paper.
 
     ``reference``: what the tests compare with, a method's name, "best" or "all"; our method if None. ``alpha``: the
     level of every verdict.
@@ -115,7 +116,7 @@ def compute_statistics(
 
     ``n_resamples`` 0 leaves the bootstrap out, and the tests with it. ``reference``: what the tests compare with, a
     method's name, "best", or "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05
-    where several looks share it.
+    where interim analyses share it.
     ``rows``: the test rows by (task, protocol), where they have been read already.
     """
     if reference is None and tables and not any(table.ours for table in tables):
@@ -138,9 +139,6 @@ def compute_statistics(
         reference=reference,
         alpha=alpha,
     )
-
-
-SAME = "no difference that matters"
 
 
 def answer_questions(
@@ -183,7 +181,7 @@ def comparison_key(row: TestRow) -> str:
 
 
 def _question(row: TestRow) -> Question:
-    verdict = {"cannot tell": "", "equivalent": SAME}.get(row.verdict, row.verdict)
+    verdict = "" if row.verdict == "inconclusive" else row.verdict
     interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
     return Question(
         comparison_key(row), (row.reference, row.method), verdict, row.n, None,
@@ -191,44 +189,45 @@ def _question(row: TestRow) -> Question:
     )  # fmt: skip
 
 
-LOOKS = "looks.json"
-ANALYSES_FILE = FileKind("list of looks at a run", 1, "delete that file, or run volta bench --decide again")
+SEQUENTIAL = "sequential.json"
+ANALYSES_FILE = FileKind("list of interim analyses", 1, "delete that file, or run volta bench --decide again")
 
 
 @dataclass(frozen=True)
 class StoredAnalyses:
-    """The looks that were declared, how many seeds the last one had, and every question decided so far."""
+    """The declared ``schedule``, the seeds of the last analysis, and every question decided so far."""
 
-    looks: tuple[int, ...]
+    schedule: tuple[int, ...]
     n_seeds: int
     decided: tuple[Question, ...]
     n_open: int
 
     @property
     def alpha(self) -> float:
-        """The level of tests at the last look."""
-        return alpha_at(self.n_seeds, self.looks)
+        """The level of the tests of the last analysis."""
+        return alpha_at(self.n_seeds, self.schedule)
 
     @property
     def sentence(self) -> str:
-        """What a reader must know of the looks."""
+        """The design in words, for the report."""
         return (
-            f"Looked at after {', '.join(map(str, self.looks))} seeds at most, last after {self.n_seeds}: tests are "
-            f"made at level {self.alpha:.4f}, since 0.05 is spent over all looks. {len(self.decided)} questions are "
-            f"decided, each at the look that first decided it, and {self.n_open} are open."
+            f"Sequential testing with interim analyses at {', '.join(map(str, self.schedule))} seeds, the last so far "
+            f"at {self.n_seeds}. Its tests have level {self.alpha:.4f}: all analyses share an alpha budget of 0.05. "
+            f"{len(self.decided)} questions are decided, each by the first analysis that decided it; {self.n_open} are "
+            "open."
         )
 
 
-def write_analyses(store: RunStore, looks: Sequence[int], report: InterimAnalysis) -> None:
-    """Keep what the looks so far have decided in the run folder."""
-    decided = [asdict(question) | {"methods": list(question.methods)} for question in report.decided]
-    content = {"looks": list(looks), "n_seeds": report.n_seeds, "decided": decided, "n_open": len(report.open)}
-    write_object(inside(store.root, LOOKS), ANALYSES_FILE, content)
+def write_analyses(store: RunStore, schedule: Sequence[int], last: InterimAnalysis) -> None:
+    """Write the decisions of the analyses so far into the run folder."""
+    decided = [asdict(question) | {"methods": list(question.methods)} for question in last.decided]
+    content = {"schedule": list(schedule), "n_seeds": last.n_seeds, "decided": decided, "n_open": len(last.open)}
+    write_object(inside(store.root, SEQUENTIAL), ANALYSES_FILE, content)
 
 
 def read_analyses(store: RunStore) -> StoredAnalyses | None:
-    """Return what :func:`write_looks` wrote, or None where a run was not looked at so."""
-    path = inside(store.root, LOOKS)
+    """Return what :func:`write_analyses` wrote, or None where a run has no interim analyses."""
+    path = inside(store.root, SEQUENTIAL)
     if not path.is_file():
         return None
     stored = read_object(path, ANALYSES_FILE)
@@ -239,7 +238,7 @@ def read_analyses(store: RunStore) -> StoredAnalyses | None:
         )
         for one in stored.list_of_fields("decided")
     )  # fmt: skip
-    return StoredAnalyses(stored.integers("looks"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+    return StoredAnalyses(stored.integers("schedule"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
 
 
 def run_statistics(
@@ -249,49 +248,48 @@ def run_statistics(
     reference: str | None = None,
     rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
 ) -> Statistics:
-    """Return :func:`compute_statistics` of a run folder at the level that its looks leave, if it was looked at so."""
-    looks = read_analyses(store)
-    if looks is None:
+    """Return :func:`compute_statistics` of a run folder, at the level of its last interim analysis if it has any."""
+    analyses = read_analyses(store)
+    if analyses is None:
         return compute_statistics(store, tables, n_resamples, reference, rows=rows)
-    return with_analyses(compute_statistics(store, tables, n_resamples, reference, looks.alpha, rows), looks)
+    return with_analyses(compute_statistics(store, tables, n_resamples, reference, analyses.alpha, rows), analyses)
 
 
-def with_analyses(stats: Statistics, looks: StoredAnalyses) -> Statistics:
-    """Return the statistics with each verdict from the look that decided it: it was given once and stays.
+def with_analyses(stats: Statistics, analyses: StoredAnalyses) -> Statistics:
+    """Return the statistics with each verdict from the interim analysis that first gave it.
 
-    Seeds beyond the looks that were declared decide nothing: the error is spent.
+    Seeds beyond the declared schedule decide nothing: the alpha budget is used.
     """
-    decided = {question.key: question for question in looks.decided}
+    decided = {question.key: question for question in analyses.decided}
     return replace(
         stats,
-        claims=[_claim(row, decided, looks) for row in stats.claims],
-        tests=[_test(row, decided, looks) for row in stats.tests],
-        pairs=[_test(row, decided, looks) for row in stats.pairs],
+        claims=[_claim(row, decided, analyses) for row in stats.claims],
+        tests=[_test(row, decided, analyses) for row in stats.tests],
+        pairs=[_test(row, decided, analyses) for row in stats.pairs],
     )
 
 
-def _test(row: TestRow, decided: dict[str, Question], looks: StoredAnalyses) -> TestRow:
-    question, later = decided.get(comparison_key(row)), row.n > looks.n_seeds
+def _test(row: TestRow, decided: dict[str, Question], analyses: StoredAnalyses) -> TestRow:
+    question, later = decided.get(comparison_key(row)), row.n > analyses.n_seeds
     if question is None and later:
-        note = f"no verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at"
-        return replace(row, verdict="cannot tell", note="; ".join(filter(None, (row.note, note))))
-    if question is None or (question.n_seeds == looks.n_seeds and not later):
+        note = f"no verdict: {row.n} seeds, but the last interim analysis has {analyses.n_seeds}"
+        return replace(row, verdict="inconclusive", note=joined_notes(row.note, note))
+    if question is None or (question.n_seeds == analyses.n_seeds and not later):
         return row
-    given = "equivalent" if question.verdict == SAME else question.verdict
-    verdict = next((known for known in get_args(PairVerdict) if known == given), row.verdict)
-    level = alpha_at(question.n_seeds, looks.looks)
-    note = f"verdict of the look at {question.n_seeds} seeds, level {level:.4f}"
-    return replace(row, verdict=verdict, note="; ".join(filter(None, (row.note, note))))
+    verdict = next((known for known in get_args(PairVerdict) if known == question.verdict), row.verdict)
+    level = alpha_at(question.n_seeds, analyses.schedule)
+    note = f"verdict of the interim analysis at {question.n_seeds} seeds, level {level:.4f}"
+    return replace(row, verdict=verdict, note=joined_notes(row.note, note))
 
 
-def _claim(row: ClaimRow, decided: dict[str, Question], looks: StoredAnalyses) -> ClaimRow:
-    question, later = decided.get(f"{row.task} · {row.protocol} · {row.claim}"), row.n > looks.n_seeds
+def _claim(row: ClaimRow, decided: dict[str, Question], analyses: StoredAnalyses) -> ClaimRow:
+    question, later = decided.get(f"{row.task} · {row.protocol} · {row.claim}"), row.n > analyses.n_seeds
     if question is None and later:
-        note = f"No verdict: of {row.n} seeds, {looks.n_seeds} were declared to be looked at."
-        return replace(row, verdict=UNKNOWN, sentence=f"{row.sentence} {note}", seeds_needed=None)
-    if question is None or (question.n_seeds == looks.n_seeds and not later):
+        note = f"No verdict: {row.n} seeds, but the last interim analysis has {analyses.n_seeds}."
+        return replace(row, verdict=INCONCLUSIVE, sentence=f"{row.sentence} {note}", seeds_needed=None)
+    if question is None or (question.n_seeds == analyses.n_seeds and not later):
         return row
-    level = alpha_at(question.n_seeds, looks.looks)
-    sentence = f"Decided at the look of {question.n_seeds} seeds (level {level:.4f}): {question.sentence}"
+    level = alpha_at(question.n_seeds, analyses.schedule)
+    sentence = f"Decided at the interim analysis of {question.n_seeds} seeds (level {level:.4f}): {question.sentence}"
     verdict = next((known for known in get_args(Verdict) if known == question.verdict), row.verdict)
     return replace(row, verdict=verdict, sentence=sentence, n=question.n_seeds, alpha=level, seeds_needed=None)

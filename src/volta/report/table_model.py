@@ -55,7 +55,7 @@ class Spark:
 class TableCell:
     """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text.
 
-    ``floor`` is what chance alone would give, where the metric has such a floor. A cell with a ``spark`` shows its
+    ``expected``: the ECE expected under perfect calibration, in words. A cell with a ``spark`` shows its
     spread by that and not in figures.
     """
 
@@ -67,7 +67,7 @@ class TableCell:
     best: bool = False
     mark: str = ""
     paper: str = ""
-    floor: str = ""
+    expected: str = ""
     tone: str = ""
     spark: Spark | None = None
 
@@ -79,7 +79,7 @@ class TableCell:
     @property
     def printed(self) -> tuple[str, ...]:
         """Everything a reader sees of it."""
-        return self.text, self.std_text, self.mark, self.paper, self.floor, str(self.best)
+        return self.text, self.std_text, self.mark, self.paper, self.expected, str(self.best)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def show_number(value: float) -> str:
 
 
 def show_p(p: float | None) -> str:
-    """Return a p-value: three decimals, «< 0.001», or «< 1e-16» where floating point has no smaller one to trust."""
+    """Return a p-value: three decimals, "< 0.001", or "< 1e-16" where floating point has no smaller one to trust."""
     if p is None:
         return "–"
     return "< 1e-16" if p < 1e-16 else "< 0.001" if p < 0.001 else f"{p:.3f}"

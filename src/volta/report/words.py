@@ -1,4 +1,4 @@
-"""What a report says in sentences: finding, remarks, how to reproduce."""
+"""The sentences of a report: main result, warnings, notes, how to reproduce it."""
 
 from __future__ import annotations
 
@@ -9,43 +9,41 @@ from datetime import UTC, datetime
 from volta.bench.records import EXTERNAL, Environment, instruction_sets, library_versions
 from volta.bench.store import RunStore
 from volta.figures.style import full_name, heading, metric_key, split_key
-from volta.metrics.expected_ece import FLOOR_METRICS
-from volta.report.result_tables import climb_sentence
+from volta.metrics.expected_ece import EXPECTED_ECE_METRICS
+from volta.report.result_tables import warm_up_sentence
 from volta.report.run import Group, Run, budget_limits
 from volta.report.statistics import Statistics
 from volta.report.table_model import decimals_for, show
 from volta.stats import Aspect, Finding, find, sample_of
 
 FEW = 3
-"""Up to this many methods are named as those that lead; of more it is only said how many they are."""
+"""Up to this many methods are named as leaders; more than that is no clear winner."""
 ORDER = ("ece", "accuracy", "nll", "aurc", "auroc")
 """Calibration comes first: it is what the methods are for."""
 _SUBJECTS = {"ece": "calibration", "nll": "likelihood", "aurc": "selective prediction"}
 
 
 def finding_sentence(group: Group, own: Statistics) -> str:
-    """Return what the run has found, in one sentence; empty where no cell has finished.
+    """Return the main result of a run in a few sentences; empty where no cell has finished.
 
-    ``own`` holds the statistics of that group alone. Whoever is said to lead is in the confidence set of the best, and
-    all others are shown to be worse than some method; nothing is said of a mean that no test stands behind.
+    ``own``: the statistics of that group alone. Leaders are the confidence set of the best; no mean is called the best
+    without a test.
     """
     if group.table is None or not own.leaderboard:
         return ""
     found = find(group.task, own.leaderboard, own.pairs)
     if found.n_methods == 1:
         return _alone(group, found.first or group.compared)
-    tested = sorted((one for one in found.aspects if one.is_tested), key=_place)
-    clauses = _leaders(group, tested) if tested else []
-    if not clauses:
-        clauses = [_undecided(group, found, tested)]
+    tested = sorted((one for one in found.aspects if one.is_tested), key=_order)
+    sentences = _leaders(group, tested) or _no_winner(group, found, tested)
     if tested and found.n_pairs:
-        clauses.append(_alike(group, found))
-    return f"On {group.task}, {'; '.join(clauses)}."
+        sentences.append(_significant_pairs(group, found))
+    return f"On {group.task}, {' '.join(sentences)}"
 
 
 def _leaders(group: Group, tested: Sequence[Aspect]) -> list[str]:
-    """Return who leads at what, and on what else nobody beats those named first; empty where nobody leads."""
-    led = [one for one in tested if one.tells_apart and len(one.best) <= FEW]
+    """Return who leads on which metrics, and where no method is better than the first; empty without a leader."""
+    led = [one for one in tested if one.separates and len(one.best) <= FEW]
     if not led:
         return []
     by_names: dict[frozenset[str], list[Aspect]] = {}
@@ -54,44 +52,39 @@ def _leaders(group: Group, tested: Sequence[Aspect]) -> list[str]:
     clauses = []
     for names, aspects in by_names.items():
         verb = "leads" if len(names) == 1 else "lead"
-        clauses.append(f"{_who(group, aspects[0])} {verb} in {listed([_subject(one) for one in aspects])}")
+        clauses.append(f"{_who(group, aspects[0])} {verb} on {listed([_subject(one) for one in aspects])}")
+    sentences = [f"{'; '.join(clauses)}."]
     first = next(iter(by_names))
-    clauses[0] += ", and all others are shown to be worse" if len(by_names) == 1 else ""
-    # With few seeds even the last by its mean may not be shown to be beaten, which is no praise.
+    # With few seeds even the last by its mean may not be significantly worse, which is no merit.
     unbeaten = [_subject(one) for one in tested if first <= one.names & one.good and one not in led]
     if unbeaten:
-        whom = _who(group, by_names[first][0]) if len(by_names) > 1 else "it" if len(first) == 1 else "them"
-        clauses.append(f"no method is shown to beat {whom} in {listed(unbeaten)}")
-    return clauses
+        sentences.append(
+            f"No method is significantly better than {_who(group, by_names[first][0])} on {listed(unbeaten)}."
+        )
+    return sentences
 
 
-def _undecided(group: Group, found: Finding, tested: Sequence[Aspect]) -> str:
-    """Return that nobody is shown to lead, and who is first by mean rank."""
-    first = ""
+def _no_winner(group: Group, found: Finding, tested: Sequence[Aspect]) -> list[str]:
+    """Return that there is no clear winner, and who is first by mean rank."""
+    sentences = ["one seed gives no test."]
+    if tested:
+        fewest = min(tested, key=lambda one: len(one.best) / one.n_distinct)
+        tied = f"{len(fewest.best)} of {fewest.n_distinct} distinct methods are tied for best"
+        sentences = [f"there is no clear winner: on {_subject(fewest)}, {tied}."]
     if found.first and found.mean_rank is not None:
-        verb = "comes" if len(found.first) == 1 else "come"
         names = listed([group.title(name) for name in found.first])
-        first = f"{names} {verb} first by mean rank ({found.mean_rank:.1f} of {found.n_methods})"
-    if not tested:
-        return f"{first or 'no method has a place'}, but with one seed no method can be told from another"
-    fewest = min(tested, key=lambda one: len(one.best) / one.n_distinct)
-    most = f"{len(fewest.best)} of {fewest.n_distinct}"
-    words = f"no method is shown to lead: even in {_subject(fewest)} {most} may be the best"
-    return f"{words}; {first}" if first else words
+        sentences.append(f"First by mean rank: {names} ({found.mean_rank:.1f} of {found.n_methods}).")
+    return sentences
 
 
-def _alike(group: Group, found: Finding) -> str:
+def _significant_pairs(group: Group, found: Finding) -> str:
     seeds = "1 seed" if group.context.n_seeds == 1 else f"{group.context.n_seeds} seeds"
-    rows = f"{seeds} of {group.context.n_rows:,} test rows"
-    if not found.n_alike:
-        return f"every pair of methods is told apart by some ranked metric, with {rows}"
-    if found.n_pairs == 1:
-        return f"the two are told apart by no ranked metric with {rows}"
-    return f"tested pair by pair, {found.n_alike} of {found.n_pairs} are told apart by no ranked metric with {rows}"
+    basis = f"on any ranked metric ({seeds}, {group.context.n_rows:,} test samples)"
+    return f"{found.n_different} of {found.n_pairs} pairs differ significantly {basis}."
 
 
 def _alone(group: Group, names: Sequence[str]) -> str:
-    """Return what can be said of a method without others: accuracy, and whether its ECE is more than chance gives."""
+    """Return accuracy and ECE of the only method, with the range of the ECE expected under perfect calibration."""
     name = names[0]
     accuracy, ece = (group.values(name, metric) for metric in ("accuracy", "ece"))
     if not accuracy or not ece:
@@ -99,16 +92,16 @@ def _alone(group: Group, names: Sequence[str]) -> str:
     mean = sample_of(ece).mean
     words = f"On {group.task}, {group.title(name)} has an accuracy of {show('accuracy', sample_of(accuracy).mean)}"
     words += f" and an ECE of {show('ece', mean, decimals_for([mean]))}"
-    floors = [group.values(name, metric) for metric in FLOOR_METRICS]
-    if all(floors):
-        _, low, high = (sample_of(values).mean for values in floors)
-        place = "above" if mean > high else "below" if mean < low else "within"
-        words += f", {place} what chance alone gives a perfectly calibrated predictor ({low:.4f}–{high:.4f})"
-    return f"{words}; nothing was run beside it."
+    expected = [group.values(name, metric) for metric in EXPECTED_ECE_METRICS]
+    if all(expected):
+        _, low, high = (sample_of(values).mean for values in expected)
+        position = "above" if mean > high else "below" if mean < low else "within"
+        words += f", {position} the range expected under perfect calibration ({low:.4f}–{high:.4f})"
+    return f"{words}. No other method was run."
 
 
 def _who(group: Group, aspect: Aspect) -> str:
-    """Return the names of those that lead; methods with the same predictions are named together."""
+    """Return the names of the leaders; methods with the same predictions are named together."""
     parts = []
     for names in aspect.best:
         titles = [group.title(name) for name in names]
@@ -123,17 +116,17 @@ def _subject(aspect: Aspect) -> str:
         return "accuracy"
     if aspect.metric == "auroc":
         kind = split_key(key)[1].partition(":")[0]
-        return f"{kind}-OOD detection" if kind in ("near", "far") else f"OOD detection ({full_name(key)})"
+        return f"{kind}-OOD AUROC" if kind in ("near", "far") else full_name(key)
     return f"{_SUBJECTS[aspect.metric]} ({heading(key)})"
 
 
-def _place(aspect: Aspect) -> tuple[int, str]:
+def _order(aspect: Aspect) -> tuple[int, str]:
     # Near OOD before far OOD.
     return ORDER.index(aspect.metric), "" if aspect.set.startswith("near") else aspect.set
 
 
 def listed(words: Sequence[str]) -> str:
-    """Return words as a list in a sentence: «a, b and c»."""
+    """Return words as a list in a sentence: "a, b and c"."""
     return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
@@ -249,8 +242,8 @@ def group_warnings(group: Group) -> list[str]:
     if len(versions) > 1:
         shares = "; ".join(f"{n} {'cell' if n == 1 else 'cells'} with {name}" for name, n in versions.items())
         lines.append(f"Versions of libraries are mixed, and equal seeds may give other numbers with each: {shares}.")
-    if climb := climb_sentence(group):
-        lines.append(climb)
+    if stopped := warm_up_sentence(group):
+        lines.append(stopped)
     if group.missing:
         lines.append(
             f"{len(group.missing)} of {len(group.planned)} cells are not finished; "

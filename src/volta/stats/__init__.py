@@ -41,7 +41,7 @@ from volta.stats.results import (
     summarise,
     summarise_corruptions,
 )
-from volta.stats.sequential import LOOKS, InterimAnalysis, Question, alpha_at, decide, next_analysis
+from volta.stats.sequential import SCHEDULE, InterimAnalysis, Question, alpha_at, decide, next_analysis
 from volta.stats.tests import (
     ALPHA,
     MARGINS,
@@ -61,8 +61,8 @@ from volta.stats.weighted import RowScores, row_scores
 __all__ = [
     "ALPHA",
     "COMPARED_METRICS",
-    "LOOKS",
     "MARGINS",
+    "SCHEDULE",
     "AblationRow",
     "Aspect",
     "Bootstrap",

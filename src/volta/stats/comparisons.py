@@ -44,7 +44,9 @@ from volta.stats.tests import (
 NO_OOD = "the task has no OOD set"
 FIXED_MODELS = "one seed: about new test rows, for these models as they are"
 
-PairVerdict = Literal["better", "worse", "equivalent", "cannot tell"]
+PairVerdict = Literal["better", "worse", "equivalent", "inconclusive"]
+TURNED: Mapping[PairVerdict, PairVerdict] = {"better": "worse", "worse": "better"}
+"""The verdict on the second method where it differs from that on the first."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class PairTest:
 
     @cached_property
     def p(self) -> float | None:
-        """The two-sided p against «no difference», or None where there is no test."""
+        """The two-sided p against "no difference", or None where there is no test."""
         return None if self.gain is None else self.gain.p_differs()
 
     @cached_property
@@ -136,9 +138,9 @@ def compare_pair(
         estimate = None
     elif estimate is not None and isinstance(rows, RowSpread):
         estimate = replace(estimate, n_rows=rows.n_rows)
-    by_chance = _by_chance(table, first, second, metric, eval_set)
-    if by_chance and estimate is not None:
-        estimate = replace(estimate, told_apart=False)
+    both_calibrated = _both_calibrated(table, first, second, metric, eval_set)
+    if both_calibrated and estimate is not None:
+        estimate = replace(estimate, rankable=False)
     ends = None
     if interval and paired and isinstance(rows, RowSpread):
         ends = rows.interval
@@ -152,7 +154,7 @@ def compare_pair(
         boot_low=None if ends is None else ends[0],
         boot_high=None if ends is None else ends[1],
         identical=equal_values(own, other),
-        note=joined_notes(why, _no_variance(estimate), no_rows, by_chance, _seeds_note(table, first, second)),
+        note=joined_notes(why, _no_variance(estimate), no_rows, both_calibrated, _seeds_note(table, first, second)),
     )  # fmt: skip
 
 
@@ -174,27 +176,27 @@ def verdict_on(
 ) -> PairVerdict:
     """Return what a pair's tests say of ``first``, from p-values corrected over their family.
 
-    A difference shown to be below the margin is «equivalent» even if it is shown not to be 0: it does not matter.
+    A difference shown to be below the margin is "equivalent" even if it is shown not to be 0: it does not matter.
     """
     if p_equivalent is not None and p_equivalent < alpha:
         return "equivalent"
     if p_corrected is not None and p_corrected < alpha and test.gain is not None:
         return "better" if test.gain.value > 0 else "worse"
-    return "cannot tell"
+    return "inconclusive"
 
 
-def _by_chance(table: Results, first: str, second: str, metric: str, eval_set: str) -> str:
-    """Say so where both ECEs are no larger than what chance makes of perfect calibration; empty where one is.
+def _both_calibrated(table: Results, first: str, second: str, metric: str, eval_set: str) -> str:
+    """Return a note if both ECEs lie within the range expected under perfect calibration, else nothing.
 
-    Chance makes more of it for a less sharp model, so that the sharper of two calibrated ones would be found better.
+    The expected ECE is larger for a less sharp model, so a test would rank two calibrated models by sharpness.
     """
     if metric != "ece":
         return ""
     for name in (first, second):
-        found, most = (table.sample(name, eval_set, key) for key in (metric, "ece_floor_high"))
+        found, most = (table.sample(name, eval_set, key) for key in (metric, "ece_expected_high"))
         if found is None or most is None or found.mean > most.mean:
             return ""
-    return "both within what chance alone gives: not told apart"
+    return "both within the range expected under perfect calibration: not ranked"
 
 
 def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, second: str) -> RowSpread | str:
@@ -253,9 +255,9 @@ def distinct_methods(table: Results, methods: Sequence[str], metric: str, eval_s
 def p_best(
     table: Results, methods: Sequence[str], metric: str, eval_set: str, source: Bootstrap | str = ""
 ) -> dict[str, float | None]:
-    """Return for each method the p-value against «this method is the best of all».
+    """Return for each method the p-value against "this method is the best of all".
 
-    pᵢ = min(1, m minⱼ pⱼᵢ), pⱼᵢ the one-sided p against «j is not better than i» and m the number of other distinct
+    pᵢ = min(1, m minⱼ pⱼᵢ), pⱼᵢ the one-sided p against "j is not better than i" and m the number of other distinct
     methods. The truly best method is better than no other one, so by Bonferroni's bound pᵢ < α happens to it in at most
     a share α of runs: the methods with pᵢ ≥ α are a 1 − α confidence set of the best, whoever leads by chance and
     however many methods are compared. None where no pair can be tested (one seed).
@@ -329,7 +331,6 @@ class TestRow:
 
     def turned(self) -> TestRow:
         """Return the same test of ``method`` against ``reference``."""
-        turned: dict[PairVerdict, PairVerdict] = {"better": "worse", "worse": "better"}
         return replace(
             self,
             reference=self.method,
@@ -345,7 +346,7 @@ class TestRow:
             high=_negated(self.low),
             boot_low=_negated(self.boot_high),
             boot_high=_negated(self.boot_low),
-            verdict=turned.get(self.verdict, self.verdict),
+            verdict=TURNED.get(self.verdict, self.verdict),
         )
 
 
@@ -462,11 +463,11 @@ def _against_best(table: Results, source: Bootstrap | str, alpha: float) -> list
         best = best_method(table, methods, metric, eval_set)
         if best is None:
             continue
-        chances = p_best(table, methods, metric, eval_set, source)
+        p_values = p_best(table, methods, metric, eval_set, source)
         family = [compare_pair(table, best, name, metric, eval_set, source) for name in methods if name != best]
         for row in _comparisons_rows(table, family, _name(BEST, metric, eval_set), alpha):
-            p = chances.get(row.method)
-            verdict: PairVerdict = row.verdict if row.verdict == "equivalent" else "cannot tell"
+            p = p_values.get(row.method)
+            verdict: PairVerdict = row.verdict if row.verdict == "equivalent" else "inconclusive"
             if p is not None and p < alpha and verdict != "equivalent":
                 verdict = "better"
             rows.append(replace(row, p_holm=p, significant_holm=below_alpha(p, alpha), verdict=verdict))

@@ -1,4 +1,4 @@
-"""Ranks of methods, critical differences, the leaderboard and the finding of a run."""
+"""Ranks of methods: mean ranks, critical differences over tasks, the leaderboard, and the main result of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from volta.stats.results import AFTER_TEMPERATURE, OOD_AVERAGES, TEST_SET, Resul
 from volta.stats.tests import ALPHA, Estimate, check_alpha, fixed_models_estimate, higher_is_better, paired_estimate
 
 MIN_TASKS = 5
-"""Fewer tasks than this give no diagram: below it even a method that always wins is hard to tell from luck."""
+"""Fewer tasks than this give no diagram: the test has too little power."""
 
 
 @dataclass(frozen=True)
@@ -204,15 +204,15 @@ def _rank(table: Results) -> list[RankRow]:
         if not eval_set:
             continue
         means = _means(table, metric, eval_set, methods)
-        places = dict(zip(means, rank_values(list(means.values()), higher_is_better(metric)).tolist(), strict=True))
+        by_method = dict(zip(means, rank_values(list(means.values()), higher_is_better(metric)).tolist(), strict=True))
         for method in methods:
-            place = places.get(method)
-            note = "" if place is not None else f"no {metric} for {method}"
-            rows.append(RankRow(table.task, table.protocol, method, metric, eval_set, len(means), place, note))
-            if place is None:
+            rank = by_method.get(method)
+            note = "" if rank is not None else f"no {metric} for {method}"
+            rows.append(RankRow(table.task, table.protocol, method, metric, eval_set, len(means), rank, note))
+            if rank is None:
                 missing[method].append(f"{metric} on {eval_set}")
             else:
-                ranks[method].append(place)
+                ranks[method].append(rank)
     for method in methods:
         mean = None if missing[method] else sum(ranks[method]) / len(ranks[method])
         note = f"no mean rank: no value for {', '.join(missing[method])}" if missing[method] else ""
@@ -234,10 +234,10 @@ class LeaderboardRow:
     """One method on one ranked metric, or its mean rank where ``metric`` is "(overall)".
 
     ``rank``: 1 is best; methods with the same values in every seed count once and share a rank, and are named in
-    ``same_as``. ``p_best``: the p against «this method is the best»; ``in_best_group``: whether it is not below α, None
-    where there is no test. In the overall row ``mean`` is the mean rank, ``rank`` the place by it (equals share the
-    better one), and ``note`` names what was ranked. ``low``, ``high``: the 95 % interval of the mean over new seeds and
-    new test rows.
+    ``same_as``. ``p_best``: the p against "this method is the best"; ``in_confidence_set``: whether it is at least α,
+    so that the method is in the confidence set of the best, None without a test. In the overall row ``mean`` is the
+    mean rank, ``rank`` the rank by it (equals share the better one), and ``note`` names what was ranked. ``low``,
+    ``high``: the 95 % interval of the mean over new seeds and new test samples.
     """
 
     task: str
@@ -253,7 +253,7 @@ class LeaderboardRow:
     rank: float | None
     n_ranked: int
     p_best: float | None
-    in_best_group: bool | None
+    in_confidence_set: bool | None
     same_as: str
     note: str
 
@@ -261,11 +261,11 @@ class LeaderboardRow:
 def make_leaderboard(
     tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
 ) -> list[LeaderboardRow]:
-    """Return for every task and protocol the methods by place, each with its overall row and one row a ranked metric.
+    """Return for every task and protocol the methods by rank, each with its overall row and a row per ranked metric.
 
-    The overall place is by the mean of the ranks over accuracy, NLL and ECE (after one temperature where the records
+    The overall rank is by the mean of the ranks over accuracy, NLL and ECE (after one temperature where the records
     hold that, so that all methods are treated alike), AURC by the method's own score, near-OOD and far-OOD AUROC, as
-    far as the task has them. A method that lacks one of them has no place.
+    far as the task has them. A method that lacks one of them has no rank.
     """
     rows: list[LeaderboardRow] = []
     for table in tables:
@@ -276,7 +276,7 @@ def make_leaderboard(
 
 
 def ranked_sets(table: Results) -> list[tuple[str, str]]:
-    """Return (metric, set) of what the overall place is made of, as far as some method has it."""
+    """Return the (metric, set) pairs behind the overall rank that some method has."""
     near = OOD_AVERAGES[0]
     if not _has(table, "auroc", near) and not _has(table, "auroc", OOD_AVERAGES[1]):
         # Records of a version that had no means over near and far sets.
@@ -298,10 +298,10 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
         distinct = list(dict.fromkeys(leader.values()))
         means = [_mean(table, name, metric, eval_set) for name in distinct]
         ranks = dict(zip(distinct, rank_values(means, higher_is_better(metric)).tolist(), strict=True))
-        chances = p_best(table, methods, metric, eval_set, source)
+        p_values = p_best(table, methods, metric, eval_set, source)
         for name in methods:
             sample = table.sample(name, eval_set, metric)
-            p = chances.get(name)
+            p = p_values.get(name)
             estimate = mean_estimate(table, name, metric, eval_set, source)
             low, high = (None, None) if estimate is None else estimate.interval(1 - LEVEL)
             same = [other for other in leader if other != name and leader[other] == leader.get(name)]
@@ -316,15 +316,15 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
     words = ", ".join(metric if eval_set == TEST_SET else f"{metric} on {eval_set}" for metric, eval_set in ranked)
     overall = {name: _mean_rank(own) for name, own in by_method.items()}
     placed = {name: mean for name, mean in overall.items() if mean is not None}
-    places = {name: 1.0 + sum(other < mean for other in placed.values()) for name, mean in placed.items()}
+    overall_ranks = {name: 1.0 + sum(other < mean for other in placed.values()) for name, mean in placed.items()}
     rows: list[LeaderboardRow] = []
-    for name in sorted(methods, key=lambda one: places.get(one, float("inf"))):
+    for name in sorted(methods, key=lambda one: overall_ranks.get(one, float("inf"))):
         own = by_method[name]
-        missing = "" if name in places else "no place: it lacks a ranked metric"
+        missing = "" if name in overall_ranks else "no rank: it lacks a ranked metric"
         rows.append(
             LeaderboardRow(
                 table.task, table.protocol, name, OVERALL, "", len(table.seeds(name)), overall[name], None, None, None,
-                places.get(name), len(placed), None, None, "", joined_notes(f"mean rank over {words}", missing),
+                overall_ranks.get(name), len(placed), None, None, "", joined_notes(f"mean rank over {words}", missing),
             )
         )  # fmt: skip
         rows += own
@@ -347,9 +347,9 @@ def _has(table: Results, metric: str, eval_set: str) -> bool:
 
 @dataclass(frozen=True)
 class Aspect:
-    """One ranked metric: the methods that may be the best on it, of ``n_distinct`` that differ.
+    """One ranked metric: the confidence set of the best, ``best``, of ``n_distinct`` distinct methods.
 
-    ``best`` holds a group of methods with equal values in every seed as one item; it is empty where nothing was tested.
+    Methods with equal values in every seed are one item of ``best``, which is empty where nothing was tested.
     ``good``: the methods whose mean is in the better half.
     """
 
@@ -361,26 +361,26 @@ class Aspect:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every method that may be the best."""
+        """Every method in the confidence set of the best."""
         return frozenset(name for group in self.best for name in group)
 
     @property
     def is_tested(self) -> bool:
-        """Whether a test says who may be the best."""
+        """Whether there is a confidence set."""
         return bool(self.best)
 
     @property
-    def tells_apart(self) -> bool:
-        """Whether some method is shown to be worse than another."""
+    def separates(self) -> bool:
+        """Whether some method is significantly worse than another."""
         return self.is_tested and len(self.best) < self.n_distinct
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one task under one protocol has shown.
+    """The main result of one task under one protocol.
 
-    ``first``: the methods at place 1, by mean rank ``mean_rank``; ``n_alike`` of ``n_pairs`` pairs of methods are told
-    apart by no ranked metric after Holm's correction.
+    ``first``: the methods of rank 1, by mean rank ``mean_rank``; ``n_different`` of ``n_pairs`` tested pairs of methods
+    differ significantly on some ranked metric, Holm-corrected.
     """
 
     task: str
@@ -389,7 +389,7 @@ class Finding:
     first: tuple[str, ...]
     mean_rank: float | None
     n_pairs: int
-    n_alike: int
+    n_different: int
 
 
 def find(task: str, leaderboard: Sequence[LeaderboardRow], pairs: Sequence[TestRow]) -> Finding:
@@ -399,29 +399,24 @@ def find(task: str, leaderboard: Sequence[LeaderboardRow], pairs: Sequence[TestR
     for row in leaderboard:
         if row.metric != OVERALL:
             by_key.setdefault((row.metric, row.set), []).append(row)
-    best_place = min((row.rank for row in overall if row.rank is not None), default=None)
-    first = [row for row in overall if row.rank is not None and row.rank == best_place]
-    told = [(row.reference, row.method) for row in pairs if (row.metric, row.set) in by_key and _is_shown(row)]
-    tested = {(row.reference, row.method) for row in pairs if (row.metric, row.set) in by_key and row.p is not None}
+    best_rank = min((row.rank for row in overall if row.rank is not None), default=None)
+    first = [row for row in overall if row.rank is not None and row.rank == best_rank]
+    tested = [row for row in pairs if (row.metric, row.set) in by_key and row.p is not None]
     return Finding(
         task,
         len(overall),
         tuple(_aspect(metric, where, rows) for (metric, where), rows in by_key.items()),
         tuple(row.method for row in first),
         first[0].mean if first else None,
-        len(tested),
-        len(tested - set(told)),
+        len({(row.reference, row.method) for row in tested}),
+        len({(row.reference, row.method) for row in tested if row.verdict in ("better", "worse")}),
     )
-
-
-def _is_shown(row: TestRow) -> bool:
-    return row.verdict in ("better", "worse")
 
 
 def _aspect(metric: str, where: str, rows: Sequence[LeaderboardRow]) -> Aspect:
     groups: dict[frozenset[str], list[str]] = {}
     for row in rows:
-        if row.in_best_group:
+        if row.in_confidence_set:
             alike = frozenset(one.method for one in rows if one is row or f", {one.method}, " in f", {row.same_as}, ")
             groups.setdefault(alike, []).append(row.method)
     n_distinct = max((row.n_ranked for row in rows), default=0)

@@ -163,7 +163,7 @@ class Estimate:
     exact test; of both together the test errs in simulations at most as often as it says, at every mixture, down to two
     seeds and at levels after Holm's correction. With Satterthwaite's degrees of freedom it would not: where few seeds
     happen to agree, they take that agreement for knowledge. ``n_rows``: how many test rows stand behind it, where they
-    are in question. ``told_apart`` is False of values that may both be what chance makes of 0: that the difference is
+    are in question. ``rankable`` is False of values that may both be what chance makes of 0: that the difference is
     not 0 shows nothing then, that it is below a margin does.
     Reference: Howe, Journal of the American Statistical Association 69 (1974).
     """
@@ -174,7 +174,7 @@ class Estimate:
     seed_degrees: float
     row_error: float = 0.0
     n_rows: int | None = None
-    told_apart: bool = True
+    rankable: bool = True
 
     @property
     def standard_error(self) -> float:
@@ -187,25 +187,25 @@ class Estimate:
         return self.standard_error == 0
 
     def p_above(self, bound: float) -> float:
-        """Return the one-sided p against «the true difference is at most ``bound``».
+        """Return the one-sided p against "the true difference is at most ``bound``".
 
         Without any variance there is no statistic: a constant difference of 0 is that of equal methods and settles
         the question (0 or 1), any other constant shows nothing (1).
         """
-        return 1.0 if bound == 0 and not self.told_apart else self._tail(self.value - bound)
+        return 1.0 if bound == 0 and not self.rankable else self._tail(self.value - bound)
 
     def p_below(self, bound: float) -> float:
-        """Return the one-sided p against «the true difference is at least ``bound``»."""
-        return 1.0 if bound == 0 and not self.told_apart else self._tail(bound - self.value)
+        """Return the one-sided p against "the true difference is at least ``bound``"."""
+        return 1.0 if bound == 0 and not self.rankable else self._tail(bound - self.value)
 
     def p_differs(self) -> float | None:
-        """Return the two-sided p against «no difference»; equal values give 1, constant unequal ones none."""
+        """Return the two-sided p against "no difference"; equal values give 1, constant unequal ones none."""
         if self.constant:
             return 1.0 if self.value == 0 else None
         return min(1.0, 2 * min(self.p_above(0.0), self.p_below(0.0)))
 
     def p_equivalent(self, margin: float, least_share: float = 0.0) -> float:
-        """Return the p of two one-sided tests against «the true difference is at least ``margin`` either way».
+        """Return the p of two one-sided tests against "the true difference is at least ``margin`` either way".
 
         Few rows on which nothing differs show little. If the true difference were the margin, a share ε of all rows at
         least would differ: ε = ``least_share`` of a metric that counts rows, as accuracy does, whose difference then
@@ -283,7 +283,7 @@ def seeds_to_show(estimate: Estimate, bound: float, alpha: float, power: float =
     one: |value − bound| ≥ h_α + h_{1−power}, the half-widths with n seeds. None if no n ≤ 10,000 does, for instance
     since the test rows alone leave too much open.
     """
-    if bound == 0 and not estimate.told_apart:
+    if bound == 0 and not estimate.rankable:
         return None
     distance = abs(estimate.value - bound)
 

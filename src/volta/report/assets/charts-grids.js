@@ -54,8 +54,8 @@ register("grid", (group, chart, width) => {
   return drawGrid(width, rows, table.columns, table.digits, chart.data.label);
 });
 
-// Pairs: what the tests say of the row against the column.
-const VERDICT_FILLS = { better: "var(--good)", worse: "var(--bad)", equivalent: "var(--tie)" };
+// Pairs: the row compared with the column.
+const VERDICT_FILLS = { better: "var(--better)", worse: "var(--worse)", equivalent: "var(--equivalent)" };
 register("pairs", (group, chart, width) => {
   const rows = chart.data.metrics[chart.state.metric] || {};
   const shown = (chart.data.shared.includes(chart.state.metric) ? group.joined() : group).shown().filter((m) => rows[m.name]);
@@ -71,7 +71,7 @@ register("pairs", (group, chart, width) => {
       const found = rows[m.name][other.name];
       const [x, y] = [names + j * each, head + i * 22];
       const known = found && VERDICT_FILLS[found.verdict];
-      const words = !found ? "–" : { better: "better", worse: "worse", equivalent: "no difference that matters" }[found.verdict] || "cannot be told apart";
+      const words = found ? found.verdict : "–";
       const tipText = m === other ? m.title : `${m.title} − ${other.title}\n${found ? `${found.difference >= 0 ? "+" : ""}${fixed(found.difference)}, p (Holm) ${found.p === null ? "–" : short(found.p)}\n` : ""}${words}`;
       root.append(svg("rect", { x: x + 0.75, y: y + 0.75, width: each - 1.5, height: 20.5, rx: 2, "data-m": m.name, "data-tip": tipText, style: `fill:${m === other ? "transparent" : known || "var(--rule)"};opacity:${known ? 0.28 : 0.5}` }));
       if (known) root.append(text(x + each / 2, y + 15, chart.data.signs[found.verdict], { "text-anchor": "middle", "data-m": m.name, style: "pointer-events:none;font-weight:600" }));

@@ -43,8 +43,8 @@ register("reliability", (group, chart, width) => {
     });
     panel.append(svg("line", { class: "rule", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
     // Below the panel: within it bars of any height may stand in the way.
-    const floor = own.floor === null ? "" : `, floor ${own.floor.toFixed(4)}`;
-    panel.append(text(4, tall - 6, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}${floor}`, { class: "small" }));
+    const expected = own.expected === null ? "" : `, expected ${own.expected.toFixed(4)}`;
+    panel.append(text(4, tall - 6, `ECE ${own.ece === null ? "–" : own.ece.toFixed(4)}${expected}`, { class: "small" }));
   });
 });
 
