@@ -96,7 +96,7 @@ def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped; what is finished is kept" in errors
+    assert "stopped; finished work is kept" in errors
     assert "Traceback" not in errors
     finished = results(tmp_path / "run")
     assert finished

@@ -18,7 +18,7 @@ def shown(*arguments):
 
 def test_options_are_grouped_by_purpose():
     said = shown("bench", "--help")
-    places = [said.index(f"{panel}:\n") for panel in ("What is compared", "Data", "A smaller run", "Where it runs")]
+    places = [said.index(f"{panel}:\n") for panel in ("Comparison", "Data", "Reduced run", "Execution")]
     assert places == sorted(places)
     data = said[places[1] : places[2]]
     assert "--scale" in data

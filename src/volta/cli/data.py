@@ -28,17 +28,19 @@ app = typer.Typer(
     cls=PlainGroup, help="Get, list, verify and import data sets.", no_args_is_help=True, rich_markup_mode=None
 )
 
-DataFolder = Annotated[Path | None, typer.Option("--data", help="Data folder; VOLTA_DATA or the cache folder else.")]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Data folder. Default: VOLTA_DATA, else the cache folder.")
+]
 
 
 @app.command(cls=PlainCommand)
 def get(
-    name: Annotated[str, typer.Argument(help="A task, or one archive by its name; see: volta data list.")],
+    name: Annotated[str, typer.Argument(help="Task or archive; see: volta data list.")],
     data: DataFolder = None,
-    keep_archives: Annotated[bool, typer.Option("--keep-archives", help="Keep archives once unpacked.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Fetch and unpack even what is there already.")] = False,
+    keep_archives: Annotated[bool, typer.Option("--keep-archives", help="Keep archives after unpacking.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Download and unpack again.")] = False,
 ) -> None:
-    """Download, verify and unpack; goes on where a broken download stopped."""
+    """Download, verify and unpack data; broken downloads resume."""
     from volta.data.inventory import get_data
 
     with stoppable(), _progress("B") as progress:
@@ -49,20 +51,20 @@ def get(
 
 @app.command(cls=PlainCommand, name="list")
 def list_(data: DataFolder = None) -> None:
-    """List what the data folder holds and lacks."""
+    """List data sets and their state in the data folder."""
     from volta.data import data_root
     from volta.data.inventory import list_data
 
     echo(f"data folder: {data_root(data)}")
     print_table(
-        ("name", "what it is", "state", "MB", "note"),
+        ("name", "description", "state", "MB", "note"),
         [(h.name, h.title, h.state, f"{h.n_bytes / MEGA:.1f}", h.note) for h in list_data(data)],
     )
 
 
 @app.command(cls=PlainCommand)
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="What to verify; everything there unless named.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets to verify. Default: all that are there.")] = None,
     data: DataFolder = None,
 ) -> None:
     """Check files against their hashes; exit code 1 if anything is wrong."""
@@ -82,40 +84,40 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            help="Image folder, zip or tar of one; .csv, .npz, .npy or .parquet rows; a saved Hugging Face data set."
+            help="Image folder, or a zip or tar of one; .csv, .npz, .npy or .parquet; a saved Hugging Face data set."
         ),
     ],
-    name: Annotated[str, typer.Option("--name", help="What to call the task.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the task.")],
     ood: Annotated[list[str] | None, typer.Option("--ood", help="OOD set as NAME=SRC; may be repeated.")] = None,
     shift: Annotated[
-        list[str] | None, typer.Option("--shift", help="Shifted test set as NAME-SEVERITY=SRC; may be repeated.")
+        list[str] | None, typer.Option("--shift", help="Corrupted test set as NAME-SEVERITY=SRC; may be repeated.")
     ] = None,
     near: Annotated[
-        list[str] | None, typer.Option("--near", help="An OOD set that is near, all others are far; repeatable.")
+        list[str] | None, typer.Option("--near", help="Near OOD set, all others are far; may be repeated.")
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option("--encoder", help="tabular, or vision for features of images; by what the source holds else."),
+        typer.Option("--encoder", help="tabular, or vision for features of images. Default: by the source."),
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
     ids: Annotated[
-        list[str] | None, typer.Option("--id", help="A table's column that is no feature; may be repeated.")
+        list[str] | None, typer.Option("--id", help="ID column of a table, not a feature; may be repeated.")
     ] = None,
     image_size: Annotated[
         str | None, typer.Option("--image-size", help="Scale images to HEIGHTxWIDTH, or to one number for a square.")
     ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out undecodable images and bad rows.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a task of that name.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip undecodable images and invalid rows.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing task.")] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown one lists them."),
+        typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown name lists all."),
     ] = None,
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Decode images in a process with limits on time and memory.")
     ] = False,
     data: DataFolder = None,
 ) -> None:
-    """Make a task of your own images or features, usable like a built-in one."""
+    """Import your own images or features as a task."""
     from volta.core.files import parse_limits
     from volta.data.importing import import_task
 
@@ -147,7 +149,7 @@ def import_(
 
 
 def _backbone_option(root: Path | None) -> str:
-    """Return the option that names a backbone whose weights are there, where those of the default are not."""
+    """Return the option of a backbone with local weights, where the default has none."""
     from importlib.util import find_spec
 
     from volta.data.task import data_root
@@ -176,7 +178,7 @@ def _pairs(texts: list[str] | None, option: str) -> dict[str, Path | str]:
         if not separator or not key or not value:
             raise InputError(f"{option} is {text!r}; pass NAME=SRC")
         if key in pairs:
-            raise InputError(f"{option} names {key!r} twice; give each set a name of its own")
+            raise InputError(f"{option} names {key!r} twice; give each set its own name")
         pairs[key] = value
     return pairs
 
@@ -198,7 +200,7 @@ def _size(text: str | None) -> tuple[int, int] | None:
 
 @contextmanager
 def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Give a callback that shows a bar with rate and time left on a terminal, and nothing elsewhere."""
+    """Yield a callback that shows a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -236,21 +238,22 @@ def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
 def extract(
     task: Annotated[str, typer.Argument(metavar="SRC", help="A task with images, built in or imported.")],
     backbone: Annotated[
-        str, typer.Option(help="resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, or a plug-in's.")
+        str, typer.Option(help="resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, or a plug-in.")
     ] = "resnet18",
     weights: Annotated[Path | None, typer.Option(help="Weights file for a named backbone.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
-    severities: Annotated[str, typer.Option(help="Corruption severities with commas between them, from 1-5.")] = "1",
-    shifts: Annotated[str, typer.Option(help="Corrupted sets: auto, official, generated or none.")] = "auto",
+    data: DataFolder = None,
+    severities: Annotated[str, typer.Option(help="Corruption severities from 1 to 5, separated by commas.")] = "1",
+    shifts: Annotated[str, typer.Option(help="Corrupted test sets: auto, official, generated or none.")] = "auto",
     corruptions: Annotated[
-        bool, typer.Option("--corruptions", help="Corrupt own test images as in CIFAR-10-C too: --shifts generated.")
+        bool,
+        typer.Option("--corruptions", help="Also corrupt imported test images as in CIFAR-10-C (--shifts generated)."),
     ] = False,
     only: Annotated[
         str | None,
-        typer.Option(help="shifts: leave stored features alone and extract the shifted sets that they lack."),
+        typer.Option(help="shifts: keep stored features and extract only missing corrupted test sets."),
     ] = None,
     limit_test: Annotated[
-        int | None, typer.Option(help="Extract at most this many rows of test and of each OOD and shifted set.")
+        int | None, typer.Option(help="Maximum number of samples of the test set and of each OOD and corrupted set.")
     ] = None,
     save: Annotated[
         bool,
@@ -259,14 +262,14 @@ def extract(
         ),
     ] = False,
     precision: Annotated[
-        str, typer.Option(help="f32, or bf16: faster, through OpenVINO, on processors that have it; other features.")
+        str, typer.Option(help="f32, or bf16 through OpenVINO: faster where supported, with different features.")
     ] = "f32",
-    threads: Annotated[int | None, typer.Option(help="Threads to use; as many as torch has unless given.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of threads. Default: torch's.")] = None,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; repeatable.")
+        list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; may be repeated.")
     ] = None,
 ) -> None:
-    """Turn a task's images into features; goes on where it was stopped. volta bench does this by itself."""
+    """Extract features of a task's images; resumable. volta bench does this when needed."""
     from volta.bench.config import MAX_THREADS, parse_numbers
     from volta.core.checks import check_count
     from volta.core.files import parse_limits
@@ -275,7 +278,7 @@ def extract(
     from volta.features.tasks import Extraction, extract_task
 
     if only not in (None, "shifts"):
-        raise InputError(f"--only is {only!r}; the one thing it names is shifts")
+        raise InputError(f"--only is {only!r}; pass shifts")
     if task not in all_tasks(data) and Path(task).exists():
         raise InputError(f"SRC is the path {task}; make it a task first: volta data import {task} --name NAME")
     options = LoadOptions(
@@ -291,7 +294,7 @@ def extract(
         _extract_shifts(task, options, extraction, save)
         return
     if save and limit_test is not None:
-        raise InputError("--save would store a part of the test rows as all of them; leave --limit-test or --save out")
+        raise InputError("--save would store part of the test set as all of it; pass either --limit-test or --save")
     with stoppable():
         features = extract_task(task, options, extraction, on_set=_lines)
     for name, found in features.items():
@@ -302,7 +305,7 @@ def extract(
 
 
 def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
-    """Extract the shifted sets that stored features lack, set by set, once a few test rows tell that they fit."""
+    """Extract the corrupted test sets missing from stored features, after checking that a few test samples match."""
     from volta.data import store_shifts
     from volta.features.tasks import extract_missing, match_stored, with_labels
 
@@ -310,7 +313,7 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
         network = extraction.network(options.folder)
         found = match_stored(task, options, network, threads=extraction.threads)
         n_sets = len(found.images.shifts)
-        echo(f"{found.agreement}; {len(found.missing)} of {n_sets} shifted sets are missing", err=True)
+        echo(f"{found.agreement}; {len(found.missing)} of {n_sets} corrupted test sets are missing", err=True)
         features = extract_missing(
             found, network, precision=extraction.precision, threads=extraction.threads, on_set=_lines
         )

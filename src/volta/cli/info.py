@@ -1,4 +1,4 @@
-"""``volta tasks, methods, metrics, doctor``: what there is and what is installed."""
+"""``volta tasks, methods, metrics, doctor``: lists and the installation."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Need:
 
     @property
     def remedy(self) -> str:
-        """The command that brings the package."""
+        """The command that installs the package."""
         return f"pip install --upgrade '{DISTRIBUTION}{f'[{self.extra}]' if self.extra else ''}'"
 
 
 def needs() -> list[Need]:
-    """Return what the installed distribution asks for, the core first, development aside; nothing if not installed."""
+    """Return the requirements of the installed distribution without those for development, the core first."""
     try:
         asked = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -61,10 +61,10 @@ def needs() -> list[Need]:
 
 
 def _need(requirement: str) -> Need | None:
-    """Return what a requirement asks for; None where it is about another Python."""
+    """Return a requirement; None if it is for another Python version."""
     found = _REQUIREMENT.match(requirement)
     if found is None:
-        raise ValueError(f"{DISTRIBUTION} asks for {requirement!r}, which is not understood")
+        raise ValueError(f"{DISTRIBUTION} requires {requirement!r}, which cannot be parsed")
     condition = found["condition"] or ""
     for relation, bound in _PYTHON.findall(condition):
         if (sys.version_info[:2] < _numbers(bound)) != (relation == "<"):
@@ -86,9 +86,9 @@ EXIT_PROBLEMS = 1
 
 
 def doctor(
-    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.")] = None,
 ) -> None:
-    """Say what is installed, on which processor, where files are kept, what is missing and how to get it."""
+    """Check the installation: packages, processor, data folders, and how to install what is missing."""
     from volta.bench.records import environment
 
     found = needs()
@@ -100,7 +100,7 @@ def doctor(
     for line in _machine(environment()):
         echo(line)
     if not found:
-        echo("packages: unknown, since volta-uq is not installed here; install it with: pip install .")
+        echo("packages: unknown, volta-uq is not installed; install it with: pip install .")
     print_table(
         ("package", "for", "needed", "installed"),
         [
@@ -117,7 +117,7 @@ def doctor(
     for line in _missing_data(data):
         echo(line)
     if not lacking:
-        echo("every optional package is there")
+        echo("all optional packages are installed")
 
 
 def _machine(found: Environment) -> list[str]:
@@ -148,9 +148,9 @@ def _folders(data: Path | None) -> list[str]:
 def _folder(what: str, path: Path, variable: str) -> str:
     from volta.core.files import stored_bytes
 
-    chosen = f"{variable} is set" if os.environ.get(variable) else f"set {variable} to choose another"
+    chosen = f"{variable} is set" if os.environ.get(variable) else f"set {variable} to change it"
     if not path.is_dir():
-        return f"{what}: {path} (not there yet; {chosen})"
+        return f"{what}: {path} (does not exist; {chosen})"
     n_bytes = stored_bytes(path)
     writable = "" if os.access(path, os.W_OK) else ", not writable"
     return f"{what}: {path} ({n_bytes / 1e6:,.0f} MB{writable}; {chosen})"
@@ -160,27 +160,27 @@ def _missing_data(data: Path | None) -> list[str]:
     from volta.data.inventory import list_data
 
     names = [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]
-    return [f"data not there: {', '.join(names)}: volta data get NAME"] if names else []
+    return [f"data not downloaded: {', '.join(names)}: volta data get NAME"] if names else []
 
 
 def tasks(
-    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.")] = None,
 ) -> None:
-    """List the tasks, imported ones too."""
+    """List built-in and imported tasks."""
     from volta.data import all_tasks
 
     print_table(
-        ("task", "what it is", "inputs", "download"),
+        ("task", "description", "inputs", "download"),
         [(name, task.title, ", ".join(task.kinds), task.download) for name, task in all_tasks(data).items()],
     )
 
 
 def methods() -> None:
-    """List the methods, those of plug-ins and the ablation's rows."""
+    """List methods, plug-ins and ablation rows."""
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
 
-    def brought() -> Iterator[tuple[str, str, str]]:
+    def plugin_methods() -> Iterator[tuple[str, str, str]]:
         for name, found in plugins("volta.methods").items():
             if name not in METHODS:
                 try:
@@ -188,18 +188,18 @@ def methods() -> None:
                 except InputError as error:
                     warn_line(error)
 
-    origins = {"volta": "this paper", "paper": "one of the paper's ten baselines", "extra": "extra, not in the paper"}
-    asked = "extra, run where asked for (--methods all)"
+    origins = {"volta": "this paper", "paper": "baseline of the paper", "extra": "extra, not in the paper"}
+    asked = "extra, run with --methods all"
     print_table(
-        ("method", "name", "where it comes from"),
+        ("method", "name", "origin"),
         [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
-        + list(brought())
+        + list(plugin_methods())
         + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
     )
 
 
 def metrics() -> None:
-    """List the metrics: direction, formula, convention, and which libraries differ."""
+    """List the metrics: direction, formula, convention, and other libraries."""
     from volta.metrics import METRICS
 
     for name, metric in METRICS.items():

@@ -20,12 +20,12 @@ app = typer.Typer(
     cls=PlainGroup,
     rich_markup_mode=None,
     name="volta",
-    help="Uncertainty-aware classification: know when not to trust a classifier, and compare methods that tell.",
+    help="Uncertainty-aware classification: fit classifiers that know when to abstain, and compare methods.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "A model of your own": (
+    "Model": (
         model.fit,
         model.predict,
         model.decide,
@@ -33,21 +33,21 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         model.export,
         model.card,
     ),
-    "A benchmark": (bench.bench, runs.report, runs.status, runs.compare, runs.leaderboard),
-    "Predictions and features of your own": (runs.evaluate, runs.calibrate, data.extract),
-    "What there is": (info.tasks, info.methods, info.metrics, info.doctor),
+    "Benchmark": (bench.bench, runs.report, runs.status, runs.compare, runs.leaderboard),
+    "External predictions and features": (runs.evaluate, runs.calibrate, data.extract),
+    "Information": (info.tasks, info.methods, info.metrics, info.doctor),
 }
 for _panel, _functions in _COMMANDS.items():
     for _function in _functions:
         app.command(cls=PlainCommand, rich_help_panel=_panel)(_function)
-app.add_typer(data.app, name="data", rich_help_panel="What there is")
+app.add_typer(data.app, name="data", rich_help_panel="Information")
 
 
 def main() -> None:
-    """Run the command line; errors made on purpose become one line and exit code 2."""
+    """Run the command line; a ``VoltaError`` becomes one line and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal without ↑ or × shows ? there, which is no reason to end.
+            # A terminal without ↑ or × shows ? instead.
             stream.reconfigure(errors="replace")
     try:
         with user_warnings_as_lines():
@@ -71,7 +71,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version, then exit.")
     ] = False,
 ) -> None:
     """Take options that stand before any command."""

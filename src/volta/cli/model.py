@@ -1,4 +1,4 @@
-"""``volta fit, predict, decide, explain, export, card``: your model from a table."""
+"""``volta fit, predict, decide, explain, export, card``: a model from a table."""
 
 from __future__ import annotations
 
@@ -27,33 +27,27 @@ if TYPE_CHECKING:
     from volta.estimators.explain import Explanation
 
 
-INPUT_PANEL = "What is read"
-OUTPUT_PANEL = "What is written"
+INPUT_PANEL = "Input"
+OUTPUT_PANEL = "Output"
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that volta fit wrote.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by volta fit.")]
 DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv (also .gz), .npz (x) or .parquet.")
+    Path, typer.Argument(metavar="DATA", help="Samples: .csv, .tsv (also .gz), .npz (x) or .parquet.")
 ]
 IdOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--id", help="A column that is no feature and goes along; may be repeated.", rich_help_panel=INPUT_PANEL
-    ),
+    typer.Option("--id", help="ID column, copied to the output; may be repeated.", rich_help_panel=INPUT_PANEL),
 ]
 LabelOption = Annotated[
-    str | None, typer.Option(help="The column with the true classes, if there is one.", rich_help_panel=INPUT_PANEL)
+    str | None, typer.Option(help="Column of true classes, if there is one.", rich_help_panel=INPUT_PANEL)
 ]
-OutOption = Annotated[
-    Path, typer.Option(help="A new file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace what stands under the name.", rich_help_panel=OUTPUT_PANEL)
-]
+OutOption = Annotated[Path, typer.Option(help="New file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing output.", rich_help_panel=OUTPUT_PANEL)]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)]
 
 
 def load_model(path: Path) -> VoltaClassifier:
-    """Return the classifier of a file, or say what is wrong with it."""
+    """Return the classifier of a file; raise with the reason if it is unusable."""
     import numpy as np
 
     from volta.estimators.classifier import VoltaClassifier
@@ -64,9 +58,8 @@ def load_model(path: Path) -> VoltaClassifier:
             f"MODEL is {path}, which does not exist; make one: volta fit DATA --label COLUMN --out {path}"
         )
     classifier = VoltaClassifier.load(path)
-    # Anyone can seal a file: one row tells whether what it learned goes together, before a command relies on it.
+    # A checksum proves nothing about consistency: one decision does, before a command relies on the model.
     with MODEL_FILE.making(path), warnings.catch_warnings():
-        # What is said of that row is of no use to anyone.
         warnings.simplefilter("ignore")
         classifier.decide(np.zeros((1, classifier.n_features_in_)))
     return classifier
@@ -75,7 +68,7 @@ def load_model(path: Path) -> VoltaClassifier:
 def model_rows(
     classifier: VoltaClassifier, data: Path, label: str | None, ids: list[str] | None, *, labelled: bool = False
 ) -> FeatureTable:
-    """Open the rows of a table as the model wants them."""
+    """Open the samples of a table in the model's column order."""
     from volta.data.feature_files import Roles, open_features
 
     known = classifier.fit_record_.label
@@ -91,10 +84,7 @@ def model_rows(
 
 
 def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
-    """Refuse a file that cannot be written, that the command ``reads``, or, unless told to, that is there already.
-
-    All before any work is done.
-    """
+    """Raise if a file cannot be written, is one the command ``reads``, or exists without ``force``."""
     if path.is_dir():
         raise InputError(f"--out is {path}, which is a folder; name a file in it")
     place = next(folder for folder in path.absolute().parents if folder.exists())
@@ -108,73 +98,75 @@ def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
 
 
 def check_not_read(path: Path, *reads: Path | None) -> None:
-    """Refuse to write to a file that the command reads, whatever it was told."""
+    """Raise if the output is a file that the command reads."""
     if any(read is not None and path.exists() and read.exists() and path.samefile(read) for read in reads):
         raise InputError(f"--out is {path}, which this command reads; name another file")
 
 
 def check_extra_columns(given: Mapping[str, object], made: Mapping[str, object]) -> None:
-    """Refuse columns that go along under a name that the result needs."""
+    """Raise if an ID column has the name of a result column."""
     taken = sorted(set(given) & set(made))
     if taken:
         raise InputError(f"--id is {taken[0]!r}, which is a column of the result; give the column another name")
 
 
-_PARTS = {"train": "to train", "val": "to steer", "cal": "to calibrate"}
+_PARTS = {"train": "training", "val": "validation", "cal": "calibration"}
 
 _OPTIONS = {"eval_set": "--eval", "cal_set": "--cal", "random_state": "--seed"}
 
-_MODEL_PANEL = "The model"
-_POLICY_PANEL = "Which rows are answered"
+_MODEL_PANEL = "Model"
+_POLICY_PANEL = "Abstention policy"
 
 
 def fit(
     data: DataArgument,
-    out: Annotated[Path, typer.Option(help="The model's file, e.g. model.safetensors.", rich_help_panel=OUTPUT_PANEL)],
+    out: Annotated[Path, typer.Option(help="Model file, e.g. model.safetensors.", rich_help_panel=OUTPUT_PANEL)],
     label: Annotated[
         str | None,
-        typer.Option(
-            help="The column with the classes; in an npz y or labels unless given.", rich_help_panel=INPUT_PANEL
-        ),
+        typer.Option(help="Column of classes. Default in an npz: y or labels.", rich_help_panel=INPUT_PANEL),
     ] = None,
     ids: IdOption = None,
     eval_: Annotated[
         Path | None,
-        typer.Option("--eval", help="Rows of your own that steer training.", rich_help_panel=INPUT_PANEL),
+        typer.Option("--eval", help="Validation set.", rich_help_panel=INPUT_PANEL),
     ] = None,
     cal: Annotated[
         Path | None,
-        typer.Option(help="Rows of your own to calibrate on, and nothing else.", rich_help_panel=INPUT_PANEL),
+        typer.Option(help="Calibration set.", rich_help_panel=INPUT_PANEL),
     ] = None,
-    method: Annotated[str, typer.Option(help="See: volta methods.", rich_help_panel=_MODEL_PANEL)] = "volta",
+    method: Annotated[str, typer.Option(help="Method; see: volta methods.", rich_help_panel=_MODEL_PANEL)] = "volta",
     encoder: Annotated[
         str, typer.Option(help="tabular, or vision for features of a backbone.", rich_help_panel=_MODEL_PANEL)
     ] = "tabular",
-    scale: Annotated[str, typer.Option(help="auto, standard or none.", rich_help_panel=_MODEL_PANEL)] = "auto",
+    scale: Annotated[
+        str, typer.Option(help="Feature scaling: auto, standard or none.", rich_help_panel=_MODEL_PANEL)
+    ] = "auto",
     seed: Annotated[
-        int, typer.Option(help="Decides weights, batches and sampling.", rich_help_panel=_MODEL_PANEL)
+        int, typer.Option(help="Random seed of weights, batches and sampling.", rich_help_panel=_MODEL_PANEL)
     ] = 42,
     max_epochs: Annotated[
-        int | None, typer.Option(help="Train at most this long.", rich_help_panel=_MODEL_PANEL)
+        int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=_MODEL_PANEL)
     ] = None,
     keep_rows: Annotated[
         bool,
-        typer.Option("--keep-rows", help="Keep training rows, for volta explain.", rich_help_panel=_MODEL_PANEL),
+        typer.Option(
+            "--keep-rows", help="Store the training samples, for volta explain.", rich_help_panel=_MODEL_PANEL
+        ),
     ] = False,
     max_error: Annotated[
-        float | None, typer.Option(help="At most this share of answers wrong.", rich_help_panel=_POLICY_PANEL)
+        float | None, typer.Option(help="Maximum error rate of answered samples.", rich_help_panel=_POLICY_PANEL)
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_POLICY_PANEL)
+        float | None, typer.Option(help="Confidence of the guarantee. Default: 0.95.", rich_help_panel=_POLICY_PANEL)
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option(help="Or: answer this share of rows, 0.9 unless given.", rich_help_panel=_POLICY_PANEL),
+        typer.Option(help="Alternatively: share of samples answered. Default: 0.9.", rich_help_panel=_POLICY_PANEL),
     ] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Fit a classifier on a table: probabilities, uncertainty, sets, abstention and OOD flags, in one file."""
+    """Fit a classifier on a table, with prediction sets, an abstention policy and OOD detection, in one file."""
     from volta.core.checks import check_fraction
     from volta.data.feature_files import Roles, open_features
     from volta.estimators.classifier import VoltaClassifier
@@ -189,7 +181,7 @@ def fit(
         if value is not None:
             check_fraction(value, name)
     import_from_here()
-    # Refused before training: what cannot be saved is of no use to any other command.
+    # Raises before training: a model that cannot be saved is useless to other commands.
     registered_name(find_method(method).method)
     classifier = VoltaClassifier(
         method,
@@ -214,7 +206,7 @@ def fit(
 
 
 def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path | None, cal: Path | None) -> None:
-    """Fit on a table, and own rows to steer or calibrate by; the model keeps column names and the files' hashes."""
+    """Fit on a table, with custom validation and calibration sets; the model stores column names and file hashes."""
     import numpy as np
 
     from volta.core.files import hash_file
@@ -238,7 +230,7 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
 
 
 def _warn_of_counters(rows: Array, names: Sequence[str] | None) -> None:
-    """Say which columns count the rows up: no later row is like the ones that trained."""
+    """Warn of columns that look like a row index, which new samples would continue."""
     import numpy as np
 
     # The first rows rule out nearly all columns, so that no copy of the table is made.
@@ -246,12 +238,14 @@ def _warn_of_counters(rows: Array, names: Sequence[str] | None) -> None:
     for place in (place for place in np.flatnonzero(begun).tolist() if (np.diff(rows[:, place]) == 1).all()):
         name = place if names is None else repr(names[place])
         warnings.warn(
-            f"column {name} counts the rows; if it is no feature, name it with --id", VoltaWarning, stacklevel=2
+            f"Column {name} looks like a row index; exclude it with --id {names[place] if names else place}.",
+            VoltaWarning,
+            stacklevel=2,
         )
 
 
 def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:
-    """Return what Python says of a fit with the options' names, or of the rows with that of their file."""
+    """Return an error of the Python API with the names of options, or with the file that it is about."""
     for name, option in _OPTIONS.items():
         text = text.replace(name, option)
     name, _, rest = text.partition(" ")
@@ -261,18 +255,18 @@ def _in_options(text: str, classifier: VoltaClassifier, path: Path) -> str:
 
 
 def summary(classifier: VoltaClassifier) -> list[str]:
-    """Return what a person wants to know first of a new model."""
+    """Return the main facts of a new model."""
     from volta.estimators.card import policy_sentence
 
     record, policy, calibration = classifier.fit_record_, classifier.policy_, classifier.calibration_
-    parts = ", ".join(f"{record.n_rows(part)} {words}" for part, words in _PARTS.items())
+    parts = ", ".join(f"{record.n_rows(part)} {name}" for part, name in _PARTS.items())
     if record.n_folds:
         n_train, n_cal = record.n_rows("train"), record.n_rows("cal")
-        parts = f"{n_train} to train and, in {record.n_folds} folds, to steer, {n_cal} to calibrate"
+        parts = f"{n_train} training ({record.n_folds}-fold cross-validation), {n_cal} calibration"
     n_right = int((calibration.predicted == calibration.labels).sum())
     return [
-        f"{len(classifier.classes_)} classes, {classifier.n_features_in_} features; rows: {parts}",
-        f"right on {n_right} of {len(calibration.labels)} calibration rows",
+        f"{len(classifier.classes_)} classes, {classifier.n_features_in_} features; samples: {parts}",
+        f"calibration accuracy: {n_right} of {len(calibration.labels)}",
         f"policy: {policy_sentence(policy)}",
     ]
 
@@ -293,7 +287,7 @@ def predict(
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Predict every row: its class, its uncertainty and the probability of each class. Files may exceed memory."""
+    """Predict the class, uncertainty and class probabilities of every sample. Files may exceed memory."""
     from volta.data.tables import check_new_table, new_table
 
     check_not_read(out, model, data)
@@ -333,7 +327,7 @@ def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, j
 
 
 def decision_columns(decisions: Decisions) -> dict[str, Array]:
-    """Return the columns to write; a set is its classes with ``|`` between them."""
+    """Return the columns to write; a prediction set is its classes joined by ``|``."""
     import numpy as np
 
     from volta.decisions.decide import ACTIONS
@@ -359,7 +353,7 @@ def decided(
     fpr: float | None,
     fdr: float | None,
 ) -> Iterator[tuple[FeatureChunk, Decisions]]:
-    """Walk the table; a bound over all of its flags needs all p-values first, and so a walk of its own."""
+    """Decide the table chunk by chunk; FDR control reads it twice, first for all p-values."""
     from volta.estimators.deciding import DEFAULT_FPR
 
     if fdr is None:
@@ -368,14 +362,14 @@ def decided(
             advance(len(part.rows), part.chunk.done)
         return
     level = _batch_level(classifier, table, advance, fdr)
-    reason = f"p-value among those that keep false flags at {fdr:g} of this file's: unlike the calibration rows"
+    reason = f"OOD: p-value selected at FDR {fdr:g} over this file"
     for part in table.chunks():
         yield part, classifier.decide_at(part.rows, level, reason, alpha=alpha)
         advance(len(part.rows), 0.5 + part.chunk.done / 2)
 
 
 def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
-    """Return the largest p-value that is flagged, or where none is a level below all."""
+    """Return the largest flagged p-value, or a level below all where none is flagged."""
     import numpy as np
 
     from volta.decisions import benjamini_hochberg
@@ -393,7 +387,7 @@ def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowP
 
 
 def _set_texts(sets: Array, names: Array) -> Array:
-    """Return each row's classes as text; rows share few distinct sets, so each is written once."""
+    """Return each sample's prediction set as text; the few distinct sets are formatted once."""
     import numpy as np
 
     words = [str(name).replace("|", "\\|") for name in names]
@@ -403,7 +397,7 @@ def _set_texts(sets: Array, names: Array) -> Array:
     return texts[which.reshape(-1)]
 
 
-_PROMISE_PANEL = "What is promised"
+_PROMISE_PANEL = "Guarantees"
 
 
 def decide(
@@ -413,33 +407,36 @@ def decide(
     ids: IdOption = None,
     label: LabelOption = None,
     alpha: Annotated[
-        float, typer.Option(help="Sets miss the true class this often at most.", rich_help_panel=_PROMISE_PANEL)
+        float, typer.Option(help="Maximum miscoverage of prediction sets.", rich_help_panel=_PROMISE_PANEL)
     ] = 0.1,
     fpr: Annotated[
         float | None,
-        typer.Option(help="Share of in-distribution rows flagged as OOD; 0.05.", rich_help_panel=_PROMISE_PANEL),
+        typer.Option(help="False-positive rate of OOD flags. Default: 0.05.", rich_help_panel=_PROMISE_PANEL),
     ] = None,
     fdr: Annotated[
         float | None,
-        typer.Option(help="Or: share of false flags among this file's flags.", rich_help_panel=_PROMISE_PANEL),
+        typer.Option(
+            help="Alternatively: false discovery rate of this file's OOD flags.", rich_help_panel=_PROMISE_PANEL
+        ),
     ] = None,
     max_error: Annotated[
         float | None,
         typer.Option(
-            help="At most this share of answers wrong, not the model's policy.", rich_help_panel=_PROMISE_PANEL
+            help="Maximum error rate of answered samples, instead of the model's policy.",
+            rich_help_panel=_PROMISE_PANEL,
         ),
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="How surely: 0.95 unless given.", rich_help_panel=_PROMISE_PANEL)
+        float | None, typer.Option(help="Confidence of the guarantee. Default: 0.95.", rich_help_panel=_PROMISE_PANEL)
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option(help="Or: answer this share of rows.", rich_help_panel=_PROMISE_PANEL),
+        typer.Option(help="Alternatively: share of samples answered.", rich_help_panel=_PROMISE_PANEL),
     ] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Decide every row: answer, abstain or ood, with label, probability, p-value, set and the reason in words."""
+    """Decide for every sample: answer, abstain or ood, with label, probability, p-value, set and reason."""
     import numpy as np
 
     from volta.core.checks import check_fraction
@@ -453,7 +450,7 @@ def decide(
     if max_error is not None and coverage is not None:
         raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
     if confidence is not None and max_error is None and coverage is None:
-        raise InputError(f"--confidence is {confidence}, but of what; pass --max-error or --coverage with it")
+        raise InputError("--confidence requires --max-error or --coverage")
     named = (alpha, "--alpha"), (fpr, "--fpr"), (fdr, "--fdr"), (max_error, "--max-error"), (coverage, "--coverage")
     for value, name in (*named, (confidence, "--confidence")):
         if value is not None:
@@ -484,18 +481,23 @@ def explain(
     data: DataArgument,
     rows: Annotated[
         str | None,
-        typer.Option(help=f"Row numbers from 0: 0,5,7 or 0-9; the first {FIRST_ROWS}.", rich_help_panel=INPUT_PANEL),
+        typer.Option(
+            help=f"Row numbers from 0: 0,5,7 or 0-9. Default: the first {FIRST_ROWS}.", rich_help_panel=INPUT_PANEL
+        ),
     ] = None,
     ids: IdOption = None,
     label: LabelOption = None,
     most: Annotated[
-        int, typer.Option(help="At most so many classes, columns, rows.", rich_help_panel=OUTPUT_PANEL)
+        int,
+        typer.Option(
+            help="Maximum number of classes, columns and training samples shown.", rich_help_panel=OUTPUT_PANEL
+        ),
     ] = 3,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON object a line instead of text.", rich_help_panel=OUTPUT_PANEL)
+        bool, typer.Option("--json", help="Print one JSON object per sample.", rich_help_panel=OUTPUT_PANEL)
     ] = False,
 ) -> None:
-    """Say what stands behind a prediction: the nearest classes, columns out of range, the most alike training rows."""
+    """Explain a prediction: nearest classes, columns out of range, most similar training samples."""
     wanted = None if rows is None else parse_rows(rows)
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)
@@ -507,7 +509,7 @@ def explain(
                 row = part.chunk.start + place
                 known = {name: values[place].item() for name, values in part.ids.items()}
                 lines.append(_json(row, known, explanation) if as_json else _text(row, known, explanation))
-    # Only now: a row that is not there is told before anything is said.
+    # Printed last, so that a missing row number raises before any output.
     for line in lines:
         echo(line)
 
@@ -524,13 +526,13 @@ def parse_rows(text: str) -> tuple[int, ...]:
         if not first.isdigit() or (last and not last.isdigit()):
             raise InputError(f"--rows is {text!r}; pass row numbers from 0, as in 0,5,7 or 0-9")
         if last and int(last) < int(first):
-            raise InputError(f"--rows has {part.strip()!r}, which runs backwards; write {last}-{first}")
+            raise InputError(f"--rows has {part.strip()!r}, a decreasing range; write {last}-{first}")
         found |= set(range(int(first), int(last or first) + 1))
     return tuple(sorted(found))
 
 
 def _picked(table: FeatureTable, wanted: tuple[int, ...] | None) -> Iterator[tuple[FeatureChunk, np.ndarray]]:
-    """Give chunks with the places of the rows wanted, and stop after the last of them."""
+    """Yield chunks with the positions of the wanted rows, up to the last of them."""
     import numpy as np
 
     n_rows = 0
@@ -559,7 +561,7 @@ def _json(row: int, known: dict[str, Any], explanation: Explanation) -> str:
 
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Option(help="A new file that ends in .onnx.", rich_help_panel=OUTPUT_PANEL)],
+    out: Annotated[Path, typer.Option(help="New file that ends in .onnx.", rich_help_panel=OUTPUT_PANEL)],
     force: ForceOption = False,
 ) -> None:
     """Write the model as an ONNX graph, scaling included, that runs without Python or volta."""
@@ -575,19 +577,18 @@ def card(
     model: ModelArgument,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="A folder for NAME-card.html and .md; the model's unless given.", rich_help_panel=OUTPUT_PANEL
-        ),
+        typer.Option(help="Folder for NAME-card.html and .md. Default: the model's.", rich_help_panel=OUTPUT_PANEL),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Labelled rows to judge by, e.g. test rows.", rich_help_panel=INPUT_PANEL)
+        Path | None,
+        typer.Option(help="Labelled samples to evaluate on, e.g. the test set.", rich_help_panel=INPUT_PANEL),
     ] = None,
     label: LabelOption = None,
     ids: IdOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write the model's card: calibration, risk and coverage, policies and their guarantees, hashes, limits."""
+    """Write a model card: calibration, risk and coverage, policies with guarantees, hashes, limits."""
     from volta.core.files import write_text
     from volta.estimators.card import calibration_evidence, card_html, card_markdown, make_card, row_evidence
 
@@ -598,7 +599,7 @@ def card(
     for path in (page, text):
         check_new_file(path, force)
     classifier = load_model(model)
-    with warnings_as_lines(), row_progress("judging rows", quiet=quiet) as advance:
+    with warnings_as_lines(), row_progress("evaluating", quiet=quiet) as advance:
         if data is None:
             evidence = calibration_evidence(classifier)
         else:

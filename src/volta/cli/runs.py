@@ -30,10 +30,10 @@ def report(
         str | None, typer.Option("--format", help="Print the tables as md, latex, csv or html instead.")
     ] = None,
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="First compute all metrics again from the stored predictions.")
+        bool, typer.Option("--recompute", help="First recompute all metrics from the stored predictions.")
     ] = False,
     reference: Annotated[
-        str | None, typer.Option(help="What the tests compare with: a method, best, or all pairs (all).")
+        str | None, typer.Option(help="Reference of the tests: a method, best, or all (all pairs).")
     ] = None,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
@@ -42,7 +42,7 @@ def report(
     from volta.report import build_report, export
 
     store = RunStore(run_folder)
-    # Tables that are asked for on standard output stay alone there.
+    # Standard output holds nothing but the requested tables.
     say = partial(echo, err=format_ is not None)
     check_reference(reference, (cell.method for cell in store.cells()))
     if recompute:
@@ -56,20 +56,20 @@ def report(
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The run to compare with.")],
-    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The run in question.")],
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Reference run.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Run to compare.")],
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Metrics with commas between them; see: volta metrics. On a set: ece@test+T, auroc@near:.",
+            help="Metrics separated by commas; see: volta metrics. On a set: ece@test+T, auroc@near:.",
             autocompletion=complete_metrics,
         ),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="text, markdown or csv.")] = "text",
     out: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
 ) -> None:
-    """Tell what changed between two runs, on the seeds both have, with tests: whether a change helped."""
+    """Compare two runs by paired tests on their common seeds."""
     if format_ not in COMPARE_FORMATS:
         raise InputError(f"--format is {format_!r}; pass one of {', '.join(COMPARE_FORMATS)}")
     if out is not None:
@@ -86,7 +86,7 @@ def compare(
         first, second = (next(iter(only), "nothing") for only in (result.only_a, result.only_b))
         raise InputError(
             f"{run_a} and {run_b} share no task, protocol, method and seed; there is nothing to compare (only one has "
-            f"{first}, only the other {second}; own predictions of the same rows need the same volta evaluate --task)"
+            f"{first}, only the other {second}; external predictions need the same volta evaluate --task)"
         )
     titles = str(run_a), str(run_b)
     texts = {"text": result.to_text, "markdown": result.to_markdown}
@@ -120,7 +120,7 @@ def leaderboard(
     if not found.groups:
         raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")
     for problem in found.problems:
-        echo(f"does not agree: {problem}", err=True)
+        echo(f"mismatch: {problem}", err=True)
     for path in write_joint_leaderboard(found, out):
         echo(f"leaderboard: {path}")
     if found.problems:
@@ -128,7 +128,7 @@ def leaderboard(
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
-    """Tell how a run stands, from any shell, while it runs or after."""
+    """Show run progress."""
     from volta.bench.store import RunStore, read_status
 
     store = RunStore(run_folder)
@@ -151,30 +151,26 @@ def evaluate(
             metavar="FILE...", help="Predictions: npz, CSV or Parquet with label and p_0, p_1 … (in npz labels, probs)."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Run folder: a new one, or one that holds results on the same test rows.")],
+    out: Annotated[Path, typer.Option(help="Run folder: a new one, or one with results on the same test samples.")],
     logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
-    method: Annotated[str | None, typer.Option(help="Name of the method, where files do not say it.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, where files do not say it.")] = None,
-    near: Annotated[
-        str, typer.Option(help="OOD sets that are near, with commas between them; all others are far.")
-    ] = "",
+    method: Annotated[str | None, typer.Option(help="Method name, if the files do not contain it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, if the files do not contain it.")] = None,
+    near: Annotated[str, typer.Option(help="Near OOD sets, separated by commas; all others are far.")] = "",
     task: Annotated[
         str | None,
-        typer.Option(help="Task the rows are of: checked against it if it is one of volta tasks; else a name."),
+        typer.Option(help="Task of the samples: its labels are checked if volta tasks lists it; otherwise a name."),
     ] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Which protocol of a run folder to join, where it holds several.")
-    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Protocol of the run folder to join, if it has several.")] = None,
     reference: Annotated[
-        str | None, typer.Option(help="What the report's tests compare with: a method, best, or all pairs (all).")
+        str | None, typer.Option(help="Reference of the report's tests: a method, best, or all (all pairs).")
     ] = None,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of the test rows; 0 leaves them out.")] = 1000,
-    data: Annotated[Path | None, typer.Option(help="Data folder; VOLTA_DATA or the cache folder unless given.")] = None,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of the test samples; 0 omits them.")] = 1000,
+    data: Annotated[Path | None, typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.")] = None,
     no_report: Annotated[
-        bool, typer.Option("--no-report", help="Leave tables and figures for later: volta report RUN.")
+        bool, typer.Option("--no-report", help="Write no report; make it later with volta report RUN.")
     ] = False,
 ) -> None:
-    """Evaluate predictions of your own models: metrics, paired statistics, figures and a report, as of a benchmark."""
+    """Evaluate external predictions: metrics, paired tests, figures and a report."""
     if resamples < 0:
         raise InputError(f"--resamples is {resamples}; pass a whole number of at least 0")
     from volta.bench.store import RunStore
@@ -201,7 +197,7 @@ def evaluate(
 
 
 def _print_results(store: RunStore, place: Destination) -> None:
-    """Print each method's means over seeds, the most accurate first; beside ECE its floor."""
+    """Print each method's means over seeds, the most accurate first, with the expected ECE."""
     from volta.bench.store import current_records
     from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
     from volta.stats import group_records
@@ -235,15 +231,15 @@ def _print_results(store: RunStore, place: Destination) -> None:
 
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
-    fit: Annotated[Path, typer.Option(help="Held-out predictions with labels, which the calibrator is fitted to.")],
+    fit: Annotated[Path, typer.Option(help="Labelled held-out predictions that fit the calibrator.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz, .csv or .parquet.")],
-    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists them.")] = "temperature",
+    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists all.")] = "temperature",
     logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace --out if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
 ) -> None:
-    """Fit a calibrator on held-out logits or probabilities, and write the calibrated ones of another file.
+    """Fit a calibrator on held-out predictions and calibrate another file.
 
-    Where both are sets of one file, name it twice: val rows fit, the others are calibrated.
+    Name one file twice if it has both: its val set fits, the other sets are calibrated.
     """
     from volta.predictions.calibrate import calibrate_file
 

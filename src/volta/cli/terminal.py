@@ -75,10 +75,7 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return ``text`` with the characters that command a terminal written as escapes.
-
-    Names and messages come out of files that others made; an escape sequence in one would move the cursor, rename the
-    window or hide what was printed before it.
+    r"""Return ``text`` with control characters escaped, since names and messages may come from untrusted files.
 
     >>> printable("cat\x1b[2J, naïve\tdog")
     'cat\\x1b[2J, naïve\tdog'
@@ -90,7 +87,7 @@ PIPE_COLUMNS = 200
 
 
 def table_console() -> Console:
-    """Return where tables are printed: as wide as the terminal is, and wide enough for all where there is none."""
+    """Return a console as wide as the terminal, or wide enough for all columns in a pipe."""
     from rich.console import Console
 
     console = Console()
@@ -98,7 +95,7 @@ def table_console() -> Console:
 
 
 def print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows under column names; the first column, by which rows are named, is never cut."""
+    """Print a table whose first column, the name of each row, is never cut."""
     from rich import box
     from rich.table import Table
 
@@ -110,7 +107,7 @@ def print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
 
 
 def warn_line(text: object) -> None:
-    """Say something that is no error."""
+    """Print a warning on standard error."""
     echo(f"warning: {text}", err=True)
 
 
@@ -134,7 +131,7 @@ def warnings_as_lines() -> Iterator[None]:
 
 @contextmanager
 def user_warnings_as_lines() -> Iterator[None]:
-    """Show what is meant for users as lines, and warnings for developers, where Python shows them, as it does."""
+    """Print warnings for users as lines; leave those for developers to Python."""
     with warnings.catch_warnings():
         plain = warnings.showwarning
 
@@ -151,15 +148,15 @@ def user_warnings_as_lines() -> Iterator[None]:
 EXIT_INTERRUPTED = 130
 
 
-GOES_ON = "what is finished is kept, run the same command again to go on"
+RESUMABLE = "finished work is kept; run the same command again to resume"
 ALL_OR_NOTHING = "nothing was written"
 
 
 @contextmanager
-def stoppable(kept: str = GOES_ON) -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C into a sentence that says what is ``kept``; whatever is finished is on disk already.
+def stoppable(outcome: str = RESUMABLE) -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C into a message with the ``outcome`` and an exit code.
 
-    Gives a function that tells whether Ctrl-C was pressed: Python swallows an interrupt that arrives inside a
+    Yields a function that returns whether Ctrl-C was pressed: Python swallows an interrupt that arrives inside a
     destructor or a callback, so long loops ask.
     """
     asked = False
@@ -173,7 +170,7 @@ def stoppable(kept: str = GOES_ON) -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: asked
     except KeyboardInterrupt:
-        echo(f"stopped; {kept}", err=True)
+        echo(f"stopped; {outcome}", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     finally:
         signal.signal(signal.SIGINT, previous)
@@ -183,7 +180,7 @@ LINE_SECONDS = 10.0
 
 
 class RowProgress(Protocol):
-    """Hears how many more rows are done and which share of the file is."""
+    """Called with the number of new rows done and the share of the file done."""
 
     def __call__(self, n_rows: int, done: float) -> None:
         """Advance."""
@@ -191,7 +188,7 @@ class RowProgress(Protocol):
 
 @contextmanager
 def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
-    """Give a function to call after each chunk; everything is said on standard error."""
+    """Yield a function to call after each chunk; progress goes to standard error."""
     from rich.console import Console
 
     console = Console(stderr=True)
