@@ -67,7 +67,7 @@ def test_own_rows_to_steer_and_calibrate_by(shell, tmp_path):
     assert [record.n_rows(part) for part in ("train", "val", "cal")] == [600, 90, 90]
     assert set(record.files) == {"train.csv", "eval.csv", "cal.csv"}
     assert record.n_folds == 0
-    assert "600 to train, 90 to steer, 90 to calibrate" in done.stdout
+    assert "600 training, 90 validation, 90 calibration" in done.stdout
 
 
 @pytest.mark.parametrize("option", ["--eval", "train"])
@@ -120,15 +120,15 @@ def test_a_place_that_cannot_be_written_is_named_before_any_work(shell, tmp_path
     assert shell.train.read_text().startswith("tree")
 
 
-def test_a_column_that_counts_the_rows_is_told(tmp_path):
+def test_a_row_index_among_the_columns_warns(tmp_path):
     rows, labels = make_rows(60, 3)
     with new_table(tmp_path / "counted.csv") as writer:
         writer.write({"id": np.arange(7, 67), **dict(zip(NAMES, rows.T, strict=True)), "y": labels})
     options = ("--label", "y", "--method", "linear", "--out", tmp_path / "model")
     told = run("fit", tmp_path / "counted.csv", *options)
-    assert "warning: column 'id' counts the rows; if it is no feature, name it with --id" in told.stderr
+    assert "warning: Column 'id' looks like a row index; exclude it with --id id." in told.stderr
     silent = run("fit", tmp_path / "counted.csv", *options, "--id", "id", "--force")
-    assert "counts the rows" not in silent.stderr
+    assert "row index" not in silent.stderr
 
 
 def test_classes_that_differ_in_blanks_only_are_refused(tmp_path):
@@ -163,7 +163,7 @@ def test_text_among_the_features_names_the_option_and_decimal_commas_are_told(sh
 
 def test_the_summary_says_that_few_rows_train_and_steer(shell):
     lines = summary(VoltaClassifier.load(shell.model))
-    assert lines[0].endswith("rows: 540 to train and, in 5 folds, to steer, 60 to calibrate")
+    assert lines[0].endswith("samples: 540 training (5-fold cross-validation), 60 calibration")
 
 
 def test_the_help_is_grouped():

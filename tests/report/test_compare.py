@@ -53,7 +53,7 @@ def test_a_worse_model_is_seen_with_its_direction(tmp_path, monkeypatch):
     assert row.seeds_identical == 0
     words = result.to_text(("old", "new"))
     assert f"worse ([{row.low:+.4f}, {row.high:+.4f}])" in words
-    assert "significantly worse in B" in words
+    assert "In B, Holm-corrected: 0 better, " in words
     differences = [
         by_seed[1] - by_seed[0]
         for by_seed in zip(*(_values(store, "softmax", "accuracy") for store in (before, after)), strict=True)
@@ -82,7 +82,7 @@ def test_only_seeds_that_both_have_are_compared(tmp_path):
     row = next(row for row in compare_runs(a, b, ["accuracy"], n_resamples=0).changed)
     own = dict(zip((42, 123, 456), _values(a, "softmax", "accuracy"), strict=True))
     assert (row.mean_a, row.difference, row.p) == (own[123], pytest.approx(-0.25), None)
-    assert "one seed: no test" in compare_runs(a, b, ["accuracy"], n_resamples=0).to_text()
+    assert "inconclusive: one seed, no test" in compare_runs(a, b, ["accuracy"], n_resamples=0).to_text()
 
 
 def test_methods_without_a_common_seed_are_named_and_not_compared(tmp_path):
@@ -103,7 +103,7 @@ def test_a_difference_within_chance_is_not_called_worse(tmp_path):
     result = compare_runs(a, b, ["accuracy"], n_resamples=20)
     assert {row.verdict for row in result.rows} == {"equivalent"}
     words = result.to_text()
-    assert "no difference that matters ([" in words
+    assert "equivalent ([" in words
     assert "+0.0000" not in words
     assert "-0.0000" not in words
     wide = replace(result.rows[0], verdict="inconclusive", low=-0.01, high=0.02)

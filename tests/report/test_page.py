@@ -92,7 +92,7 @@ def test_the_page_says_what_a_reader_must_know(page):
     assert "volta bench digits --out runs/digits" in words
     assert "numpy 2.0.0" in words
     assert "sha256  " + "a" * 64 in words
-    assert "With 3 seeds such a test finds, in 80 % of cases, a true difference of about" in words
+    assert "Minimum detectable difference (80 % power) with 3 seeds, median over methods: " in words
     assert "VOLTA has the lowest ECE of all methods." in words
 
 
@@ -136,7 +136,7 @@ def test_nothing_here_imports_torch():
 def test_one_seed(folder, quick_figures):
     words = words_of(write_run(folder, replace(TINY, seeds=(1,))))
     assert "One seed: no standard deviations and no tests." in words
-    assert "With one seed a test can see nothing; run more seeds." in words
+    assert "One seed gives no test; run more seeds." in words
 
 
 def test_one_method_that_is_not_volta(folder, quick_figures):

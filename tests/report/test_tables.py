@@ -9,7 +9,7 @@ import pytest
 
 from volta.core.errors import InputError
 from volta.figures.style import metric_key
-from volta.paper import EQUIVALENT, INCONCLUSIVE, REFUTED, SUPPORTED
+from volta.paper import EQUIVALENT, INCONCLUSIVE, NOT_RUN, REFUTED, SUPPORTED
 from volta.report import export
 from volta.report.leaderboard import leaderboard_table
 from volta.report.page import group_view
@@ -126,11 +126,11 @@ def test_near_and_far_stand_side_by_side_in_a_compact_table(with_variants):
     assert column(table, "auroc@far:")["volta"].value == pytest.approx(np.mean(group.values("volta", "auroc@far:")))
 
 
-def test_the_leaderboard_is_in_order_of_place_with_the_group_of_the_best_in_bold(with_variants):
+def test_the_leaderboard_is_in_order_of_rank_with_the_confidence_set_in_bold(with_variants):
     group, own = with_variants
     table = leaderboard_table(group, own.leaderboard, 0.05)
-    places = [cell.value for cell in column(table, "place").values()]
-    assert places == sorted(places)
+    ranks = [cell.value for cell in column(table, "rank").values()]
+    assert ranks == sorted(ranks)
     for row in own.leaderboard:
         if row.metric != "(overall)":
             cell = column(table, metric_key(row.metric, row.set))[row.method]
@@ -138,7 +138,7 @@ def test_the_leaderboard_is_in_order_of_place_with_the_group_of_the_best_in_bold
             assert f"rank {row.rank:g} of {row.n_ranked}" in cell.tip
     keys = [column.key for column in table.columns]
     first = ["accuracy", "ece@test+T", "aurc", "auroc@near:", "train_s", "latency_ms"]
-    assert keys == ["method", "place", *first, "nll@test+T", "auroc@far:", "mean_rank"]
+    assert keys == ["method", "rank", *first, "nll@test+T", "auroc@far:", "mean_rank"]
     assert "95 % confidence set" in table.legend
 
 
@@ -152,30 +152,28 @@ def test_own_data_has_a_leaderboard_and_no_claims(folder):
     assert view.finding.startswith("On my-data, ")
 
 
-def test_one_seed_has_places_but_no_groups(folder):
+def test_one_seed_has_ranks_but_no_confidence_set(folder):
     store = write_run(folder, Plan(seeds=(1,), n_rows=60))
     run = load_run(store)
     own = compute_statistics(store, run.tables, 0).of(run.groups[0].task, "fair")
     table = leaderboard_table(run.groups[0], own.leaderboard, 0.05)
-    assert "one seed" in table.legend
+    assert "One seed gives no confidence set" in table.legend
     assert not any(cell.best for row in table.rows for cell in row.cells)
 
 
-def test_a_tie_has_a_verdict_and_a_tone_of_its_own(parts):
+def test_verdicts_are_shown_as_they_are_stored(parts):
     group, own = parts
     table = baseline_table(group, [replace(own.tests[0], verdict="equivalent"), replace(own.tests[0], verdict="worse")])
     assert [(cell.text, cell.tone) for cell in (row.cells[3] for row in table.rows)] == [
-        ("equivalent", "tie"),
-        ("worse", "bad"),
+        ("equivalent", "equivalent"),
+        ("worse", "worse"),
     ]
-    claims = [replace(own.claims[0], verdict=verdict) for verdict in (SUPPORTED, REFUTED, EQUIVALENT, INCONCLUSIVE)]
+    verdicts = (NOT_RUN, SUPPORTED, REFUTED, EQUIVALENT, INCONCLUSIVE, SUPPORTED)
+    claims = [replace(own.claims[0], verdict=verdict) for verdict in verdicts]
     view = group_view(group, replace(own, claims=claims), (), None)
     (part,) = [part for part in view.parts if part.key == "claims"]
-    assert [claim.tone for claim in part.claims] == ["supported", "fails", "tie", "open"]
-    assert part.title == "The paper’s claims: 1 holds, 1 does not, 1 no difference that matters, 1 cannot be told"
-    missing = [replace(own.claims[0], verdict=INCONCLUSIVE, n=0)]
-    (part,) = [part for part in group_view(group, replace(own, claims=missing), (), None).parts if part.key == "claims"]
-    assert (part.claims[0].verdict, part.title) == ("not run", "The paper’s claims: 1 not run")
+    assert part.claims == tuple(claims)
+    assert part.title == "The paper’s claims: 2 supported, 1 refuted, 1 equivalent, 1 inconclusive, 1 not run"
 
 
 def test_a_run_without_our_method_is_tested_against_its_best(tmp_path):
@@ -215,7 +213,7 @@ def test_all_pairs_are_a_matrix_with_both_directions(small):
     there = column(table, "ece|softmax")["volta"]
     back = column(table, "ece|volta")["softmax"]
     assert there.value == -back.value
-    assert {there.tone, back.tone} in ({""}, {"tie"}, {"good", "bad"})
+    assert {there.tone, back.tone} in ({"inconclusive"}, {"equivalent"}, {"better", "worse"})
     assert "Hedges" in there.tip
     view = group_view(group, own, (), None)
     assert next(part for part in view.parts if part.key == "tests").table.key == "pairs-digits-fair"

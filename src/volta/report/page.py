@@ -186,7 +186,7 @@ MARK = "*"
 
 @dataclass(frozen=True)
 class Standings:
-    """A group's methods by place: text in rows, ready to print; ``legend`` says what mark and last column mean."""
+    """A group's methods by rank, as text; ``legend`` explains the mark and the last column."""
 
     title: str
     columns: tuple[str, ...]
@@ -209,17 +209,17 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
         n_best = sum(row is not None and bool(row.in_confidence_set) for row in found)
         cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
         tested = any(row is not None and row.in_confidence_set is not None for row in found)
-        place = "–" if overall.rank is None else f"{overall.rank:g}"
-        body.append((place, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
+        rank = "–" if overall.rank is None else f"{overall.rank:g}"
+        body.append((rank, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
     seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
     return Standings(
         title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
         + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
-        columns=("place", "method", *(_heading(metric, where) for metric, where in keys), "best group"),
+        columns=("rank", "method", *(_heading(metric, where) for metric, where in keys), "best on"),
         rows=tuple(body),
-        legend=f"{MARK} may be the best on that metric; best group: on how many. Place is by mean rank."
+        legend=f"{MARK} in the confidence set of the best; best on: number of such metrics. Rank: by mean rank."
         if any(MARK in cell for row in body for cell in row)
-        else "Place is by mean rank; which methods may be the best takes several seeds, and a report.",
+        else "Rank: by mean rank. The confidence set of the best needs several seeds and a report.",
     )
 
 
@@ -364,7 +364,7 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
             parts.append(Part("claims", claims_heading(own.claims), design, claims=tuple(own.claims)))
         parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
         if group.ood_means:
-            parts.append(Part("ood", "OOD detection in brief", table=ood_table(group)))
+            parts.append(Part("ood", "OOD detection", table=ood_table(group)))
         if charts:
             parts.append(Part("figures", "Figures", charts=tuple(charts)))
         if own.reference == ALL_PAIRS and own.pairs:
@@ -375,13 +375,13 @@ def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sh
         if own.ablation:
             parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
         if group.sets("shift"):
-            parts.append(Part("shifts", "Under shift", table=shifts_table(group), sheet=sheet))
+            parts.append(Part("shifts", "Corrupted test sets", table=shifts_table(group), sheet=sheet))
         training = training_table(group)
         if training is not None:
             parts.append(Part("training", "Training", table=training))
         if own.paper:
-            parts.append(Part("paper", "Beside the paper", table=paper_table(group, own.paper)))
-    return [*parts, Part("missing", "What to know about this run", remarks=group_remarks(group))]
+            parts.append(Part("paper", "Comparison with the paper", table=paper_table(group, own.paper)))
+    return [*parts, Part("missing", "Notes on this run", remarks=group_remarks(group))]
 
 
 def detectable_sentence(own: Statistics) -> str:
@@ -418,7 +418,7 @@ PARTS = (
     ("figures", "Figures"),
     ("tests", "Tests"),
     ("ablation", "Ablation"),
-    ("shifts", "Shift"),
+    ("shifts", "Corruptions"),
     ("training", "Training"),
     ("paper", "Paper"),
     ("missing", "Notes"),
