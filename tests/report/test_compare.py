@@ -107,7 +107,7 @@ def test_a_difference_within_chance_is_not_called_worse(tmp_path):
     assert "+0.0000" not in words
     assert "-0.0000" not in words
     wide = replace(result.rows[0], verdict="inconclusive", low=-0.01, high=0.02)
-    assert verdict_words(wide) == "cannot tell ([-0.0100, +0.0200]), uncorrected"
+    assert verdict_words(wide) == "inconclusive ([-0.0100, +0.0200]), uncorrected"
 
 
 def test_a_metric_on_a_set_can_be_named(tmp_path):
