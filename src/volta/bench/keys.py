@@ -16,7 +16,7 @@ from volta.bench.cell_metrics import metrics_of
 from volta.core.checksummed import JsonFields, JsonObject
 from volta.core.errors import InputError, StoreError
 from volta.core.files import canonical_json, hash_text
-from volta.core.fingerprints import file_of, fingerprint
+from volta.core.fingerprints import fingerprint
 from volta.core.plugins import package_version
 from volta.core.types import check_plain_name
 from volta.metrics import METRICS
@@ -54,11 +54,11 @@ def fingerprints_of(method: Method) -> Fingerprints:
     Versions of other libraries are recorded with each cell and are not part of any stamp.
     """
     from volta.bench.cell import predict_sets
-    from volta.networks.training import train_from_scratch
+    from volta.networks.trainer import Trainer
 
     return Fingerprints(
-        training=fingerprint([file_of(train_from_scratch)]),
-        method=fingerprint([file_of(type(method)), file_of(predict_sets)]),
+        training=fingerprint([Trainer]),
+        method=fingerprint([type(method), predict_sets]),
         scoring=scoring_fingerprint(),
     )
 
@@ -66,7 +66,7 @@ def fingerprints_of(method: Method) -> Fingerprints:
 def scoring_fingerprint() -> str:
     """Return the stamp of the code that turns stored predictions into metrics, that of plug-ins too."""
     brought = [metric.function for metric in plugin_metrics().values() if metric.function is not None]
-    stamp = fingerprint([file_of(metrics_of), *map(file_of, brought)])
+    stamp = fingerprint([metrics_of, *brought])
     packages = sorted({package_version(function.__module__) for function in brought})
     return hash_text("\n".join([stamp, *packages])) if packages else stamp
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
-from volta.core.fingerprints import file_of, fingerprint
+from volta.core.fingerprints import fingerprint
 from volta.core.seeding import SPLIT_SEED, derive_seed, rng
 from volta.core.splits import all_of, duplicate_groups, first_of_each, stratified_folds
 from volta.core.types import Array, EncoderKind, FitData, Split
@@ -219,7 +219,7 @@ class Trainer:
             if len(getattr(data, name)) == 0:
                 raise InputError(f"{name} has no rows; training needs at least one")
         request: dict[str, Any] = {
-            "code": fingerprint(map(file_of, (train_from_scratch, type(spec.body), type(spec.head), type(objective)))),
+            "code": fingerprint((train_from_scratch, type(spec.body), type(spec.head), type(objective))),
             "data": data.fingerprint,
             "spec": spec.to_json(),
             "recipe": asdict(recipe),

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from volta.core.errors import InputError, MissingDataError, reason
 from volta.core.files import DEFAULT_LIMITS, Limits, hash_text
-from volta.core.fingerprints import file_of, fingerprint
+from volta.core.fingerprints import fingerprint
 from volta.core.plugins import Plugin, plugins
 from volta.data.task import data_root
 from volta.features.backbones.backbone import (
@@ -256,7 +256,7 @@ def _load_brought(plugin: Plugin, preprocessing: Preprocessing | None) -> Backbo
             f"the plug-in {plugin.name!r} of {plugin.package} gave a {type(made).__name__}; "
             "expected a function that returns a torch.nn.Module"
         )
-    code = fingerprint([file_of(make)]) if callable(make) else ""
+    code = fingerprint([make]) if callable(make) else ""
     return replace(made, name=plugin.name, weights=hash_text(f"{made.weights} {plugin.package} {code}"))
 
 
