@@ -153,7 +153,7 @@ def _fill(store: RunStore, config: RunConfig, cells: list[Cell]) -> None:
             notes=(),
             environment=environment(),
             wall_s=1.0,
-            stamps=fingerprints_of(entry.method),
+            fingerprints=fingerprints_of(entry.method),
         )
         # A crash may lose what was only made up.
         with patch("os.fsync"):

@@ -27,7 +27,7 @@ ENVIRONMENT = Environment(
 )
 
 
-STAMPS = Fingerprints("training", "method", scoring_fingerprint())
+FINGERPRINTS = Fingerprints("training", "method", scoring_fingerprint())
 
 
 def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = None, **changes: Any) -> CellRecord:
@@ -48,7 +48,7 @@ def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = 
         "notes": (),
         "environment": ENVIRONMENT,
         "wall_s": 1.5,
-        "stamps": STAMPS,
+        "fingerprints": FINGERPRINTS,
     }
     by_set = {EvalSet.parse(name): dict(values) for name, values in (metrics or {"test": {"accuracy": 0.5}}).items()}
     return CellRecord(cell=cell, metrics=by_set, **(own | changes))

@@ -190,7 +190,9 @@ def test_metrics_of_other_code_are_computed_again_and_nothing_is_trained(finishe
     store = RunStore(folder)
     for record in store.records():
         other = {**record.metrics, TEST: {**record.test, "accuracy": 0.0}}
-        store.replace_record(replace(record, metrics=other, stamps=replace(record.stamps, scoring="other code")))
+        store.replace_record(
+            replace(record, metrics=other, fingerprints=replace(record.fingerprints, scoring="other code"))
+        )
     shutil.rmtree(folder / "networks")
     sentence = "the code of metrics has changed: computing those of 8 cells again from their stored predictions"
     again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--no-report", "--out", folder)

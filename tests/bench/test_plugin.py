@@ -120,9 +120,10 @@ def test_its_code_and_its_version_decide_what_runs_again(site, finished, tmp_pat
     # A module that the method only imports: the two margins have to run again, softmax does not.
     scores = own / "volta_example" / "scores.py"
     text = scores.read_text(encoding="utf-8")
-    scores.write_text(text + "\n# changed\n", encoding="utf-8")
+    scores.write_text(text.replace("top[:, 1] - top[:, 0]", "top[:, 1] - 1.0 * top[:, 0]"), encoding="utf-8")
     assert "2 done, 4 missing" in bench("--dry-run")
-    scores.write_text(text, encoding="utf-8")
+    scores.write_text(text + "\n# A comment is no change.\n", encoding="utf-8")
+    assert "6 done, 0 missing" in bench("--dry-run")
     # A metric: nothing runs again, values are computed again from predictions.
     metric = own / "volta_example" / "top2.py"
     metric.write_text(metric.read_text(encoding="utf-8").replace("[:, :2]", "[:, :1]"), encoding="utf-8")

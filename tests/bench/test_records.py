@@ -13,7 +13,7 @@ import pytest
 
 from tests.records import ENVIRONMENT, make_manifest, make_record
 from volta.bench.cell_metrics import TEST, EvalSet
-from volta.bench.keys import NO_FINGERPRINTS, Cell
+from volta.bench.keys import Cell
 from volta.bench.records import (
     MANIFEST_FILE,
     RECORD_FILE,
@@ -98,11 +98,6 @@ def test_a_record_tells_how_its_networks_were_trained():
     complete = TrainingLog(2, None, 0.2, (0.5, 0.25), 1.5)
     records = [make_record(CELL, trainings=logs) for logs in ((), (complete,), (complete, CLIMBING), (CLIMBING,))]
     assert stopped_in_climb(records) == 2
-
-
-def test_a_record_of_a_version_without_stamps_is_read():
-    value = {name: part for name, part in make_record(CELL).to_json().items() if name != "stamps"}
-    assert read_record(value) == make_record(CELL, stamps=NO_FINGERPRINTS)
 
 
 def test_a_record_of_a_version_without_instruction_sets_is_read():

@@ -22,7 +22,9 @@ def store(tmp_path):
     recompute(store)
     record = store.records()[0]
     metrics = {**record.metrics, TEST: {**record.test, "accuracy": 0.0, "latency_ms": 7.0}}
-    store.replace_record(replace(record, metrics=metrics, stamps=replace(record.stamps, scoring="other code")))
+    store.replace_record(
+        replace(record, metrics=metrics, fingerprints=replace(record.fingerprints, scoring="other code"))
+    )
     return store
 
 
@@ -32,8 +34,8 @@ def test_what_other_code_scored_is_scored_again_once(store):
     assert said == ["the code of metrics has changed: computing those of 1 cells again from their stored predictions"]
     assert first.test["accuracy"] > 0.5
     assert first.test["latency_ms"] == 7.0
-    assert first.stamps.scoring == second.stamps.scoring == scoring_fingerprint()
-    assert (first.stamps.training, first.stamps.method) == ("training", "method")
+    assert first.fingerprints.scoring == second.fingerprints.scoring == scoring_fingerprint()
+    assert (first.fingerprints.training, first.fingerprints.method) == ("training", "method")
     assert [first, second] == store.records()
     before = [(store.cells_folder / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()]
     assert current_records(store, store.cells(), said.append) == [first, second]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.records import STAMPS, make_manifest, make_record
+from tests.records import FINGERPRINTS, make_manifest, make_record
 from volta.bench.keys import Cell, make_cell
 from volta.bench.records import MANIFEST_FILE
 from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
@@ -162,7 +162,7 @@ def test_keys_change_with_everything_that_decides_a_result():
     settings = {
         "data_hash": "d",
         "parameters": {"k": 1},
-        "stamps": STAMPS,
+        "fingerprints": FINGERPRINTS,
         "budget": Budget(),
         "threads": 1,
         "device": "cpu",
@@ -173,16 +173,23 @@ def test_keys_change_with_everything_that_decides_a_result():
     for name, value in {
         "data_hash": "e",
         "parameters": {"k": 2},
-        "stamps": replace(STAMPS, method="other"),
+        "fingerprints": replace(FINGERPRINTS, method="other"),
         "budget": Budget(max_epochs=1),
         "threads": 2,
         "device": "cuda",
     }.items():
         keys.add(make_cell("digits", "fair", "knn", 1, **{**settings, name: value}).key)
-    keys.add(make_cell("digits", "fair", "knn", 1, **{**settings, "stamps": replace(STAMPS, training="other")}).key)
+    keys.add(
+        make_cell(
+            "digits", "fair", "knn", 1, **{**settings, "fingerprints": replace(FINGERPRINTS, training="other")}
+        ).key
+    )
     for changed in (("cifar10", "fair", "knn", 1), ("digits", "paper", "knn", 1), ("digits", "fair", "vim", 1)):
         keys.add(make_cell(*changed, **settings).key)
     keys.add(make_cell("digits", "fair", "knn", 2, **settings).key)
     assert len(keys) == 12
-    assert make_cell("digits", "fair", "knn", 1, **{**settings, "stamps": replace(STAMPS, scoring="other")}) == base
+    assert (
+        make_cell("digits", "fair", "knn", 1, **{**settings, "fingerprints": replace(FINGERPRINTS, scoring="other")})
+        == base
+    )
     assert json.dumps(base.to_json())

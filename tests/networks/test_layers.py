@@ -22,7 +22,7 @@ from volta.networks.modules import (
     seed_layers,
 )
 from volta.networks.recipe import Recipe
-from volta.networks.spec import NetworkSpec
+from volta.networks.spec import NetworkSpec, spec_from_json
 from volta.networks.trainer import TABULAR_ENCODER, VISION_ENCODER, Trainer
 
 
@@ -89,7 +89,7 @@ def test_specs_survive_json_and_build_the_same_weights_from_the_same_seed():
     for body in (Mlp(), VISION_ENCODER, Encoder((16,), 0.0, projection=8, residual=False)):
         for head in (Linear(), Prototypes(), Hyperbolic(mobius=True), Epistemic(4)):
             spec = NetworkSpec(body, head, (12,), 5)
-            assert NetworkSpec.from_json(spec.to_json()) == spec
+            assert spec_from_json(spec.to_json()) == spec
             state = torch.random.get_rng_state()
             first, again, other = (spec.build(seed).state_dict() for seed in (1, 1, 2))
             assert torch.equal(torch.random.get_rng_state(), state)

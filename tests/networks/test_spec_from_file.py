@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from volta.core.errors import InputError
-from volta.networks.spec import NetworkSpec
+from volta.networks.spec import NetworkSpec, spec_from_json
 
 
 def stored(*hidden: int) -> NetworkSpec:
     body = {"type": "Mlp", "hidden": list(hidden), "dropout": 0.0}
-    return NetworkSpec.from_json({"body": body, "head": {"type": "Linear"}, "input_shape": [4], "n_classes": 3})
+    return spec_from_json({"body": body, "head": {"type": "Linear"}, "input_shape": [4], "n_classes": 3})
 
 
 def test_a_network_of_ten_thousand_layers_is_refused():

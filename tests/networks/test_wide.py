@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from volta.networks.modules import LARGEST_INPUT, Encoder, EvenEncoder, Linear, Wide, fit_even, prepared
-from volta.networks.spec import NetworkSpec
+from volta.networks.spec import NetworkSpec, spec_from_json
 
 
 def wide(rows):
@@ -48,7 +48,7 @@ def test_columns_that_do_not_vary_and_huge_values_stay_finite():
 def test_the_penultimate_vector_ends_with_the_prepared_rows_and_the_spec_survives_json():
     rows = np.random.default_rng(0).exponential(size=(50, 3)).astype(np.float32)
     spec = NetworkSpec(wide(rows), Linear(), (3,), 2)
-    assert NetworkSpec.from_json(spec.to_json()) == spec
+    assert spec_from_json(spec.to_json()) == spec
     assert spec.body.width == 7
     vectors = spec.build(seed=0).eval().body(torch.from_numpy(rows)).detach().numpy()
     assert vectors.shape == (50, 7)
@@ -59,6 +59,6 @@ def test_voltas_encoder_sees_the_prepared_rows():
     rows = np.random.default_rng(0).exponential(size=(50, 3)).astype(np.float32)
     encoder = Encoder(hidden=(5,), dropout=0.0, projection=2, residual=True)
     spec = NetworkSpec(EvenEncoder(**vars(fit_even(rows)), **vars(encoder)), Linear(), (3,), 2)
-    assert NetworkSpec.from_json(spec.to_json()) == spec
+    assert spec_from_json(spec.to_json()) == spec
     vectors, plain = spec.build(seed=0).eval().body, NetworkSpec(encoder, Linear(), (3,), 2).build(seed=0).eval().body
     assert torch.equal(vectors(torch.from_numpy(rows)), plain(torch.from_numpy(prepared(spec.body, rows))))

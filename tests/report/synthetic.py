@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.records import STAMPS, make_manifest, make_record
+from tests.records import FINGERPRINTS, make_manifest, make_record
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.keys import Cell, make_cell
 from volta.bench.records import CellRecord
@@ -160,7 +160,7 @@ def _cell(plan: Plan, task: str, protocol: str, method: str, seed: int) -> Cell:
         seed,
         data_hash="d",
         parameters={},
-        stamps=STAMPS,
+        fingerprints=FINGERPRINTS,
         budget=plan.budget,
         threads=1,
         device="cpu",

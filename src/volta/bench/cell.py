@@ -32,7 +32,7 @@ from volta.data.task import cache_folder
 from volta.methods import find_method
 from volta.methods.base import Method, PostHoc
 from volta.methods.saving import count_values, parameters_of
-from volta.networks.network import Network
+from volta.networks.network import Network, network_from_parts
 from volta.networks.outputs import Outputs
 from volta.networks.recipe import ProtocolName
 from volta.networks.trainer import MemoryNetworkStore, NetworkStore, OutputCache, Trainer, pick_device
@@ -92,7 +92,7 @@ def decode_network(blob: bytes, device: torch.device) -> Network | None:
     try:
         header, tensors = unpack_checksummed(np.frombuffer(bytearray(blob), dtype=np.uint8), "network", NETWORK_FILE)
         with NETWORK_FILE.making("network"):
-            return Network.from_parts(dict(header.fields("network").values), tensors, device)
+            return network_from_parts(dict(header.fields("network").values), tensors, device)
     except StoreError:
         return None
 
@@ -313,7 +313,7 @@ class CellRunner:
                 notes=tuple(sorted({str(warning.message) for warning in caught})),
                 environment=environment(),
                 wall_s=time.perf_counter() - started,
-                stamps=fingerprints_of(method),
+                fingerprints=fingerprints_of(method),
                 trainings=tuple(trainer.trainings.values()),
                 split=task.split,
             )

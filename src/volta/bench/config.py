@@ -208,7 +208,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
     methods = {name: find_method(name).method for name in config.methods}
     parameters = {name: parameters_of(method) for name, method in methods.items()}
-    stamps = {name: fingerprints_of(method) for name, method in methods.items()}
+    fingerprints = {name: fingerprints_of(method) for name, method in methods.items()}
     packages = {name: package_version(type(method).__module__) for name, method in methods.items()}
     cells = [
         make_cell(
@@ -218,7 +218,7 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             seed,
             data_hash=tasks.task_for(task, protocol, method, seed).fingerprint,
             parameters=parameters[method],
-            stamps=stamps[method],
+            fingerprints=fingerprints[method],
             budget=config.budget,
             device=config.device,
             threads=config.threads,

@@ -1,8 +1,8 @@
 """A cell as data, and what decides its result: settings and code.
 
-A changed *training* stamp means other weights, a changed *method* stamp other predictions: both are in the cell's key.
-A changed *scoring* stamp means other metrics of the same predictions: it is in the record, and metrics are computed
-again from what is stored. How costs are measured is in none: measurements are not repeated.
+Three fingerprints stand for code. *Training* decides weights and *method* predictions: both are in the cell's key.
+*Scoring* decides metrics of stored predictions: it is in the record, and where it changes, metrics are computed again.
+How outputs are cached, cells are distributed and costs are measured is in none: it changes no value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Hashes of the code that decides weights, predictions and metrics; empty in records of a version without them."""
+    """Hashes of the code that decides weights, predictions and metrics; empty where such code did not run here."""
 
     training: str
     method: str
@@ -37,21 +37,18 @@ class Fingerprints:
 
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
-        return {"training": self.training, "method": self.method, "scoring": self.scoring}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, stored: JsonFields) -> Fingerprints:
-        """Return the stamps that :meth:`to_json` wrote."""
+        """Return the fingerprints that :meth:`to_json` wrote."""
         return cls(stored.text("training"), stored.text("method"), stored.text("scoring"))
 
 
-NO_FINGERPRINTS = Fingerprints("", "", "")
-
-
 def fingerprints_of(method: Method) -> Fingerprints:
-    """Return the stamps of a cell that runs ``method`` with the code as it is.
+    """Return the fingerprints of a cell that runs ``method`` with the code as it is.
 
-    Versions of other libraries are recorded with each cell and are not part of any stamp.
+    Versions of libraries are recorded with each cell and are part of none.
     """
     from volta.bench.cell import predict_sets
     from volta.networks.trainer import Trainer
@@ -64,11 +61,10 @@ def fingerprints_of(method: Method) -> Fingerprints:
 
 
 def scoring_fingerprint() -> str:
-    """Return the stamp of the code that turns stored predictions into metrics, that of plug-ins too."""
-    brought = [metric.function for metric in plugin_metrics().values() if metric.function is not None]
-    stamp = fingerprint([metrics_of, *brought])
-    packages = sorted({package_version(function.__module__) for function in brought})
-    return hash_text("\n".join([stamp, *packages])) if packages else stamp
+    """Return the fingerprint of what turns stored predictions into metrics, the metrics of plug-ins included."""
+    functions = [metric.function for metric in plugin_metrics().values() if metric.function is not None]
+    packages = sorted({package_version(function.__module__) for function in functions})
+    return hash_text("\n".join([fingerprint([metrics_of, *functions]), *packages]))
 
 
 SCHEMA = 1
@@ -138,7 +134,7 @@ def make_cell(
     *,
     data_hash: str,
     parameters: Mapping[str, object],
-    stamps: Fingerprints,
+    fingerprints: Fingerprints,
     budget: Budget,
     threads: int,
     device: str,
@@ -155,8 +151,8 @@ def make_cell(
         "protocol": protocol,
         "method": method,
         "parameters": dict(parameters),
-        "training": stamps.training,
-        "prediction": stamps.method,
+        "training": fingerprints.training,
+        "prediction": fingerprints.method,
         "budget": asdict(budget),
         "seed": seed,
         "threads": threads,

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from volta._version import __version__
 from volta.bench.cell_metrics import TEST, EvalSet
-from volta.bench.keys import NO_FINGERPRINTS, Cell, Fingerprints
+from volta.bench.keys import Cell, Fingerprints
 from volta.core.checksummed import FileKind, JsonFields, JsonObject
 from volta.core.errors import InputError, StoreError
 from volta.core.types import SplitDraw
@@ -199,9 +199,9 @@ class CellRecord:
 
     ``data``: hash of each part of the data; ``source``: the files it came from, in words; ``backbone``: what made
     features of images, where one was named; ``rows``: number of rows by part; ``floored_rows``: rows whose true class
-    had probability 0, by set; ``notes``: warnings while it ran; ``stamps``: the code it rests on; ``trainings``: how
-    each network was trained that the method trained or used; ``split``: which draw of the rows it saw;
-    ``predictions``: checksum of the stored predictions, empty until they are stored.
+    had probability 0, by set; ``notes``: warnings while it ran; ``fingerprints``: the code it rests on;
+    ``trainings``: how each network was trained that the method trained or used; ``split``: which draw of the rows it
+    saw; ``predictions``: checksum of the stored predictions, empty until they are stored.
     """
 
     cell: Cell
@@ -221,7 +221,7 @@ class CellRecord:
     notes: tuple[str, ...]
     environment: Environment
     wall_s: float
-    stamps: Fingerprints
+    fingerprints: Fingerprints
     trainings: tuple[TrainingLog, ...] = ()
     split: SplitDraw = field(default_factory=SplitDraw)
     predictions: str = ""
@@ -251,7 +251,7 @@ class CellRecord:
             "notes": list(self.notes),
             "environment": self.environment.to_json(),
             "wall_s": self.wall_s,
-            "stamps": self.stamps.to_json(),
+            "fingerprints": self.fingerprints.to_json(),
             "trainings": [_training_to_json(log) for log in self.trainings],
             "split": asdict(self.split),
             "predictions": self.predictions,
@@ -282,7 +282,7 @@ class CellRecord:
             notes=stored.texts("notes"),
             environment=Environment.from_json(stored.fields("environment")),
             wall_s=stored.number("wall_s"),
-            stamps=Fingerprints.from_json(stored.fields("stamps")) if "stamps" in stored.values else NO_FINGERPRINTS,
+            fingerprints=Fingerprints.from_json(stored.fields("fingerprints")),
             trainings=tuple(map(_training, stored.list_of_fields("trainings") if "trainings" in stored.values else ())),
             split=_split(stored.fields("split")) if "split" in stored.values else SplitDraw(),
             predictions=stored.text("predictions"),

@@ -499,11 +499,11 @@ def rescore_stale(
     store: RunStore, records: list[CellRecord], say: Callable[[str], object] | None = None
 ) -> list[CellRecord]:
     """Return ``records``, whose predictions were checked, with metrics as today's code computes them."""
-    stamp = scoring_fingerprint()
-    n_stale = sum(record.stamps.scoring != stamp for record in records)
+    current = scoring_fingerprint()
+    n_stale = sum(record.fingerprints.scoring != current for record in records)
     if n_stale and say is not None:
         say(f"the code of metrics has changed: computing those of {n_stale} cells again from their stored predictions")
-    return [record if record.stamps.scoring == stamp else rescore(store, record) for record in records]
+    return [record if record.fingerprints.scoring == current else rescore(store, record) for record in records]
 
 
 def recompute(store: RunStore) -> list[Cell]:
@@ -526,8 +526,8 @@ def rescore(store: RunStore, record: CellRecord) -> CellRecord:
     near = [eval_set.name for eval_set in record.near_ood]
     metrics, floored = metrics_of(store.read_arrays(record.cell), near)
     metrics[TEST] |= {name: value for name, value in record.test.items() if name in COST_METRICS}
-    stamps = replace(record.stamps, scoring=scoring_fingerprint())
-    again = replace(record, metrics=metrics, floored_rows=floored, stamps=stamps)
+    fingerprints = replace(record.fingerprints, scoring=scoring_fingerprint())
+    again = replace(record, metrics=metrics, floored_rows=floored, fingerprints=fingerprints)
     if again == record:
         return record
     try:

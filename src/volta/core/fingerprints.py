@@ -61,16 +61,16 @@ _Bindings: TypeAlias = dict[str, list[_Import | None]]
 
 
 class _Code(NamedTuple):
-    """A definition in normal form, the definitions it uses, and the classes that only its annotations name."""
+    """A definition in normal form, the definitions it uses by their names in it, the classes its annotations name."""
 
     text: str
-    uses: frozenset[Definition]
-    annotated: frozenset[Definition]
+    uses: dict[str, Definition]
+    annotated: set[Definition]
 
 
 def fingerprint(things: Iterable[type[Any] | Callable[..., Any]]) -> str:
     """Return a hash over functions and classes, and over all definitions that they use."""
-    return _fingerprint(frozenset(map(definition_of, things)))
+    return hash_definitions(frozenset(map(definition_of, things)))
 
 
 def definition_of(thing: type[Any] | Callable[..., Any]) -> Definition:
@@ -98,27 +98,28 @@ def used_definitions(roots: Iterable[Definition]) -> set[Definition]:
         definition = waiting.pop()
         if definition not in reached:
             reached.add(definition)
-            waiting += _code(definition).uses | _code(definition).annotated
+            waiting += [*_code(definition).uses.values(), *_code(definition).annotated]
     return reached
 
 
 @cache
-def _fingerprint(roots: frozenset[Definition]) -> str:
+def hash_definitions(roots: frozenset[Definition]) -> str:
+    """Return the hash over ``roots`` and all definitions that they use."""
     return hash_text("\n".join(sorted({_entry(definition) for definition in used_definitions(roots)})))
 
 
 @cache
 def _entry(definition: Definition) -> str:
     """Return a hash of a definition and of those that its names stand for: two of one name are told apart."""
-    code = _code(definition)
-    return hash_text("\n".join([code.text, *sorted(hash_text(_code(used).text) for used in code.uses)]))
+    text, uses, _ = _code(definition)
+    return hash_text("\n".join([text, *(f"{name} {hash_text(_code(uses[name]).text)}" for name in sorted(uses))]))
 
 
 @cache
 def _code(definition: Definition) -> _Code:
     writer = _Writer(definition.path)
     texts = [writer.text(statement) for statement in _statements(definition.path)[definition.name]]
-    return _Code("\n".join([definition.name, *texts]), frozenset(writer.uses), frozenset(writer.annotated))
+    return _Code("\n".join([definition.name, *texts]), writer.uses, writer.annotated)
 
 
 @cache
@@ -128,6 +129,7 @@ def _parsed(path: Path) -> list[ast.stmt]:
 
 @cache
 def _names(path: Path) -> _Bindings:
+    """Return the names at the top of a module."""
     return _bound(_parsed(path))
 
 
@@ -179,9 +181,9 @@ def _bound(nodes: Iterable[ast.AST]) -> _Bindings:
             case ast.Name(name, ast.Store() | ast.Del()) | ast.arg(name):
                 bound.setdefault(name, []).append(None)
             case _:
-                name = getattr(node, "name", None) or getattr(node, "rest", None)
-                if isinstance(name, str):  # of an exception, or of what a pattern matches
-                    bound.setdefault(name, []).append(None)
+                matched = getattr(node, "name", None) or getattr(node, "rest", None)
+                if isinstance(matched, str):  # an exception, or what a pattern matches
+                    bound.setdefault(matched, []).append(None)
                 waiting += ast.iter_child_nodes(node)
     return {name: ways for name, ways in bound.items() if name not in outer}
 
@@ -253,7 +255,7 @@ class _Writer:
     """Writes the code of one module in normal form and collects the definitions that it uses."""
 
     def __init__(self, path: Path) -> None:
-        self.uses: set[Definition] = set()
+        self.uses: dict[str, Definition] = {}
         self.annotated: set[Definition] = set()
         self._path = path
         self._scopes: list[tuple[bool, _Bindings]] = []
@@ -288,9 +290,9 @@ class _Writer:
 
     def _annotation(self, node: ast.expr | None) -> str:
         """Return an annotation as text; of what it names, only classes are followed."""
-        outside, self.uses = self.uses, set()
+        outside, self.uses = self.uses, {}
         text = self.text(node)
-        self.annotated |= {used for used in self.uses if _is_class(used)}
+        self.annotated |= {used for used in self.uses.values() if _is_class(used)}
         self.uses = outside
         return text
 
@@ -324,18 +326,22 @@ class _Writer:
         targets = self._targets(node)
         if not targets:
             return node.id if isinstance(node, ast.Name) else f"{self.text(node.value)}.{node.attr}"
-        names = set()
-        for target in targets:
+        names = []
+        for target in sorted(targets, key=str):
             if isinstance(target, _Module):  # A module used as a value can be asked for any of its names.
-                every = frozenset().union(*(_lookup(target.path, name) for name in _names(target.path)))
-                self.uses |= {one for one in every if isinstance(one, Definition)}
-                names.add("module")
-            elif isinstance(target, Definition):
-                self.uses.add(target)
-                names.add(target.name)
+                every = {one for name in sorted(_names(target.path)) for one in _lookup(target.path, name)}
+                names += [self._used(one) for one in sorted(one for one in every if isinstance(one, Definition))]
             else:
-                names.add(target)
+                names.append(target if isinstance(target, str) else self._used(target))
         return "@" + "|".join(sorted(names))
+
+    def _used(self, definition: Definition) -> str:
+        """Note a definition, and return its name; a second one of that name gets a number."""
+        name, number = definition.name, 1
+        while self.uses.setdefault(name, definition) != definition:
+            number += 1
+            name = f"{definition.name}#{number}"
+        return name
 
     def _targets(self, node: ast.expr) -> AbstractSet[_Target]:
         """Return what a name or an attribute of a module stands for; nothing where it is local or a builtin."""

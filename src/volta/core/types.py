@@ -224,7 +224,7 @@ class Task:
         >>> len(task.fit.train), len(task.fit.val), len(task.fit.cal), len(task.test), sorted(task.ood)
         (60, 10, 10, 20, ['far_away'])
         """
-        # Not an import statement: how a task was made is in its data's hash, not in the stamp of all that uses types.
+        # Not an import statement, which a fingerprint would follow: how a task is made is in its data's hash.
         make = import_module("volta.data.task_builder").task_from_arrays
         parts = {"train": train, "val": val, "cal": cal, "test": test}
         task: Task = make(parts, ood or {}, shifts or {}, near=near, name=name, encoder=encoder)

@@ -21,7 +21,7 @@ from volta.features.engines import ExportError, quiet_exporter
 from volta.methods.base import Method, PostHoc
 from volta.methods.graphs import HasGraph, HasTensorFormula, MethodGraph, TensorOutputs, TensorPrediction
 from volta.methods.registry import METHODS
-from volta.networks.network import Network
+from volta.networks.network import Network, network_from_parts
 from volta.networks.spec import Classifier
 
 MODEL_FILE = FileKind("saved VOLTA method", 6, "fit and save it again")
@@ -116,7 +116,7 @@ def _decode(value: Any, tensors: dict[str, Array], types: Mapping[str, type]) ->
     if "network" in value:
         prefix = value["path"] + "/"
         arrays = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
-        return Network.from_parts(value["network"], arrays, torch.device("cpu"))
+        return network_from_parts(value["network"], arrays, torch.device("cpu"))
     if "dataclass" in value:
         if value["dataclass"] not in types:
             raise StoreError(

@@ -19,7 +19,7 @@ from volta.core.types import Array
 from volta.networks.modules import Encoder, Identity, Linear, Mlp, PrototypeHead, Prototypes, cut, sampled_from
 from volta.networks.outputs import LastLayer, Outputs
 from volta.networks.recipe import TrainingLog
-from volta.networks.spec import Classifier, NetworkSpec
+from volta.networks.spec import Classifier, NetworkSpec, spec_from_json
 from volta.networks.training import EVAL_ROWS, InputRows
 
 FEW_ROWS = 16
@@ -231,18 +231,18 @@ class Network:
         """Return all but the weights as a JSON value."""
         return {"spec": self.spec.to_json(), "log": asdict(self.log), "key": self.key}
 
-    @classmethod
-    def from_parts(cls, value: dict[str, Any], tensors: dict[str, Array], device: torch.device) -> Network:
-        """Return the network that :meth:`to_json` and :meth:`tensors` described."""
-        spec = NetworkSpec.from_json(value["spec"])
-        spec.check_shapes({name: array.shape for name, array in tensors.items()})
-        classifier = spec.build(seed=0)
-        classifier.load_state_dict({name: torch.from_numpy(_writable(array)) for name, array in tensors.items()})
-        log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
-        if device.type != "cpu":
-            # It is built on the processor; walking through it for nothing is a part of what loading costs.
-            classifier = classifier.to(device)
-        return cls(spec, classifier.eval(), log, value["key"], device)
+
+def network_from_parts(value: dict[str, Any], tensors: dict[str, Array], device: torch.device) -> Network:
+    """Return the network that :meth:`Network.to_json` and :meth:`Network.tensors` described."""
+    spec = spec_from_json(value["spec"])
+    spec.check_shapes({name: array.shape for name, array in tensors.items()})
+    classifier = spec.build(seed=0)
+    classifier.load_state_dict({name: torch.from_numpy(_writable(array)) for name, array in tensors.items()})
+    log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
+    if device.type != "cpu":
+        # It is built on the processor; walking through it for nothing is a part of what loading costs.
+        classifier = classifier.to(device)
+    return Network(spec, classifier.eval(), log, value["key"], device)
 
 
 def _writable(array: Array) -> Array:

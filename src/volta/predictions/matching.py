@@ -311,7 +311,7 @@ def _store_model(
         notes=(),
         environment=scoring_environment(),
         wall_s=time.perf_counter() - started,
-        stamps=Fingerprints("", "", scoring_fingerprint()),
+        fingerprints=Fingerprints("", "", scoring_fingerprint()),
     )
     lock = store.try_lock(cell)
     if lock is None:

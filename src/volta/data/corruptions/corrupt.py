@@ -12,7 +12,7 @@ same at 3 and 4 but for its last, negligible taps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
-from volta.core.files import hash_array, hash_text, write_rows
+from volta.core.files import hash_array, write_rows
+from volta.core.fingerprints import fingerprint
 from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array, Split
 from volta.data.arrays import read_npy
@@ -252,7 +253,7 @@ def _generate(
         "corruption": name,
         "severity": severity,
         "seed": SPLIT_SEED,
-        "code": _code_stamp(),
+        "code": fingerprint([_corrupted]),
     }
 
     def write(path: Path) -> Mapping[str, Any]:
@@ -273,12 +274,6 @@ def _corrupted(images: Array, numbers: NDArray[np.int64], name: str, severity: i
         rows = np.ascontiguousarray(images[start : start + _CHUNK_ROWS].transpose(0, 2, 3, 1))
         changed = corrupt(rows, name, severity, seed=SPLIT_SEED, indices=numbers[start : start + _CHUNK_ROWS])
         yield changed.transpose(0, 3, 1, 2)
-
-
-@cache
-def _code_stamp() -> str:
-    files = sorted(Path(__file__).parent.rglob("*.py"))
-    return hash_text("".join(path.read_text(encoding="utf-8") for path in files))
 
 
 def _open(path: Path) -> Array:
