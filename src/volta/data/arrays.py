@@ -15,7 +15,7 @@ from volta.core.checks import column_order
 from volta.core.errors import InputError, parse_errors
 from volta.core.files import DEFAULT_LIMITS, Limits
 from volta.core.scaling import row_parts
-from volta.core.types import Array
+from volta.core.types import Array, Split
 from volta.data.download import check_zip
 
 _ROUNDING = 2.0**-24
@@ -72,13 +72,14 @@ SPLIT_NAMES: dict[str, str] = {
 class SourceRows:
     """Rows ``rows`` of ``inputs``, with a label of any kind for each, or none.
 
-    ``columns``: the names of the inputs' columns, one each, where the source names them.
+    ``columns``: the names of the inputs' columns, one each, where the source names them. ``weights``: one a row.
     """
 
     inputs: Array
     labels: Array | None
     rows: NDArray[np.int64]
     columns: tuple[str, ...] | None = None
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.rows):
@@ -89,15 +90,31 @@ class SourceRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, index: NDArray[np.int64]) -> SourceRows:
-        """Return a selection; nothing is copied."""
-        labels = None if self.labels is None else self.labels[index]
-        return SourceRows(self.inputs, labels, self.rows[index], self.columns)
+    @property
+    def known_labels(self) -> Array:
+        """The labels; an error where there are none."""
+        if self.labels is None:
+            raise InputError("the source has no labels; a task and its shifts need one a row")
+        return self.labels
 
-    def in_columns(self, columns: tuple[str, ...] | None, where: str) -> SourceRows:
-        """Return the rows with their columns in the order of ``columns``, by name where both sides have names."""
-        order = column_order(self.columns, columns, where)
-        return self if order is None else replace(self, inputs=self.inputs[:, order], columns=columns)
+    def take(self, index: NDArray[np.int64]) -> SourceRows:
+        """Return a selection; inputs are not copied."""
+        labels, weights = (None if values is None else values[index] for values in (self.labels, self.weights))
+        return replace(self, labels=labels, weights=weights, rows=self.rows[index])
+
+    def split(self, numbers: NDArray[np.int64]) -> Split:
+        """Return the rows as a split of a task, with class ``numbers`` as labels."""
+        return Split(self.inputs[self.rows], numbers, self.weights)
+
+    def in_columns(self, train: SourceRows, where: str) -> SourceRows:
+        """Return the rows with their columns in the order of the training rows, by name where both have names."""
+        if self.inputs.ndim == train.inputs.ndim == 2 and self.inputs.shape[1] != train.inputs.shape[1]:
+            raise InputError(
+                f"{where} has {self.inputs.shape[1]} columns but train has {train.inputs.shape[1]}; sets of a task "
+                "must match"
+            )
+        order = column_order(self.columns, train.columns, where)
+        return self if order is None else replace(self, inputs=self.inputs[:, order], columns=train.columns)
 
 
 class ArrayHeader(NamedTuple):

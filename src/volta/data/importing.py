@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_class_sizes, class_numbers, class_values, small_classes
+from volta.core.checks import class_numbers
 from volta.core.checksummed import checksum_line_of_file, write_object
 from volta.core.errors import InputError
 from volta.core.files import DEFAULT_LIMITS, Limits, hash_file, inside, temp_folder, write_rows
-from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.splits import complete_parts, duplicate_groups, duplicates_in_test, duplicates_left_out, parts_of_train
 from volta.core.types import Array, EncoderKind, InputKind, OodSet, Split, Task, check_ood_names, with_severities
 from volta.data.arrays import SourceRows, feature_dtype
 from volta.data.download import OnProgress
@@ -40,7 +38,14 @@ from volta.data.lookup import (
     tidy,
 )
 from volta.data.task import LoadOptions, data_root
-from volta.data.task_builder import CorruptionOrigin, RawSets, make_task
+from volta.data.task_builder import (
+    CorruptionOrigin,
+    DividedRows,
+    RawSets,
+    divide_rows,
+    division_notes,
+    make_task,
+)
 from volta.data.tasks import TASKS
 
 
@@ -360,39 +365,35 @@ def _write(
     encoder: EncoderKind | None,
 ) -> tuple[ImportReport, TaskRecord]:
     if not holds_arrays(source):
-        # Decoding can take long; what the paths alone give away is said first.
-        _split(label_image_folder(source, reader.limits), source, name, reader.limits)
+        # Decoding can take long; what the paths alone show is checked first.
+        _divide(label_image_folder(source, reader.limits), source, name, reader.limits)
     scratch = _scratch(temporary, "task")
     found, notes = reader.labelled(source, scratch)
     writer = ArrayWriter(temporary / ARRAYS, reader.skip_bad)
     found = {part: writer.clean(rows, f"{source} {part}") for part, rows in found.items()}
-    classes, class_names, parts = _split(found, source, name, reader.limits)
-    first, columns = next(iter(found.values())).inputs, next(iter(parts.values()))[0].columns
-    kind = writer.set_kind(first, str(source))
+    given, divided = _divide(found, source, name, reader.limits)
+    classes, class_names, parts = divided.classes, divided.class_names, divided.parts
+    train = given["train"]
+    kind = writer.set_kind(train.inputs, str(source))
     stored = {part: writer.labelled(rows, labels, f"{source} {part}", part) for part, (rows, labels) in parts.items()}
     stored_ood: dict[str, StoredOod] = {}
     stored_shifts: dict[str, StoredSplit] = {}
     counts = {part: len(rows) for part, (rows, _) in parts.items()}
     for key, path in ood.items():
         rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"), key)
-        rows = writer.clean(rows.in_columns(columns, str(path)), f"ood {key}")
+        rows = writer.clean(rows.in_columns(train, str(path)), f"ood {key}")
         notes += more
         stored_ood[key] = StoredOod(writer.inputs(rows, f"ood {key}", f"ood:{key}"), key in near)
         counts[f"ood:{key}"] = len(rows)
     for key, path in shifts.items():
         sets, more = reader.labelled(path, _scratch(temporary, f"shift-{key}"), key)
-        rows = writer.clean(_one_part(sets, path).in_columns(columns, str(path)), f"shift {key}")
+        rows = writer.clean(_one_part(sets, path).in_columns(train, str(path)), f"shift {key}")
         notes += more
-        labels = class_numbers(_labels(rows), classes, f"shift {key}")
+        labels = class_numbers(rows.known_labels, classes, f"shift {key}")
         stored_shifts[key] = writer.labelled(rows, labels, f"shift {key}", f"shift:{key}")
         counts[f"shift:{key}"] = len(rows)
     notes += writer.notes
-    if (small := small_classes((labels for _, labels in parts.values()), class_names)) is not None:
-        notes.append(small)
-    notes += filter(None, [duplicates_left_out(found.values(), (labels for _, labels in parts.values()))])
-    if kind == "features" and "test" in found:
-        test, train = (rows.inputs[rows.rows] for rows in (parts["test"][0], parts["train"][0]))
-        notes += filter(None, [duplicates_in_test(test, train)])
+    notes += division_notes(given, divided)
     record = TaskRecord(
         name=name,
         title=f"imported from {source.name}",
@@ -410,41 +411,14 @@ def _write(
     return ImportReport(name, target, kind, class_names, counts, class_rows, writer.ranges, tuple(notes)), record
 
 
-def _split(
+def _divide(
     found: Mapping[str, SourceRows], source: Path, name: str, limits: Limits
-) -> tuple[Array, tuple[str, ...], dict[str, tuple[SourceRows, NDArray[np.int64]]]]:
-    """Return the classes, their names and the four parts with class numbers."""
-    named = {("train" if part == "all" else part): rows for part, rows in found.items()}
-    if "train" not in named:
-        raise InputError(f"{source} has only {', '.join(named)}; a task needs a train split, or one set without splits")
-    named = {part: rows.in_columns(named["train"].columns, f"{source} {part}") for part, rows in named.items()}
-    classes = class_values(_labels(named["train"]), f"{source} train")
-    if len(classes) > limits.n_classes:
-        raise InputError(
-            f"{source} has {len(classes):,} classes, the limit is {limits.n_classes:,} (--limit n_classes=...); "
-            "is the label column the right one?"
-        )
-    names = tuple(str(value) for value in classes.tolist())
-    numbers = {part: class_numbers(_labels(rows), classes, f"{source} {part}") for part, rows in named.items()}
-    for part, rows in named.items():
-        if not len(rows):
-            raise InputError(f"{source} has no rows in {part}; fill it or leave the split out")
-    needed = parts_of_train(named)
-    check_class_sizes({"train": numbers["train"]}, names, needed)
-
-    def copies_of(part: str) -> NDArray[np.int64] | None:
-        inputs = named[part].inputs
-        return duplicate_groups(inputs.reshape(len(inputs), -1), numbers[part], named[part].rows, n_parts=needed)
-
-    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), str(source), copies_of)
-    parts = {part: (named[origin].take(rows), numbers[origin][rows]) for part, (origin, rows) in drawn.items()}
-    return classes, names, parts
-
-
-def _labels(rows: SourceRows) -> Array:
-    if rows.labels is None:
-        raise InputError("the source has no labels; a task and its shifts need one a row")
-    return rows.labels
+) -> tuple[dict[str, SourceRows], DividedRows]:
+    """Return the sets of the source by part, and the four parts of the task."""
+    given = {("train" if part == "all" else part): rows for part, rows in found.items()}
+    if "train" not in given:
+        raise InputError(f"{source} has only {', '.join(given)}; a task needs a train split, or one set without splits")
+    return given, divide_rows(given, name, str(source), n_classes=limits.n_classes)
 
 
 def _one_part(parts: Mapping[str, SourceRows], source: Path) -> SourceRows:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from volta.core.cache import ArrayCache
 from volta.core.checks import (
-    Names,
     as_label_array,
     as_rows,
     check_class_sizes,
@@ -22,7 +21,6 @@ from volta.core.checks import (
     class_numbers,
     class_values,
     column_names,
-    column_order,
     small_classes,
 )
 from volta.core.errors import InputError, VoltaWarning
@@ -51,6 +49,7 @@ from volta.core.types import (
     check_task_name,
     with_severities,
 )
+from volta.data.arrays import SourceRows
 
 T = TypeVar("T")
 CorruptionOrigin: TypeAlias = Literal["none", "official", "generated"]
@@ -154,6 +153,61 @@ def _limited_shift(shifts: Mapping[str, Split], name: str, n_rows: int, task: st
     return limit_split(shifts[name], n_rows, task)
 
 
+@dataclass(frozen=True, eq=False)
+class DividedRows:
+    """Labelled rows as train, val, cal and test: each part's rows and their class numbers."""
+
+    classes: Array
+    class_names: tuple[str, ...]
+    parts: Mapping[str, tuple[SourceRows, NDArray[np.int64]]]
+
+
+def divide_rows(
+    given: Mapping[str, SourceRows], name: str, source: str = "", *, n_classes: int | None = None
+) -> DividedRows:
+    """Return train, val, cal and test of the task ``name``; what is not ``given`` is drawn from the training rows.
+
+    Columns follow those of the training rows, by name. ``source`` begins the names of the sets in errors; more than
+    ``n_classes`` classes are an error.
+    """
+    prefix = f"{source} " if source else ""
+    train = given["train"]
+    for part, rows in given.items():
+        if not len(rows):
+            raise InputError(f"{source or 'the task'} has no rows in {part}; fill it or leave the split out")
+    given = {part: rows.in_columns(train, f"{prefix}{part}") for part, rows in given.items()}
+    classes = class_values(train.known_labels, f"{prefix}train labels")
+    if n_classes is not None and len(classes) > n_classes:
+        raise InputError(
+            f"{source} has {len(classes):,} classes, the limit is {n_classes:,} (--limit n_classes=...); "
+            "is the label column the right one?"
+        )
+    names = tuple(str(value) for value in classes.tolist())
+    numbers = {
+        part: class_numbers(rows.known_labels, classes, f"{prefix}{part} labels") for part, rows in given.items()
+    }
+    needed = parts_of_train(given)
+    check_class_sizes({"train": numbers["train"]}, names, needed)
+
+    def duplicates_of(part: str) -> NDArray[np.int64] | None:
+        inputs = given[part].inputs
+        return duplicate_groups(inputs.reshape(len(inputs), -1), numbers[part], given[part].rows, n_parts=needed)
+
+    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), source or "the arrays", duplicates_of)
+    parts = {part: (given[origin].take(rows), numbers[origin][rows]) for part, (origin, rows) in drawn.items()}
+    return DividedRows(classes, names, parts)
+
+
+def division_notes(given: Mapping[str, SourceRows], divided: DividedRows) -> list[str]:
+    """Return what a user should know of the parts: small classes, rows left out, test rows that also train."""
+    numbers = [labels for _, labels in divided.parts.values()]
+    notes = [small_classes(numbers, divided.class_names), duplicates_left_out(given.values(), numbers)]
+    test, train = (divided.parts[part][0] for part in ("test", "train"))
+    if "test" in given and test.inputs.ndim == 2:
+        notes.append(duplicates_in_test(test.inputs[test.rows], train.inputs[train.rows]))
+    return [note for note in notes if note]
+
+
 Labelled: TypeAlias = tuple[Any, Any] | Split
 
 
@@ -169,61 +223,31 @@ def task_from_arrays(
     """Return the task of :meth:`volta.Task.from_arrays`; ``parts`` by name, None where a part is not given."""
     check_task_name(name)
     check_ood_names(ood, near)
-    train = _given(parts["train"], "train", None)  # type: ignore[arg-type]
-    columns, width = train.names, train.rows.shape[1]
-    given = {"train": train} | {
-        part: _given(value, part, columns, width)
-        for part, value in parts.items()
-        if value is not None and part != "train"
-    }
-    classes = class_values(train.labels, "train labels")
-    names = tuple(str(value) for value in classes.tolist())
-    numbers = {part: class_numbers(own.labels, classes, f"{part} labels") for part, own in given.items()}
-    needed = parts_of_train(given)
-    check_class_sizes({"train": numbers["train"]}, names, needed)
-
-    def copies_of(part: str) -> NDArray[np.int64] | None:
-        return duplicate_groups(given[part].rows, numbers[part], n_parts=needed)
-
-    drawn = complete_parts(numbers, rng(SPLIT_SEED, name, "splits"), "the arrays", copies_of)
-    splits = {part: given[origin].part(part, rows, numbers[origin]) for part, (origin, rows) in drawn.items()}
-    if (small := small_classes((split.labels for split in splits.values()), names)) is not None:
-        warnings.warn(small, VoltaWarning, stacklevel=3)
-    if "test" in given and (copied := duplicates_in_test(splits["test"].inputs, splits["train"].inputs)):
-        warnings.warn(copied, VoltaWarning, stacklevel=3)
-    if left_out := duplicates_left_out(numbers.values(), splits.values()):
-        warnings.warn(left_out, VoltaWarning, stacklevel=3)
-    moved = {key: _given(value, f"shift {key}", columns, width) for key, value in with_severities(shifts).items()}
+    given = {part: _labelled_rows(value, part) for part, value in parts.items() if value is not None}
+    train = given["train"]
+    divided = divide_rows(given, name)
+    for note in division_notes(given, divided):
+        warnings.warn(note, VoltaWarning, stacklevel=3)
+    splits = {part: rows.split(labels) for part, (rows, labels) in divided.parts.items()}
+    for part in ("cal", "test"):
+        splits[part] = replace(splits[part], weights=None)
+    shifted = {}
+    for key, value in with_severities(shifts).items():
+        rows = _labelled_rows(value, f"shift {key}").in_columns(train, f"shift {key}")
+        labels = class_numbers(rows.known_labels, divided.classes, f"shift {key} labels")
+        shifted[key] = Split(rows.inputs, labels)
     return Task(
         name=name,
-        fit=FitData(splits["train"], splits["val"], splits["cal"], n_classes=len(names), encoder=encoder),
+        fit=FitData(splits["train"], splits["val"], splits["cal"], n_classes=len(divided.class_names), encoder=encoder),
         test=splits["test"],
-        ood={key: _ood_set(value, key, key in near, columns, width) for key, value in ood.items()},
-        shifts={
-            key: Split(own.rows, class_numbers(own.labels, classes, f"shift {key} labels"))
-            for key, own in moved.items()
-        },
-        class_names=names,
+        ood={key: _ood_set(value, key, key in near, train) for key, value in ood.items()},
+        shifts=shifted,
+        class_names=divided.class_names,
         source="arrays",
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """Rows with their labels as they were given; ``names`` of the columns and ``weights`` of the rows, if any."""
-
-    rows: Array
-    labels: Array
-    names: Names
-    weights: NDArray[np.float64] | None
-
-    def part(self, name: str, rows: NDArray[np.int64], numbers: NDArray[np.int64]) -> Split:
-        """Return some of the rows under their class ``numbers``; weights are for what is fitted."""
-        weights = self.weights if name in {"train", "val"} else None
-        return Split(self.rows[rows], numbers[rows], None if weights is None else weights[rows])
-
-
-def _given(value: Labelled, name: str, columns: Names, width: int | None = None) -> _Given:
+def _labelled_rows(value: Labelled, name: str) -> SourceRows:
     weights = None
     if isinstance(value, Split):
         if value.weights is not None:
@@ -232,21 +256,16 @@ def _given(value: Labelled, name: str, columns: Names, width: int | None = None)
         value = (value.inputs, value.labels)
     if not isinstance(value, tuple) or len(value) != 2:
         raise InputError(f"{name} is a {type(value).__name__}; pass a pair of inputs (n, d) and labels (n,)")
-    rows = _rows(value[0], name, columns, width)
-    return _Given(rows, as_label_array(value[1], len(rows), name), column_names(value[0]), weights)
+    rows = as_rows(value[0], name)
+    labels = as_label_array(value[1], len(rows), name)
+    return SourceRows(rows, labels, np.arange(len(rows)), column_names(value[0]), weights)
 
 
-def _rows(value: Any, name: str, columns: Names, width: int | None) -> Array:
-    rows = as_rows(value, name)
-    if width is not None and rows.shape[1] != width:
-        raise InputError(f"{name} has {rows.shape[1]} columns but train has {width}; sets of a task must match")
-    order = column_order(column_names(value), columns, name)
-    return rows if order is None else rows[:, order]
-
-
-def _ood_set(value: Any, name: str, near: bool, columns: Names, width: int) -> OodSet:
+def _ood_set(value: Any, name: str, near: bool, train: SourceRows) -> OodSet:
     rows, near = (value.inputs, near or value.near) if isinstance(value, OodSet) else (value, near)
-    return OodSet(_rows(rows, f"ood {name}", columns, width), near)
+    inputs = as_rows(rows, f"ood {name}")
+    found = SourceRows(inputs, None, np.arange(len(inputs)), column_names(rows))
+    return OodSet(found.in_columns(train, f"ood {name}").inputs, near)
 
 
 Normalise = tuple[tuple[float, ...], tuple[float, ...]]
