@@ -64,11 +64,10 @@ def test_one_flipped_bit_in_a_header_loses_no_image_in_silence(root: Path) -> No
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data[: 30 * 1024], "header of it is damaged or missing"),
         (lambda data: data[:20480] + bytes(512) + data[20992:], "more follows the mark of its end"),
         (lambda data: data[: 30 * 1024 - 700], "whole"),
     ],
-    ids=["no end", "a block lost", "cut off"],
+    ids=["a block lost", "cut off"],
 )
 def test_a_tar_that_is_not_whole(root: Path, change: object, message: str) -> None:
     path = root / "a.tar"
@@ -86,15 +85,6 @@ def test_gzip_s_own_checksum_is_compared(root: Path) -> None:
             list_images(path)
 
 
-def test_a_header_of_three_gigabytes_is_refused(root: Path) -> None:
-    info = tarfile.TarInfo("././@PaxHeader")
-    info.type, info.size = tarfile.XHDTYPE, 3 << 30
-    path = root / "a.tar.gz"
-    path.write_bytes(gzip.compress(info.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)))
-    with pytest.raises(InputError, match="a header in it has 3,221,225,472 bytes"):
-        list_images(path)
-
-
 def test_a_tar_of_empty_files_is_a_bomb_too(root: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
@@ -103,18 +93,6 @@ def test_a_tar_of_empty_files_is_a_bomb_too(root: Path) -> None:
     (root / "a.tar.gz").write_bytes(out.getvalue())
     with pytest.raises(InputError, match="bomb"):
         list_images(root / "a.tar.gz", Limits(free_bytes=1 << 14, ratio=20))
-
-
-def test_huge_images_in_a_small_zip_are_refused_by_their_headers(root: Path) -> None:
-    path = root / "a.zip"
-    huge = png(8800, 9000, "1")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for number in range(20):
-            archive.writestr(f"{'ab'[number % 2]}/{number}.png", huge)
-    assert path.stat().st_size < 1_000_000
-    with pytest.raises(InputError, match="would decode to 4,752,000,000 or more"):
-        read_image_folder(path, scratch=root)
-    assert not (root / "pixels.npy").exists()
 
 
 def test_images_of_other_sizes_behind_small_ones_do_not_pile_up(root: Path) -> None:
@@ -271,23 +249,6 @@ def test_a_gzipped_table_without_end(root: Path) -> None:
         next(open_table(root / "a.csv.gz").chunks({"a": "number"}))
 
 
-def test_names_that_are_not_utf8(root: Path) -> None:
-    name = os.fsdecode(b"a/\xff\xfe.png")
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        archive.addfile(tarfile.TarInfo(name))
-    (root / "a.tar").write_bytes(out.getvalue())
-    with pytest.raises(InputError, match="not UTF-8; rename it"):
-        list_images(root / "a.tar")
-    (root / "folder" / "a").mkdir(parents=True)
-    try:
-        (root / "folder" / name).write_bytes(png())
-    except OSError:
-        pytest.skip("this file system has UTF-8 names alone")
-    with pytest.raises(InputError, match="not UTF-8; rename it"):
-        list_images(root / "folder")
-
-
 @pytest.mark.parametrize("label", [1.7, 0.0, 11.0, np.nan])
 def test_svhn_labels_are_whole_digits(root: Path, label: float) -> None:
     from scipy.io import savemat
@@ -331,28 +292,6 @@ def test_an_onnx_graph_that_never_ends(root: Path) -> None:
         probe_onnx(root / "a.onnx", Limits(parser_seconds=4.0))
 
 
-def test_images_decoded_apart_are_the_same(root: Path) -> None:
-    rng = np.random.default_rng(0)
-    path = root / "a.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for number in range(6):
-            out = io.BytesIO()
-            Image.fromarray(rng.integers(0, 256, (7, 9, 3), dtype=np.uint8)).save(out, "PNG")
-            archive.writestr(f"{'ab'[number % 2]}/{number}.png", out.getvalue())
-        archive.writestr("a/bad.png", b"no image")
-    found = []
-    for limits in (Limits(), Limits(isolate_images=True)):
-        scratch = root / str(limits.isolate_images)
-        scratch.mkdir()
-        found.append(read_image_folder(path, scratch=scratch, skip_bad=True, limits=limits))
-    (here, notes), (apart, same_notes) = found
-    assert np.array_equal(here["all"].inputs, apart["all"].inputs)
-    assert notes == same_notes
-    assert np.array_equal(here["all"].rows, apart["all"].rows)
-    with pytest.raises(InputError, match=r"1 image cannot be used: a/bad\.png"):
-        read_image_folder(path, scratch=root, limits=Limits(isolate_images=True))
-
-
 @pytest.mark.parametrize("text", ["ratio", "ratio=", "ratio=x", "ratio=-1", "ratio=nan", "n_members=inf", "what=1"])
 def test_limits_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="--limit is"):
@@ -360,6 +299,4 @@ def test_limits_that_are_none(text: str) -> None:
 
 
 def test_limits_by_name() -> None:
-    assert parse_limits(["n_members=1e3", "ratio=2.5", "isolate_images=1"]) == Limits(
-        n_members=1000, ratio=2.5, isolate_images=True
-    )
+    assert parse_limits(["n_members=1e3", "ratio=2.5"]) == Limits(n_members=1000, ratio=2.5)

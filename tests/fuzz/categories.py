@@ -200,7 +200,6 @@ CATEGORIES: dict[str, Category] = {
         "a.zip",
         lambda: [_zip(zipfile.ZIP_DEFLATED), _zip(zipfile.ZIP_STORED), _zip(zipfile.ZIP_LZMA)],
         _read_archive,
-        sealed=True,
     ),
     "image": Category(
         "a.png",

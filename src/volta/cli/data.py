@@ -112,9 +112,6 @@ def import_(
         list[str] | None,
         typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown name lists all."),
     ] = None,
-    isolate: Annotated[
-        bool, typer.Option("--isolate", help="Decode images in a process with limits on time and memory.")
-    ] = False,
     data: DataFolder = None,
 ) -> None:
     """Import your own images or features as a task."""
@@ -136,7 +133,7 @@ def import_(
             skip_bad=skip_bad,
             replace=force,
             progress=progress,
-            limits=parse_limits([*(limit or ()), *(["isolate_images=1"] if isolate else ())]),
+            limits=parse_limits(limit or ()),
         )
     rows = ", ".join(f"{key} {count}" for key, count in report.rows.items())
     echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")

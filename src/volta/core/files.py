@@ -47,8 +47,6 @@ class Limits:
         Classes of a task, and hence class numbers in a feature file.
     parser_seconds, parser_bytes
         Wall-clock time and memory of a parser that runs in a process of its own.
-    isolate_images
-        Whether images are decoded in such a process too (1 or 0).
     """
 
     n_members: int = 5_000_000
@@ -60,7 +58,6 @@ class Limits:
     n_classes: int = 100_000
     parser_seconds: float = 120.0
     parser_bytes: int = 4 << 30
-    isolate_images: bool = False
 
     def check_volume(self, path: Path, total: int, packed: int, what: str = "unpack") -> None:
         """Refuse a file of ``packed`` bytes that would become ``total`` bytes."""

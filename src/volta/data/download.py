@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Self, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 from volta.core.errors import InputError, MissingDataError, StoreError, parse_errors
 from volta.core.files import DEFAULT_LIMITS, Limits, hash_file, remove_temp_files, sync_folder, temp_folder, write_json
@@ -254,16 +254,6 @@ class Archive:
 
 RECORD = "volta-source.json"
 _CHUNK_BYTES = 1 << 20
-_END_BYTES = (1 << 16) + 64
-_EXTENSIONS = frozenset(
-    {
-        tarfile.XHDTYPE,
-        tarfile.XGLTYPE,
-        tarfile.SOLARIS_XHDTYPE,
-        tarfile.GNUTYPE_LONGNAME,
-        tarfile.GNUTYPE_LONGLINK,
-    }
-)
 
 
 def safe_name(name: str, archive: Path) -> PurePosixPath:
@@ -272,16 +262,7 @@ def safe_name(name: str, archive: Path) -> PurePosixPath:
     unsafe = path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or re.match(r"[A-Za-z]:", name)
     if unsafe:
         raise InputError(f"{archive} is refused: its member {name!r} would leave the folder it is unpacked into")
-    check_utf8(name, archive)
     return path
-
-
-def check_utf8(name: str, source: Path) -> None:
-    """Refuse a file's name that is not UTF-8: Python gives it characters that cannot be written again."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{source} holds a file {name!r}, whose name is not UTF-8; rename it") from None
 
 
 def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], limits: Limits = DEFAULT_LIMITS) -> Path:
@@ -294,7 +275,7 @@ def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], l
     remove_temp_files(root)
     with temp_folder(root) as temporary:
         files = {}
-        with open_tar(archive, limits) as tar:
+        with open_tar(archive) as tar:
             for member in tar_files(tar, archive, limits):
                 path = safe_name(member.name, archive)
                 if path.parts[:1] != (folder,) or len(path.parts) == 1:
@@ -317,11 +298,11 @@ def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], l
 
 
 @contextmanager
-def open_tar(archive: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tarfile.TarFile]:
+def open_tar(archive: Path) -> Iterator[tarfile.TarFile]:
     """Open a tar, plain or compressed; whatever is wrong with its bytes becomes one clear error."""
     with parse_errors(archive, "is not a whole tar archive", "fetch it again"):
         try:
-            with tarfile.open(archive, "r:*", tarinfo=_strict_headers(archive, limits)) as tar:
+            with tarfile.open(archive, "r:*") as tar:
                 yield tar
         except FileExistsError as error:
             raise InputError(f"{archive} is refused: it holds {error.filename} twice") from error
@@ -330,7 +311,8 @@ def open_tar(archive: Path, limits: Limits = DEFAULT_LIMITS) -> Iterator[tarfile
 def tar_files(tar: tarfile.TarFile, archive: Path, limits: Limits) -> Iterator[tarfile.TarInfo]:
     """Walk a tar's regular files in order; links, devices and too much data are refused before they are read.
 
-    After the last file the archive is read to its end: only there does a compressed one hold its checksum.
+    After the last file the archive is read to its end: only there does a compressed one hold its checksum, and a
+    damaged header, which Python takes for the end, is seen by the files that follow it.
     """
     packed = archive.stat().st_size
     total = 0
@@ -344,8 +326,6 @@ def tar_files(tar: tarfile.TarFile, archive: Path, limits: Limits) -> Iterator[t
             continue
         if not member.isreg():
             raise InputError(f"{archive} is refused: its member {member.name!r} is a link or a device, not a file")
-        if member.size < 0:
-            raise InputError(f"{archive} is refused: its member {member.name!r} has {member.size} bytes")
         total += member.size
         limits.check_volume(archive, total, packed)
         yield member
@@ -357,33 +337,11 @@ def _read_to_end(tar: tarfile.TarFile, archive: Path, limits: Limits, total: int
     source = cast(IO[bytes], tar.fileobj)
     while chunk := source.read(_CHUNK_BYTES):
         if chunk.strip(b"\0"):
-            raise InputError(
-                f"{archive} is refused: more follows the mark of its end, so files may be missing; fetch it again"
-            )
+            raise tarfile.ReadError("more follows the mark of its end, so files may be missing")
         total += len(chunk)
         limits.check_volume(archive, total, packed)
-
-
-def _strict_headers(archive: Path, limits: Limits) -> type[tarfile.TarInfo]:
-    """Return the kind of header to read: Python takes a damaged one for the archive's end, this one refuses it."""
-
-    class Header(tarfile.TarInfo):
-        @classmethod
-        def frombuf(cls, buf: bytes | bytearray, encoding: str | None, errors: str) -> Self:
-            if buf.count(0) == len(buf) == tarfile.BLOCKSIZE:
-                return super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
-            try:
-                header = super().frombuf(buf, encoding, errors)  # type: ignore[arg-type]
-            except tarfile.HeaderError as error:
-                raise tarfile.ReadError(f"a header of it is damaged or missing: {error}") from error
-            if header.size < 0 or (header.type in _EXTENSIONS and header.size > limits.header_bytes):
-                raise InputError(
-                    f"{archive} is refused: a header in it has {header.size:,} bytes, "
-                    f"the limit is {limits.header_bytes:,} (--limit header_bytes=...)"
-                )
-            return header
-
-    return Header
+    if source.tell() % tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("it is cut off")
 
 
 def member_file(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -399,9 +357,6 @@ def check_zip(
 ) -> list[zipfile.ZipInfo]:
     """Return a zip's files, having refused unsafe paths, links, encryption and bombs from its directory alone."""
     with parse_errors(archive, problem, "fetch it again"), zipfile.ZipFile(archive) as opened:
-        _check_directory(archive, len(opened.infolist()))
-        for info in opened.infolist():
-            _check_entry(info)
         infos = [info for info in opened.infolist() if not info.is_dir()]
     total = 0
     packed = archive.stat().st_size
@@ -419,26 +374,6 @@ def check_zip(
         _check_count(archive, count, limits)
         limits.check_volume(archive, total, packed)
     return infos
-
-
-def _check_directory(archive: Path, n_entries: int) -> None:
-    """Refuse a zip whose directory has another number of entries than its end says; Python does not compare them."""
-    with archive.open("rb") as file:
-        file.seek(max(0, archive.stat().st_size - _END_BYTES))
-        start, tail = file.tell(), file.read()
-    at = tail.rfind(b"PK\5\6")
-    # Beyond 65,535 entries the field holds that number, or what is left of the true one.
-    stated = int.from_bytes(tail[at + 10 : at + 12], "little")
-    if at < 0 or stated not in (min(n_entries, 0xFFFF), n_entries & 0xFFFF) or (n_entries == 0 and start + at > 0):
-        raise zipfile.BadZipFile(f"its directory lists {n_entries} entries, but it holds others")
-
-
-def _check_entry(info: zipfile.ZipInfo) -> None:
-    """Refuse an entry whose damaged name would make a folder of a file: Python ends names at a zero byte."""
-    if "\0" in info.orig_filename:
-        raise zipfile.BadZipFile(f"the name {info.orig_filename!r} holds a zero byte")
-    if info.is_dir() and info.file_size:
-        raise zipfile.BadZipFile(f"{info.filename!r} is named like a folder, but holds {info.file_size:,} bytes")
 
 
 def _check_count(archive: Path, count: int, limits: Limits) -> None:

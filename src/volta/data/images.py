@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError, MissingDataError, VoltaError, parse_errors, reason
 from volta.core.files import DEFAULT_LIMITS, Limits, hash_text, reserve_npy
-from volta.core.processes import run_sandboxed
 from volta.core.types import Array
 from volta.data.arrays import SPLIT_NAMES, SourceRows
-from volta.data.download import OnProgress, check_utf8, check_zip, member_file, open_tar, tar_files
+from volta.data.download import OnProgress, check_zip, member_file, open_tar, tar_files
 from volta.data.task import cache_folder
 
 if TYPE_CHECKING:
@@ -76,15 +75,6 @@ def decode(data: bytes, size: Size | None = None, max_pixels: int = DEFAULT_LIMI
                 height, width = size
                 rgb = ImageOps.fit(rgb, (width, height), method=pillow.Resampling.BILINEAR)
             return np.asarray(rgb)
-
-
-def pixel_size(data: bytes) -> Size | None:
-    """Return (height, width) as an image's header has them, or None if it has no such header; nothing is decoded."""
-    try:
-        with _judging(), _pillow().open(io.BytesIO(data), formats=_FORMATS) as opened:
-            return opened.height, opened.width
-    except BadImageError:
-        return None
 
 
 @contextmanager
@@ -171,7 +161,6 @@ def _pillow() -> ModuleType:
 
 _BATCH = 512
 _BATCH_BYTES = 1 << 23
-_PROBED = 8
 _SHOWN = 10
 _THREADS_PAY_BYTES = 1 << 14
 
@@ -202,7 +191,7 @@ class ImageFiles:
                     if info.filename in wanted:
                         yield info.filename, _read_zip_member(archive, info)
         else:
-            with open_tar(self.source, self.limits) as tar:
+            with open_tar(self.source) as tar:
                 for member in tar_files(tar, self.source, self.limits):
                     if member.name in wanted:
                         with member_file(tar, member) as file:
@@ -240,12 +229,10 @@ def _list_archive(source: Path, size: int, time: int, limits: Limits) -> ImageFi
     """List an archive; one that has not changed is listed once, however many of its splits are read."""
     if zipfile.is_zipfile(source):
         marks = {info.filename: f"{info.file_size}/{info.CRC}" for info in check_zip(source, limits)}
-        listed = _listed(source, marks, size, limits)
-        _check_names(source, listed.ignored)
-        return listed
+        return _listed(source, marks, size, limits)
     members: dict[str, str] = {}
     try:
-        with open_tar(source, limits) as tar:
+        with open_tar(source) as tar:
             for member in tar_files(tar, source, limits):
                 if member.name in members:
                     raise InputError(f"{source} is refused: it holds {member.name!r} twice")
@@ -259,16 +246,7 @@ def _list_archive(source: Path, size: int, time: int, limits: Limits) -> ImageFi
     return _listed(source, members, size, limits)
 
 
-def _check_names(source: Path, names: Sequence[str]) -> None:
-    """Refuse a zip whose directory and files disagree on these names: a damaged name must not hide an image."""
-    with parse_errors(source, "is not a whole zip archive", "fetch it again"), zipfile.ZipFile(source) as archive:
-        for name in names:
-            archive.open(name).close()
-
-
 def _listed(source: Path, entries: Mapping[str, str], n_bytes: int, limits: Limits) -> ImageFiles:
-    for name in entries:
-        check_utf8(name, source)
     seen = {name: mark for name, mark in entries.items() if not _hidden(name)}
     names = tuple(name for name in seen if os.path.splitext(name)[1].lower() in EXTENSIONS)
     ignored = tuple(sorted(set(seen) - set(names)))
@@ -302,8 +280,6 @@ def decode_all(
     with pillow_warnings_off(), ThreadPoolExecutor(n_threads) as pool:
         for batch in _batches(files.read(names)):
             heavy = sum(len(data) for _, data in batch) > _THREADS_PAY_BYTES * len(batch)
-            if array is None and size is None:
-                _check_decoded(files, len(names), batch, limits)
             attempt = partial(_try_decode, size=size, limits=limits)
             images = _side_by_side(pool, attempt, batch, n_threads) if heavy else map(attempt, batch)
             for (name, data), image in zip(batch, images, strict=True):
@@ -353,14 +329,6 @@ def _batches(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, byt
             batch, n_bytes = [], 0
     if batch:
         yield batch
-
-
-def _check_decoded(files: ImageFiles, n_images: int, batch: list[tuple[str, bytes]], limits: Limits) -> None:
-    """Refuse images that would fill the disk, by the headers of the first few: nothing is decoded yet."""
-    sizes = [found for _, data in batch[:_PROBED] if (found := pixel_size(data)) is not None]
-    if sizes:
-        total = 3 * n_images * max(height * width for height, width in sizes)
-        limits.check_volume(files.source, total, files.n_bytes, "decode")
 
 
 def _side_by_side(
@@ -428,49 +396,12 @@ def _shown(shape: tuple[int, ...]) -> str:
     return "×".join(str(side) for side in shape)
 
 
-_SECONDS_AN_IMAGE = 0.1
-
-
 class DecodeOptions(TypedDict, total=False):
     """How images are decoded; see :func:`~volta.data.images.decode_all`, which has the defaults."""
 
     size: Size | None
     skip_bad: bool
     progress: OnProgress | None
-
-
-def decode_images(
-    files: ImageFiles, names: Sequence[str], *, into: Path | None = None, **options: Unpack[DecodeOptions]
-) -> Decoded:
-    """Decode as :func:`~volta.data.images.decode_all` does, apart where the source's limits ask for it.
-
-    Apart needs a file ``into`` which the array is written, and tells no progress.
-    """
-    if not files.limits.isolate_images or into is None:
-        return decode_all(files, names, into=into, **options)
-    job = {
-        "source": str(files.source.resolve()),
-        "names": list(names),
-        "size": options.get("size"),
-        "skip_bad": options.get("skip_bad", False),
-        "into": str(into.resolve()),
-        "limits": asdict(files.limits),
-    }
-    seconds = _SECONDS_AN_IMAGE * len(names)
-    found = run_sandboxed(f"{__name__}:decode_job", files.source, job, files.limits, seconds)
-    array = np.load(into, mmap_mode="r+", allow_pickle=False)
-    return Decoded(array, found["rows"], found["bad"], found["encodings"])
-
-
-def decode_job(
-    source: str, names: list[str], size: Size | None, skip_bad: bool, into: str, limits: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Decode in this process; what :func:`decode_images` runs in another."""
-    here = replace(Limits(**limits), isolate_images=False)
-    files = list_images(Path(source), here)
-    found = decode_all(files, names, size=size, skip_bad=skip_bad, into=Path(into))
-    found.array.flush()  # type: ignore[attr-defined]
-    return {"rows": found.rows, "bad": dict(found.bad), "encodings": dict(found.encodings)}
 
 
 _VERSION = 2
@@ -561,7 +492,7 @@ def read_image_folder(
     """
     files = list_images(source, limits)
     placed = place_images(files)
-    found = decode_images(files, [item.path for item in placed], into=_pixels_file(scratch), **options)
+    found = decode_all(files, [item.path for item in placed], into=_pixels_file(scratch), **options)
     kept = np.asarray(found.rows)
     splits = np.array([placed[row].split for row in found.rows])
     labels = np.array([placed[row].label for row in found.rows])
@@ -589,7 +520,7 @@ def read_unlabelled_images(
         name for name in files.names if SPLIT_NAMES.get(PurePosixPath(name).parts[depth].lower()) == "test"
     ]
     ordered = sorted(names or files.names, key=lambda name: (PurePosixPath(name).name, name))
-    found = decode_images(files, ordered, into=_pixels_file(scratch), **options)
+    found = decode_all(files, ordered, into=_pixels_file(scratch), **options)
     return SourceRows(found.array, None, np.asarray(found.rows)), [
         f"left out {name}: {reason}" for name, reason in sorted(found.bad.items())
     ]
