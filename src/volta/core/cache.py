@@ -61,8 +61,8 @@ def cache_key(parts: Mapping[str, Any]) -> str:
 class ArrayCache:
     """Arrays by key under ``root``: ``KEY/array.npy`` and ``KEY/meta.json``.
 
-    An array is there whole or not at all, and one that is damaged counts as not there, so that it is made again. One
-    process makes an array while others wait for it. Nothing in a cache is lost by deleting it but time.
+    An array is complete or missing; a damaged one counts as missing and is made again. One process makes an array while
+    others wait for it. Deleting a cache loses nothing but time.
     """
 
     def __init__(self, root: Path) -> None:
@@ -115,7 +115,7 @@ class ArrayCache:
         return self.finished(key)
 
     def finished(self, key: str) -> CachedArray:
-        """Return an array that was just written, or say that the disk lost it."""
+        """Return an array that was just written; it is an error if it cannot be read back."""
         found = self.get(key)
         if found is None:
             raise StoreError(f"the array written to {self.folder(key)} cannot be read back; check the disk")

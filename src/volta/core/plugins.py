@@ -1,4 +1,4 @@
-"""Things that other packages bring: by entry point (``volta.methods``, ...) or as ``package.module:Name``."""
+"""Plug-ins: what other packages provide by entry point (``volta.methods``, ...) or as ``package.module:Name``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry point: the name it goes by and the package, with its version, that brings it."""
+    """One entry point: its name, and the package, with its version, that provides it."""
 
     name: str
     package: str
     entry: EntryPoint
 
     def load(self) -> Any:
-        """Import what the entry point names, or say which package fails and how."""
+        """Import what the entry point names; an error names the package and the cause."""
         try:
             return self.entry.load()
         except Exception as error:
@@ -37,7 +37,7 @@ class Plugin:
 
 @cache
 def plugins(group: Group) -> dict[str, Plugin]:
-    """Return the entry points of ``group`` by name; where two packages have the same name, neither is to be trusted."""
+    """Return the entry points of ``group`` by name; two packages with one name are an error."""
     found: dict[str, Plugin] = {}
     for entry in entry_points(group=group):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unnamed package"
@@ -55,7 +55,7 @@ def is_address(text: str) -> bool:
 
 
 def load_address(text: str) -> Any:
-    """Return what ``package.module:Name`` stands for, or say what of it is not there."""
+    """Return what ``package.module:Name`` stands for; an error names the part that is missing."""
     module_name, _, name = text.partition(":")
     try:
         module = import_module(module_name)
@@ -72,7 +72,7 @@ def load_address(text: str) -> Any:
 
 @cache
 def package_version(module_name: str) -> str:
-    """Return «package version» of what installed a module from outside volta; empty where nothing did."""
+    """Return the package and version that a module from outside volta was installed by; empty where there is none."""
     top = module_name.partition(".")[0]
     if top == "volta":
         return ""

@@ -172,8 +172,8 @@ class ImageFiles:
     source: Path
     names: tuple[str, ...]
     ignored: tuple[str, ...]
-    stamp: str
-    """Hash of names, sizes and checksums (zip), or of names, sizes and times: equal stamps mean equal images."""
+    fingerprint: str
+    """Hash of names, sizes and checksums (zip), or of names, sizes and times: equal fingerprints mean equal images."""
     n_bytes: int
     limits: Limits = DEFAULT_LIMITS
 
@@ -250,8 +250,8 @@ def _listed(source: Path, entries: Mapping[str, str], n_bytes: int, limits: Limi
     seen = {name: mark for name, mark in entries.items() if not _hidden(name)}
     names = tuple(name for name in seen if os.path.splitext(name)[1].lower() in EXTENSIONS)
     ignored = tuple(sorted(set(seen) - set(names)))
-    stamp = hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names)))
-    return ImageFiles(source, names, ignored, stamp, n_bytes, limits)
+    fingerprint = hash_text("\n".join(f"{name}:{seen[name]}" for name in sorted(names)))
+    return ImageFiles(source, names, ignored, fingerprint, n_bytes, limits)
 
 
 def decode_all(
@@ -410,13 +410,13 @@ _VERSION = 2
 def decoded_images(files: ImageFiles, names: Sequence[str]) -> tuple[Array, str]:
     """Return the named images as (n, 3, h, w) uint8 and how their files hold them, from the cache if they are there.
 
-    The key is the names and the source's stamp; a cache that cannot be written is done without.
+    The key is the names and the source's fingerprint; a cache that cannot be written is done without.
     """
     cache = ArrayCache(cache_folder() / "decoded")
     if not cache.writable:
         decoded = decode_all(files, names)
         return decoded.array, describe_encodings(decoded.encodings)
-    parts = {"what": "decoded images", "decoder": _VERSION, "source": files.stamp, "names": list(names)}
+    parts = {"what": "decoded images", "decoder": _VERSION, "source": files.fingerprint, "names": list(names)}
 
     def write(path: Path) -> Mapping[str, Any]:
         decoded = decode_all(files, names, into=path)
