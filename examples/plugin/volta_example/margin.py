@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from volta.core.types import Prediction
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.scores import softmax
 from volta.networks.outputs import Outputs
 from volta_example.scores import top_two_gap
