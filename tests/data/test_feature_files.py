@@ -42,7 +42,7 @@ def test_cifar10_features_with_ood_sets_and_shifts(root: Path) -> None:
     assert np.array_equal(task.test.inputs, rows(20).astype(np.float32))
     assert list(task.shifts) == ["fog-1"]
     assert task.class_names == CIFAR10
-    assert "not whole: cifar100 7 of 10,000 rows, noise 5 of 10,000 rows; without: svhn" in task.source
+    assert "incomplete: cifar100 7 of 10,000 rows, noise 5 of 10,000 rows; without: svhn" in task.source
     assert list(find_task("cifar10").load("features", LoadOptions(root, severities=(1, 2))).shifts) == [
         "fog-1",
         "fog-2",

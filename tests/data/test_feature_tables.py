@@ -30,7 +30,7 @@ def test_a_matrix_with_names_and_labels(tmp_path, rows):
     features, labels = found.read_labelled()
     assert np.array_equal(features, rows)
     assert labels.tolist() == list(range(20))
-    with pytest.raises(InputError, match="names its features otherwise than the model"):
+    with pytest.raises(InputError, match="names its features differently from the model"):
         open_features(tmp_path / "a.npz", Roles(), names=["b", "a", "c"])
 
 

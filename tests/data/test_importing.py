@@ -224,7 +224,7 @@ def test_undecodable_images_are_named_and_skipped_on_request(root: Path, tmp_pat
         ({"test/cat": 5, "test/dog": 5}, "has only test; a task needs a train split"),
         ({"train/cat": 5, "train/dog": 5, "test/eel": 2}, "label eel, which no training row has"),
         ({"train": 5, "test": 5}, "lies in no class folder; expected"),
-        ({"train/cat": 5, "train/dog": 5, "fish": 5}, "lies beside the split folders"),
+        ({"train/cat": 5, "train/dog": 5, "fish": 5}, "lies next to the split folders"),
         ({"": 3, "cat": 3}, "lies in no class folder"),
     ],
 )
@@ -355,7 +355,7 @@ def test_corruptions_of_own_images_on_request(root: Path, tmp_path: Path) -> Non
 def test_generated_corruptions_do_not_replace_own_shifts(root: Path, tmp_path: Path) -> None:
     images = image_folder(tmp_path / "images", {"cat": 20, "dog": 20}, side=16)
     import_task(images, "pets", root=root, shifts={"fog-2": images})
-    with pytest.raises(InputError, match="'fog-2' of its own, which --corruptions would make too"):
+    with pytest.raises(InputError, match="already has a set 'fog-2', which --corruptions would make too"):
         find_task("pets", root).load("pixels", LoadOptions(root, severities=(2,), shifts="generated"))
     assert len(find_task("pets", root).load("pixels", LoadOptions(root, shifts="generated")).shifts) == 20
 

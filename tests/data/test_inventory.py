@@ -17,7 +17,6 @@ from volta.data import (
     LoadOptions,
     corruption_sheet,
     find_task,
-    image_sets,
     inventory,
     pixel_sets,
     store_features,
@@ -255,7 +254,7 @@ def test_extracted_features_are_split_like_the_pixels(served: FileServer, root: 
     options = LoadOptions(root, shifts="none")
     sets = pixel_sets("cifar10", options).inputs()
     assert list(sets) == ["train", "test", "ood:cifar100", "ood:svhn", "ood:noise"]
-    assert list(image_sets("cifar10", root))[:5] == list(sets)
+    assert list(pixel_sets("cifar10", LoadOptions(root)).inputs())[:5] == list(sets)
     features = {name: rows.reshape(len(rows), -1)[:, :7].astype(np.float16) for name, rows in sets.items()}
     store_features("cifar10", features, options)
     pixels = find_task("cifar10").load("pixels", options)

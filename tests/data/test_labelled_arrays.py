@@ -39,7 +39,7 @@ def test_npz_of_one_set_with_and_without_a_split_array(root: Path) -> None:
 
 def test_npy_beside_labels_structured_and_as_a_folder(root: Path) -> None:
     np.save(root / "feats.npy", X)
-    with pytest.raises(InputError, match=r"put them beside it in feats_labels\.npy"):
+    with pytest.raises(InputError, match=r"put them next to it in feats_labels\.npy"):
         read_labelled_arrays(root / "feats.npy")
     assert read_labelled_arrays(root / "feats.npy", labelled=False)["all"].labels is None
     np.save(root / "feats_labels.npy", Y)

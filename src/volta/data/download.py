@@ -68,8 +68,8 @@ def download(
 ) -> Path:
     """Bring a file to ``target`` from the first of ``urls`` that gives exactly the expected bytes.
 
-    Bytes that arrived are kept in ``TARGET.part``, so a broken transfer goes on where it stopped, in this call, in a
-    later one, or from another mirror. An address is left after ``attempts`` tries in a row that brought nothing new,
+    Bytes that arrived are kept in ``TARGET.part``, so a broken transfer resumes where it stopped, in this call, in a
+    later one, or from another mirror. An address is left after ``attempts`` tries in a row without new bytes,
     at once if it answers with an error or with another file. ``target`` appears only when size and hash are right.
     """
     if target.is_file() and not mismatch(target, size, checksum):
@@ -91,7 +91,7 @@ def download(
             part.replace(target)
             sync_folder(target.parent)
             return target
-    kept = f"; {part.stat().st_size:,} bytes are kept, run it again to go on" if part.is_file() else ""
+    kept = f"; {part.stat().st_size:,} bytes are kept, run it again to resume" if part.is_file() else ""
     raise MissingDataError(
         f"{target.name} could not be downloaded ({'; '.join(failures)}){kept}\n"
         f"fetch it by other means ({size:,} bytes, {checksum.algorithm} {checksum.digest}) and put it at {target}"
@@ -144,7 +144,7 @@ def _fetch(
         part.unlink()
         if not resumed:
             raise _UselessError(problem)
-        # The kept bytes may have been another file's; one whole transfer tells.
+        # The kept bytes may be of another file; a full transfer shows whether they are.
         resumed = False
 
 
@@ -266,7 +266,7 @@ def safe_name(name: str, archive: Path) -> PurePosixPath:
 
 
 def unpack_tar(archive: Path, root: Path, folder: str, origin: dict[str, str], limits: Limits = DEFAULT_LIMITS) -> Path:
-    """Unpack ``archive``, whose files must lie in ``folder/``, to ``root/folder``; it appears whole or not at all.
+    """Unpack ``archive``, whose files must lie in ``folder/``, to ``root/folder``; it appears complete or not at all.
 
     Beside the files goes a record of ``origin`` and of each file's size and SHA-256, so that they can be verified
     later.

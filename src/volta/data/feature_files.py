@@ -147,7 +147,9 @@ def open_features(
             )
         found = FeatureTable(table, columns, columns, label, roles.ids, n_features)
     if matrix is not None and names is not None and found.names is not None and found.names != tuple(names):
-        raise InputError(f"{path} names its features otherwise than the model; the model has {shortened(tuple(names))}")
+        raise InputError(
+            f"{path} names its features differently from the model; the model has {shortened(tuple(names))}"
+        )
     return found
 
 
@@ -240,7 +242,7 @@ def stored_features(root: Path, name: str) -> list[Path]:
 class FeatureFiles:
     """The feature files of the task ``name``.
 
-    ``ood_rows`` says how many rows each OOD set has when whole, which the source note compares with what was found.
+    ``ood_rows`` says how many rows each complete OOD set has, which the source note compares with what was found.
     ``class_names`` are used where they fit the labels. ``every_shift`` takes the shifts of all severities, not only
     those asked for.
     """
@@ -278,7 +280,7 @@ class FeatureFiles:
         )
 
     def _shifts(self, options: LoadOptions) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the shifts asked for, whole ones before those of a part of the test rows."""
+        """Return the corrupted test sets asked for, complete ones before those of a part of the test rows."""
         if options.shifts == "none":
             return {}, {}
 
@@ -301,7 +303,7 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
     """Store features extracted from the sets of ``pixels``, keyed as :meth:`RawSets.inputs` is; return the files.
 
     Half-precision features stay half-precision on disk. Sets stored before that are not written now stay if the test
-    rows stay as they were; beside those of another backbone they would be no shifted or OOD sets of this one.
+    rows stay as they were; otherwise another backbone made them, and they would not fit these.
     """
     whole = {}
     for part, split in pixels.parts.items():
@@ -319,7 +321,7 @@ def write_feature_sets(root: Path, name: str, features: Mapping[str, Array], pix
     written = {features_path(root, name, what): arrays for what, arrays in files.items()}
     main = features_path(root, name)
     if not _same_rows(main, features["test"]):
-        # Those that are written anew too: whoever is stopped in between must not leave sets of two backbones.
+        # All are removed first: a run that stops in between must not leave sets of two backbones.
         for path in stored_features(root, name):
             if path != main:
                 path.unlink(missing_ok=True)
@@ -336,14 +338,16 @@ def _same_rows(path: Path, test: Array) -> bool:
     return stored is not None and stored.shape == test.shape and np.allclose(stored, test, rtol=1e-2, atol=1e-3)
 
 
-def add_shifts(
-    root: Path, name: str, shifts: Mapping[str, Split], n_rows: int | None, origin: CorruptionOrigin = "none"
+def store_shifts(
+    name: str, shifts: Mapping[str, Split], options: LoadOptions, origin: CorruptionOrigin = "none"
 ) -> Path:
-    """Store shifted sets beside those that are there already; ``n_rows`` names sets of a part of the test rows.
+    """Add features of corrupted test sets to those that a task has stored; return the file.
 
-    ``origin`` says whose images of CIFAR-10-C's corruptions they were made of.
+    With ``options.limit_test`` they are of a part of the test rows and lie in a separate file, named by their number.
+    ``origin``: where their images come from, if they are corruptions of CIFAR-10-C.
     """
-    path = features_path(root, name, "shifts" if n_rows is None else f"shifts-{n_rows}")
+    what = "shifts" if options.limit_test is None else f"shifts-{options.limit_test}"
+    path = features_path(options.folder, name, what)
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_file(path.parent, f"{path.name}.lock"):
         arrays = read_npz(path) if path.is_file() else {}
@@ -388,7 +392,7 @@ def _class_numbers(labels: Array, where: str, limits: Limits) -> NDArray[np.int6
     if len(labels) and labels.max() >= limits.n_classes:
         raise InputError(
             f"{where} has the class number {labels.max()}; they run from 0 without gaps, and a task has "
-            f"{limits.n_classes:,} classes at most; number them anew, or import the file, which does so"
+            f"{limits.n_classes:,} classes at most; renumber them, or import the file, which does so"
         )
     return labels.astype(np.int64)
 
@@ -432,4 +436,4 @@ def _describe(path: Path, ood: Mapping[str, Array], ood_rows: Mapping[str, int])
         for name, rows in ood.items()
         if len(rows) < ood_rows.get(name, 0)
     ]
-    return f"{text}; not whole: {', '.join(fewer)}" if fewer else text
+    return f"{text}; incomplete: {', '.join(fewer)}" if fewer else text

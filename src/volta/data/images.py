@@ -63,11 +63,11 @@ def decode(data: bytes, size: Size | None = None, max_pixels: int = DEFAULT_LIMI
     pillow = _pillow()
     from PIL import ImageOps
 
-    with _judging(), pillow.open(io.BytesIO(data), formats=_FORMATS) as opened:
+    with _decoding_errors(), pillow.open(io.BytesIO(data), formats=_FORMATS) as opened:
         n_pixels = opened.width * opened.height
         if n_pixels > max_pixels:
             raise BadImageError(f"it would decode to {opened.width}×{opened.height} pixels, more than {max_pixels:,}")
-        # Converting takes several times the image's own memory; threads take turns at large ones.
+        # Converting takes several times the memory of the image; threads take turns at large ones.
         with _LARGE if n_pixels > _LARGE_PIXELS else nullcontext():
             opened.load()
             rgb = _to_rgb(ImageOps.exif_transpose(opened))
@@ -78,7 +78,7 @@ def decode(data: bytes, size: Size | None = None, max_pixels: int = DEFAULT_LIMI
 
 
 @contextmanager
-def _judging() -> Iterator[None]:
+def _decoding_errors() -> Iterator[None]:
     """Turn what Pillow raises into one error; its parsers raise far more kinds on damaged files than they list."""
     pillow = _pillow()
     try:
@@ -110,7 +110,7 @@ def encoding(data: bytes) -> str:
 
 @contextmanager
 def pillow_warnings_off() -> Iterator[None]:
-    """Keep Pillow from warning of large images, odd EXIF data and palettes: :func:`decode` judges the result itself.
+    """Keep Pillow from warning of large images, odd EXIF data and palettes: :func:`decode` checks the result itself.
 
     Warning filters belong to the process, so this stands around the threads that decode, not inside them.
     """
@@ -178,7 +178,7 @@ class ImageFiles:
     limits: Limits = DEFAULT_LIMITS
 
     def read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """Walk the named files with their bytes, in the source's own order."""
+        """Walk the named files with their bytes, in the source's order."""
         wanted = set(names)
         if self.source.is_dir():
             for name in sorted(wanted):
@@ -281,7 +281,7 @@ def decode_all(
         for batch in _batches(files.read(names)):
             heavy = sum(len(data) for _, data in batch) > _THREADS_PAY_BYTES * len(batch)
             attempt = partial(_try_decode, size=size, limits=limits)
-            images = _side_by_side(pool, attempt, batch, n_threads) if heavy else map(attempt, batch)
+            images = _decode_in_threads(pool, attempt, batch, n_threads) if heavy else map(attempt, batch)
             for (name, data), image in zip(batch, images, strict=True):
                 if isinstance(image, str):
                     bad[name] = image
@@ -311,7 +311,7 @@ def decode_all(
 
 
 def describe_bad(bad: Mapping[str, str]) -> str:
-    """Return «2 images cannot be used: a/b.jpg: reason; …»."""
+    """Return the text "2 images cannot be used: a/b.jpg: reason; …"."""
     listed = "; ".join(f"{name}: {reason}" for name, reason in sorted(bad.items())[:_SHOWN])
     more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
     return f"{len(bad)} image{'s' if len(bad) > 1 else ''} cannot be used: {listed}{more}"
@@ -331,7 +331,7 @@ def _batches(files: Iterator[tuple[str, bytes]]) -> Iterator[list[tuple[str, byt
         yield batch
 
 
-def _side_by_side(
+def _decode_in_threads(
     pool: ThreadPoolExecutor,
     attempt: Callable[[tuple[str, bytes]], Pixels | str],
     batch: list[tuple[str, bytes]],
@@ -429,7 +429,7 @@ def decoded_images(files: ImageFiles, names: Sequence[str]) -> tuple[Array, str]
 
 
 def describe_encodings(encodings: Mapping[str, int]) -> str:
-    """Return in words how files hold their pixels: «re-encoded (JPEG)», «losslessly encoded (WebP)».
+    """Return in words how files hold their pixels: "re-encoded (JPEG)", "losslessly encoded (WebP)".
 
     ``encodings`` counts files by :func:`~volta.data.images.encoding`.
     """
@@ -442,7 +442,7 @@ def describe_encodings(encodings: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Placed:
-    """Where an image stands: split (``all`` if the source names none), class and path in the source."""
+    """Where an image belongs: split (``all`` if the source names none), class and path in the source."""
 
     split: str
     label: str
@@ -548,5 +548,5 @@ def _check_mixture(source: Path, placed: list[Placed]) -> None:
         stray = next(item.path for item in placed if item.split == "all")
         named = ", ".join(sorted(splits - {"all"}))
         raise InputError(
-            f"{source}: {stray} lies beside the split folders ({named}); put every class folder in a split folder"
+            f"{source}: {stray} lies next to the split folders ({named}); put every class folder in a split folder"
         )

@@ -18,7 +18,7 @@ from volta.core.files import DEFAULT_LIMITS, Limits, hash_file, inside, temp_fol
 from volta.core.types import Array, EncoderKind, InputKind, OodSet, Split, Task, check_ood_names, with_severities
 from volta.data.arrays import SourceRows, feature_dtype
 from volta.data.download import OnProgress
-from volta.data.feature_files import add_shifts, stored_features, write_feature_sets
+from volta.data.feature_files import stored_features, write_feature_sets
 from volta.data.images import Size, label_image_folder, read_image_folder, read_unlabelled_images
 from volta.data.labelled_arrays import holds_arrays, read_labelled_arrays
 from volta.data.lookup import (
@@ -39,7 +39,6 @@ from volta.data.lookup import (
 )
 from volta.data.task import LoadOptions, data_root
 from volta.data.task_builder import (
-    CorruptionOrigin,
     DividedRows,
     RawSets,
     divide_rows,
@@ -74,17 +73,6 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
         if key not in features:
             raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
     return write_feature_sets(options.folder, name, features, pixels)
-
-
-def store_shifts(
-    name: str, shifts: Mapping[str, Split], options: LoadOptions, origin: CorruptionOrigin = "none"
-) -> Path:
-    """Keep features of shifted test sets beside a task's feature file; return the file.
-
-    With ``options.limit_test`` they are of a part of the test rows and lie in a file of their own, named by how many.
-    ``origin`` says whose images of CIFAR-10-C's corruptions they were made of.
-    """
-    return add_shifts(options.folder, name, shifts, options.limit_test, origin)
 
 
 def task_of_features(

@@ -62,7 +62,7 @@ class InventoryItem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of verifying one holding; ``problems`` is empty if it is intact."""
+    """The outcome of verifying one item; ``problems`` is empty if it is intact."""
 
     name: str
     path: Path
@@ -78,7 +78,7 @@ def get_data(
     keep_archives: bool = False,
     again: bool = False,
 ) -> list[Path]:
-    """Bring the archives that a task or archive name stands for into the data folder and unpack them; return where.
+    """Get the archives that a task or archive name stands for into the data folder and unpack them; return their paths.
 
     What is there already is left alone unless ``again``. An archive that lies in the folder, put there by hand or by a
     broken run, is verified and used instead of a download. A tar is deleted once unpacked unless ``keep_archives``.
@@ -98,30 +98,30 @@ def get_data(
 def list_data(root: Path | None = None) -> list[InventoryItem]:
     """Return what the data folder holds and lacks: archives, feature files, imported tasks; nothing is hashed."""
     folder = data_root(root)
-    holdings = [_inventory_item(name, archive, folder) for name, archive in ARCHIVES.items()]
-    holdings += [
+    items = [_inventory_item(name, archive, folder) for name, archive in ARCHIVES.items()]
+    items += [
         InventoryItem(f"features/{path.stem}", "frozen features", "ready", path, path.stat().st_size)
         for path in sorted((folder / "features").glob("*.npz"))
     ]
     for task in imported_tasks(folder):
         place = folder / "imported" / task.name
         note = task.title if task.title.startswith(DAMAGED) else ""
-        holdings.append(InventoryItem(task.name, task.title, "ready", place, stored_bytes(place), note))
-    return holdings
+        items.append(InventoryItem(task.name, task.title, "ready", place, stored_bytes(place), note))
+    return items
 
 
 def verify_data(root: Path | None = None, names: Sequence[str] = ()) -> list[Verdict]:
-    """Read and hash what the data folder holds (or the named holdings) and compare with what it has to be."""
+    """Read and hash what the data folder holds (or the named items) and compare with what it has to be."""
     folder = data_root(root)
-    holdings = [holding for holding in list_data(folder) if holding.state != "missing"]
-    known = {holding.name for holding in holdings}
+    items = [item for item in list_data(folder) if item.state != "missing"]
+    known = {item.name for item in items}
     for name in names:
         if name not in known:
             raise MissingDataError(
                 f"{name} is not under {folder}\n"
                 f"there is: {', '.join(sorted(known)) or 'nothing'} (see: volta data list)"
             )
-    return [_verify(holding, folder) for holding in holdings if not names or holding.name in names]
+    return [_verify(item, folder) for item in items if not names or item.name in names]
 
 
 def _get(archive: Archive, root: Path, progress: OnProgress | None, keep: bool, again: bool) -> Path:
@@ -170,7 +170,7 @@ def _inventory_item(name: str, archive: Archive, root: Path) -> InventoryItem:
     if there:
         return InventoryItem(name, archive.title, "stand-in", there[0], stored_bytes(there[0]), _describe_zip(there[0]))
     if part.is_file():
-        note = f"{part.stat().st_size:,} of {archive.size:,} bytes; go on with: volta data get {name}"
+        note = f"{part.stat().st_size:,} of {archive.size:,} bytes; resume with: volta data get {name}"
         return InventoryItem(name, archive.title, "partial download", part, stored_bytes(part), note)
     return InventoryItem(name, archive.title, "missing", place, 0, f"{archive.size:,} bytes: volta data get {name}")
 
@@ -185,39 +185,39 @@ def _describe_zip(path: Path) -> str:
     return f"{held} in place of the official archive"
 
 
-def _verify(holding: InventoryItem, root: Path) -> Verdict:
-    if holding.name in ARCHIVES:
-        archive = ARCHIVES[holding.name]
-        if holding.state == "partial download":
-            return Verdict(holding.name, holding.path, "nothing", (holding.note,))
-        if holding.state == "stand-in":
-            return _attempt(holding, "zip directory", lambda: check_zip(holding.path))
-        if holding.path.is_dir():
-            return _verify_folder(holding)
-        problem = mismatch(holding.path, archive.size, archive.checksum)
+def _verify(item: InventoryItem, root: Path) -> Verdict:
+    if item.name in ARCHIVES:
+        archive = ARCHIVES[item.name]
+        if item.state == "partial download":
+            return Verdict(item.name, item.path, "nothing", (item.note,))
+        if item.state == "stand-in":
+            return _attempt(item, "zip directory", lambda: check_zip(item.path))
+        if item.path.is_dir():
+            return _verify_folder(item)
+        problem = mismatch(item.path, archive.size, archive.checksum)
         return Verdict(
-            holding.name,
-            holding.path,
+            item.name,
+            item.path,
             f"size and {archive.checksum.algorithm}",
             (problem,) if problem else (),
         )
-    if holding.name.startswith("features/"):
-        return _attempt(holding, "every array", lambda: read_npz(holding.path))
-    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(verify_imported(root, holding.name)))
+    if item.name.startswith("features/"):
+        return _attempt(item, "every array", lambda: read_npz(item.path))
+    return Verdict(item.name, item.path, "SHA-256 of every file", tuple(verify_imported(root, item.name)))
 
 
-def _verify_folder(holding: InventoryItem) -> Verdict:
-    path = holding.path / RECORD
+def _verify_folder(item: InventoryItem) -> Verdict:
+    path = item.path / RECORD
     if not path.is_file():
-        problem = f"no {RECORD} beside the files, so nothing tells what the archive held; get it again to be sure"
-        return Verdict(holding.name, holding.path, "nothing", (problem,))
+        problem = f"no {RECORD} next to the files, so they cannot be checked; get the archive again"
+        return Verdict(item.name, item.path, "nothing", (problem,))
     try:
         noted = JsonFields.of(parse_object(read_file(path, _NOTE.max_bytes), path, _NOTE), str(path), _NOTE.remedy)
         files = noted.fields("files")
-        problems = [text for name in files.values if (text := _problem(holding.path, name, files.fields(name)))]
+        problems = [text for name in files.values if (text := _problem(item.path, name, files.fields(name)))]
     except VoltaError as error:
-        return Verdict(holding.name, holding.path, RECORD, (str(error),))
-    return Verdict(holding.name, holding.path, "SHA-256 of every file", tuple(problems))
+        return Verdict(item.name, item.path, RECORD, (str(error),))
+    return Verdict(item.name, item.path, "SHA-256 of every file", tuple(problems))
 
 
 def _problem(folder: Path, name: str, expected: JsonFields) -> str:
@@ -231,9 +231,9 @@ def _problem(folder: Path, name: str, expected: JsonFields) -> str:
     return ""
 
 
-def _attempt(holding: InventoryItem, checked: str, check: Callable[[], object]) -> Verdict:
+def _attempt(item: InventoryItem, checked: str, check: Callable[[], object]) -> Verdict:
     try:
         check()
     except InputError as error:
-        return Verdict(holding.name, holding.path, checked, (str(error),))
-    return Verdict(holding.name, holding.path, checked, ())
+        return Verdict(item.name, item.path, checked, (str(error),))
+    return Verdict(item.name, item.path, checked, ())

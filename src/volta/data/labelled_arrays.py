@@ -62,9 +62,9 @@ def read_labelled_arrays(
     """Return the rows of each split of a source; one that names no splits is one split called ``all``.
 
     npz, or a folder of npy: ``train_x`` and ``train_y`` (or ``x_train`` …) for each split, or ``x``, ``y`` and maybe
-    ``split``. npy: a structured array, or a matrix beside ``NAME_labels.npy``. CSV and Parquet: a label column, maybe a
+    ``split``. npy: a structured array, or a matrix with ``NAME_labels.npy``. CSV and Parquet: a label column, maybe a
     split column, and numeric columns, in Parquet also one column of lists; a folder that Hugging Face ``datasets``
-    saved has the same columns, and its own splits. ``label`` names the label column where it is not one of
+    saved has the same columns, and its splits. ``label`` names the label column where it is not one of
     ``label``, ``y``, ``labels``, ``target``; columns named ``ids`` are no features and are left out. With ``set_name``
     an npz may hold many sets, as the data folder's ``NAME-ood.npz`` does: ``SET_x`` and maybe ``SET_y`` are taken where
     they are there.
@@ -155,7 +155,7 @@ def _from_npy(
                 labels = read_npy(neighbour, limits)
                 break
         else:
-            raise InputError(f"{source} has no labels; put them beside it in {source.stem}_labels.npy, one a row")
+            raise InputError(f"{source} has no labels; put them next to it in {source.stem}_labels.npy, one a row")
     return {"all": _source_rows(array, labels, str(source), labelled)}
 
 
@@ -234,7 +234,7 @@ def _from_columns(
     split_name = _find_column(columns, SPLIT_COLUMNS, source)
     rest = {name: column for name, column in columns.items() if name not in (label_name, split_name)}
     if not rest:
-        raise InputError(f"{source} has no feature columns beside {label_name}")
+        raise InputError(f"{source} has no feature columns other than {label_name}")
     textual = [name for name, column in rest.items() if column.dtype.kind not in "biuf"]
     if textual:
         raise InputError(

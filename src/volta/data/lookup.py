@@ -183,7 +183,7 @@ def tidy(parent: Path) -> None:
 
 
 def move_task(temporary: Path, target: Path) -> None:
-    """Move a finished task to its place; one that stands there moves aside first and is removed last."""
+    """Move a finished task to its place; one that is there moves aside first and is removed last."""
     if target.exists():
         aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=target.parent))
         with living(aside):
@@ -266,7 +266,7 @@ def read_record(root: Path, name: str) -> TaskRecord:
 
 
 def had_images(root: Path, name: str) -> bool:
-    """Whether a task of images stands under this name, so that feature files of the name were extracted from it.
+    """Whether a task of images has this name, so that feature files of the name were extracted from it.
 
     A task whose description cannot be read any more may have been one.
     """
@@ -314,13 +314,13 @@ class ImportedArrays:
         )
 
     def _generated(
-        self, test: Split, options: LoadOptions, own: Mapping[str, object]
+        self, test: Split, options: LoadOptions, stored: Mapping[str, object]
     ) -> dict[str, Callable[[], Split]]:
         rows = limited_rows(test.labels, options.limit_test, self.name)
         generated = generated_shifts(test, options.severities, cache_folder(), rows)
-        if both := sorted(set(generated) & set(own)):
+        if both := sorted(set(generated) & set(stored)):
             raise InputError(
-                f"{self.name} has a shift {both[0]!r} of its own, which --corruptions would make too; leave its "
+                f"{self.name} already has a set {both[0]!r}, which --corruptions would make too; leave its "
                 "severity out of --severities or import the set under another name"
             )
         return {key: partial(generated.__getitem__, key) for key in generated}
@@ -366,8 +366,8 @@ def _open(folder: Path, reference: ArrayReference) -> Array:
 def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:
     """Return the built-in tasks, those imported under ``root`` and those of plug-ins."""
     imported = {task.name: task for task in imported_tasks(data_root(root))}
-    brought = {name: plugin_task(found) for name, found in plugins("volta.tasks").items()}
-    return TASKS | {name: task for name, task in (brought | imported).items() if name not in TASKS}
+    from_plugins = {name: plugin_task(found) for name, found in plugins("volta.tasks").items()}
+    return TASKS | {name: task for name, task in (from_plugins | imported).items() if name not in TASKS}
 
 
 def find_task(name: str, root: Path | None = None) -> TaskDefinition:
@@ -392,14 +392,6 @@ def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
     """Return all image sets of a task with their labels, before val and cal are split off."""
     options = options or LoadOptions()
     return find_task(name, options.root).image_sets(options)
-
-
-def image_sets(name: str, root: Path | None = None) -> Mapping[str, Array]:
-    """Return a task's images by set, each (n, 3, h, w) uint8, in a stable order: parts, OOD sets, shifts.
-
-    A set is read or made only when it is asked for.
-    """
-    return pixel_sets(name, LoadOptions(root)).inputs()
 
 
 def corruption_sheet(name: str, options: LoadOptions) -> NDArray[np.uint8] | None:

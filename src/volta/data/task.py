@@ -30,7 +30,7 @@ class LoadOptions:
     ``shifts`` says where they come from: ``official`` is the CIFAR-10-C archive, ``generated`` makes them here,
     ``auto`` takes the archive where it is there and generates otherwise, ``none`` leaves them out. ``ood`` names the
     OOD sets to load; None is all. ``seed`` is the run's seed, by which a task whose test rows rotate (``digits``) draws
-    all its rows; None is the fixed split. ``scale`` says how a benchmark scales columns: ``auto`` scales own data as
+    all its rows; None is the fixed split. ``scale`` says how a benchmark scales columns: ``auto`` scales your data as
     the classifier does and leaves the package's tasks alone, ``standard`` and ``none`` hold for every task.
     ``limit_test`` keeps at most that many rows of test and of each OOD and shifted set, so that no more are extracted.
     """
@@ -149,7 +149,7 @@ class TaskDefinition:
     ``optional_archives`` what has to be asked for by its own name. ``images`` is None where there are none;
     ``trains_on_pixels`` is False where they only serve to extract features from. ``origin`` says where the data is from
     if nothing is downloaded; ``root`` is the data folder of a task that lives in one. ``rotates`` marks a task so small
-    that its test rows rotate with the run's seed, as in cross-validation. ``scaled`` is False for own data, whose
+    that its test rows rotate with the run's seed, as in cross-validation. ``scaled`` is False for your data, whose
     columns may have any scale: a benchmark then scales them, see :func:`volta.data.task_builder.scale_task`.
     """
 

@@ -318,10 +318,10 @@ def make_task(name: str, raw: RawSets, preparation: Preparation, kind: InputKind
 
 
 def resplit(task: Task, seed: int) -> Task:
-    """Return ``task`` with train, val and cal drawn anew from all its fit rows, as many of each as before.
+    """Return ``task`` with train, val and cal drawn again from all its fit rows, as many of each as before.
 
     All methods with one seed see the same rows; the rows are read into memory. Test rows, OOD sets and shifts stay.
-    Copies of one row stay in one part and calibrate once, the parts' shares of the distinct rows being as before.
+    Duplicates stay in one part and calibrate once, the parts' shares of the distinct rows being as before.
     """
     fit = task.fit
     parts = (fit.train, fit.val, fit.cal)
@@ -331,12 +331,12 @@ def resplit(task: Task, seed: int) -> Task:
     inputs, labels = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "labels"))
     whole = Split(inputs, labels, weights)
     n_val, n_cal = len(fit.val), len(fit.cal)
-    copies = duplicate_groups(whole.inputs.reshape(len(whole), -1), whole.labels, n_parts=3)
-    if copies is not None:
-        own = np.split(copies, np.cumsum([len(part) for part in parts])[:-1])
-        distinct = [len(np.unique(numbers)) for numbers in own]
-        n_val, n_cal = (round(n_rows / sum(distinct) * (int(copies.max()) + 1)) for n_rows in distinct[1:])
-    rows = split_fit_rows(whole.labels, n_val, n_cal, rng(seed, task.name, "resplit"), copies)
+    duplicates = duplicate_groups(whole.inputs.reshape(len(whole), -1), whole.labels, n_parts=3)
+    if duplicates is not None:
+        numbers_of = np.split(duplicates, np.cumsum([len(part) for part in parts])[:-1])
+        distinct = [len(np.unique(numbers)) for numbers in numbers_of]
+        n_val, n_cal = (round(n_rows / sum(distinct) * (int(duplicates.max()) + 1)) for n_rows in distinct[1:])
+    rows = split_fit_rows(whole.labels, n_val, n_cal, rng(seed, task.name, "resplit"), duplicates)
     train, val, cal = (whole.take(part) for part in rows)
     # Calibration rows count as they were drawn.
     cal = replace(cal, weights=None)

@@ -26,7 +26,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError, VoltaError, VoltaWarning
-from volta.core.files import DEFAULT_LIMITS, Limits, atomic_path, canonical_json, hash_file, hash_text, write_atomic
+from volta.core.files import atomic_path, canonical_json, hash_file, hash_text, write_atomic
 from volta.core.processes import torch_threads
 from volta.core.seeding import rng
 from volta.core.types import Array
@@ -41,7 +41,7 @@ from volta.features.backbones.backbone import (
     check_pixels,
     prepare,
 )
-from volta.features.backbones.onnx_file import OnnxFile, probe_onnx
+from volta.features.backbones.onnx_file import probe_onnx
 
 
 def split_batched_products(model: Any) -> Any:
@@ -166,7 +166,7 @@ def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> Non
 
 @contextmanager
 def quiet_exporter() -> Iterator[None]:
-    """Keep the exporter's own remarks (torchvision is absent, names were merged) from the user's terminal.
+    """Keep the exporter's remarks (torchvision is absent, names were merged) from the user's terminal.
 
     A torch whose exporter cannot leave the number of rows free is refused.
     """
@@ -375,7 +375,7 @@ class GraphEngine(_RuntimeEngine):
 class OnnxEngine(_RuntimeEngine):
     """ONNX Runtime on a user's file, which gets images already resized and normalised.
 
-    ``weights`` tells apart what the file, and files of weights beside it, held at different times.
+    ``weights`` identifies the content of the file and of its weight files.
     """
 
     weights: str = ""
@@ -401,8 +401,7 @@ class OnnxEngine(_RuntimeEngine):
 def run_batches(engine: Engine, batches: Iterable[Array]) -> Features:
     """Return one feature row an image of all ``batches``, in order.
 
-    Threads of ONNX Runtime take whole batches, where there are several: threads that share one wait for each other at
-    every layer, most of their time where other processes want the cores too.
+    Each thread of ONNX Runtime takes a batch: threads that share one wait for each other at every layer.
     """
     n_lanes = (engine.threads or torch.get_num_threads()) if isinstance(engine, _RuntimeEngine) else 1
     walked = iter(batches)
@@ -453,7 +452,7 @@ def make_engine(
     if isinstance(backbone, OnnxBackbone):
         if runtime == "torch":
             raise InputError(f"runtime is 'torch' but {backbone.name} is an ONNX file; pass auto or onnx")
-        _need_onnxruntime(f"backbone {backbone.name}")
+        need_onnxruntime(f"backbone {backbone.name}")
         return OnnxEngine(backbone.path, backbone.preprocessing, threads, backbone.weights)
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
     eager = TorchEngine(pipeline, backbone.preprocessing, device, threads)
@@ -465,7 +464,7 @@ def make_engine(
         return eager
     if runtime == "auto" and not _have("onnxruntime", "onnx", "onnxscript"):
         return eager
-    _need_onnxruntime("runtime 'onnx'")
+    need_onnxruntime("runtime 'onnx'")
     return _graph_engine(backbone, pipeline, eager, runtime, threads, cache or cache_folder())
 
 
@@ -484,7 +483,7 @@ def _openvino_engine(
         raise InputError(f"runtime is 'openvino' but device is {device.type}; OpenVINO is used on the CPU only")
     if isinstance(backbone, OnnxBackbone):
         raise InputError(f"runtime is 'openvino' but {backbone.name} is an ONNX file; pass auto or onnx")
-    _need_onnxruntime("runtime 'openvino'")
+    need_onnxruntime("runtime 'openvino'")
     # OpenVINO has fast convolutions of its own, so it gets the network as it is written.
     plain = replace(backbone, fast=None)
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
@@ -510,12 +509,6 @@ def _graph_engine(
     return GraphEngine(path, backbone.preprocessing, threads)
 
 
-def tried_out(path: Path, limits: Limits = DEFAULT_LIMITS) -> OnnxFile:
-    """Return what an ONNX file asks for, after a try in another process."""
-    _need_onnxruntime(f"backbone {path.name}")
-    return probe_onnx(path, limits)
-
-
 def _session(path: Path, threads: int | None, weights: str = "") -> Any:
     """Return a session; kept per process, so that shards of one extraction share it."""
     with _SESSIONS:
@@ -536,7 +529,8 @@ def _session_of(path: Path, changed: int, weights: str, threads: int) -> Any:
         raise InputError(f"{path} cannot be run by ONNX Runtime: {error}") from error
 
 
-def _need_onnxruntime(what: str) -> None:
+def need_onnxruntime(what: str) -> None:
+    """Say how ONNX Runtime is installed where it is missing."""
     missing = [name for name in ("onnxruntime", "onnx", "onnxscript") if not _have(name)]
     if missing:
         raise MissingDataError(
@@ -556,7 +550,7 @@ def _runtime_title() -> str:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedFiles:
-    """The graph of an engine, the first, and files of weights beside it: bytes and SHA-256 by name."""
+    """The graph of an engine, the first, and weight files next to it: bytes and SHA-256 by name."""
 
     contents: Mapping[str, bytes]
     digests: Mapping[str, str]
@@ -577,20 +571,20 @@ def files_of(engine: Engine) -> EmbeddedFiles:
     )
 
 
-def with_files(engine: Engine, carried: EmbeddedFiles) -> Engine:
+def with_files(engine: Engine, embedded: EmbeddedFiles) -> Engine:
     """Return the engine with its files as they lie here, first put into this machine's cache if they do not."""
     if not isinstance(engine, GraphEngine | OpenvinoEngine | OnnxEngine):
         return engine
     here = engine.path.parent
-    if _are_in(here, carried):
+    if _are_in(here, embedded):
         return engine
-    folder = cache_folder() / "onnx" / hash_text(" ".join(carried.digests.values()))[:32]
-    if not _are_in(folder, carried):
-        for name, content in carried.contents.items():
+    folder = cache_folder() / "onnx" / hash_text(" ".join(embedded.digests.values()))[:32]
+    if not _are_in(folder, embedded):
+        for name, content in embedded.contents.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
-    return replace(engine, path=folder / next(iter(carried.contents)))
+    return replace(engine, path=folder / next(iter(embedded.contents)))
 
 
-def _are_in(folder: Path, carried: EmbeddedFiles) -> bool:
-    return all((folder / name).is_file() and hash_file(folder / name) == of for name, of in carried.digests.items())
+def _are_in(folder: Path, embedded: EmbeddedFiles) -> bool:
+    return all((folder / name).is_file() and hash_file(folder / name) == of for name, of in embedded.digests.items())

@@ -93,7 +93,7 @@ def extract_missing(
         raise InputError(
             f"{found.agreement}, so {network.name} with these weights did not make them ({TOLERANCE:g} is allowed); "
             "pass the backbone and weights that did (--backbone, --weights), or move the feature files away to "
-            "extract everything anew"
+            "extract everything again"
         )
     images = found.images.inputs()
     sets = {f"shift:{name}": images[f"shift:{name}"] for name in found.missing}
@@ -172,8 +172,8 @@ def load_task(
 ) -> Task:
     """Return a task as pixels or features; features that are nowhere yet are extracted from its images.
 
-    Stored features stand, and only shifted sets that they lack are extracted. A backbone that is asked for by name
-    extracts everything, unless a few test images tell that it made what is stored.
+    Stored features are used, and only the corrupted test sets that they lack are extracted. A backbone that is
+    asked for by name extracts everything, unless a few test images tell that it made what is stored.
     """
     source = find_task(name, options.root)
     if kind == "pixels" or source.images is None:

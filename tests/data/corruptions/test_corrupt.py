@@ -93,8 +93,8 @@ def test_output_is_pure_and_deterministic(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_batching_changes_no_byte(name, severity):
     images = random_images(7)
-    whole = corrupt(images, name, severity, first_index=100)
-    singles = [corrupt(images[i : i + 1], name, severity, first_index=100 + i) for i in range(len(images))]
+    whole = corrupt(images, name, severity, indices=100 + np.arange(len(images)))
+    singles = [corrupt(images[i : i + 1], name, severity, indices=[100 + i]) for i in range(len(images))]
     np.testing.assert_array_equal(np.concatenate(singles), whole)
     order = np.array([4, 0, 6])
     np.testing.assert_array_equal(corrupt(images[order], name, severity, indices=100 + order), whole[order])
@@ -104,7 +104,7 @@ def test_batching_changes_no_byte(name, severity):
 def test_batches_longer_than_one_piece_change_no_byte(name):
     images = random_images(700)
     whole = corrupt(images, name, 2)
-    np.testing.assert_array_equal(corrupt(images[650:], name, 2, first_index=650), whole[650:])
+    np.testing.assert_array_equal(corrupt(images[650:], name, 2, indices=np.arange(650, len(images))), whole[650:])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,7 +141,7 @@ def test_any_size_from_8_pixels(name, shape):
     for severity in (1, 5):
         out = corrupt(images, name, severity)
         assert out.shape == images.shape
-        np.testing.assert_array_equal(corrupt(images[1:], name, severity, first_index=1), out[1:])
+        np.testing.assert_array_equal(corrupt(images[1:], name, severity, indices=np.arange(1, len(images))), out[1:])
 
 
 def test_no_images_give_no_images():
@@ -165,9 +165,6 @@ def test_rejected_inputs():
     for severity in (0, 6, True, "1", 1.5):
         with pytest.raises(InputError, match=r"severity is .*; pass a whole number from 1 \(mild\) to 5"):
             corrupt(images, "fog", severity)
-    for first_index in (-1, 0.5):
-        with pytest.raises(InputError, match=r"first_index is .*; pass the position of the first image"):
-            corrupt(images, "fog", 1, first_index=first_index)
     with pytest.raises(InputError, match=r"indices is int64 of shape \(3,\); pass one whole number an image \(2\)"):
         corrupt(images, "fog", 1, indices=np.arange(3))
     with pytest.raises(InputError, match="indices is float64"):
@@ -186,18 +183,6 @@ def test_contact_sheet_of_one_image():
     row = NAMES.index("contrast")
     expected = corrupt(image[None], "contrast", 4, seed=3)[0]
     np.testing.assert_array_equal(sheet[row * 11 : row * 11 + 10, 3 * 13 : 3 * 13 + 12], expected)
-
-
-def test_contact_sheet_goes_round_several_images():
-    images = random_images(3, 8, 8)
-    sheet = contact_sheet(images)
-    row = NAMES.index("snow")
-    expected = corrupt(images, "snow", 1)[row % 3]
-    np.testing.assert_array_equal(sheet[row * 9 : row * 9 + 8, :8], expected)
-    with pytest.raises(InputError, match="images is empty; pass at least one image"):
-        contact_sheet(images[:0])
-    with pytest.raises(InputError, match="images has dtype float64"):
-        contact_sheet(images / 255)
 
 
 def test_a_corruption_is_one_entry_in_one_file():

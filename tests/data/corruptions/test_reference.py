@@ -12,7 +12,7 @@ from scipy import ndimage, stats
 from volta.core.seeding import rng
 from volta.data.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from volta.data.corruptions.common import Draws, disc_kernel, length_scale, recipe_grid, to_levels
-from volta.data.corruptions.weather import equalise, ice_texture, outlines, plasma, water_mask
+from volta.data.corruptions.recipes import equalise, ice_texture, outlines, plasma, water_mask
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,7 @@ from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array, Split
 from volta.data.arrays import read_npy
 from volta.data.corruptions.common import SEVERITIES, Corruption, Draws, to_levels
-from volta.data.corruptions.noise_blur_digital import BLURS, COLOURS, DIGITAL, NOISES
-from volta.data.corruptions.weather import FOG, FROST, SNOW, SPATTER
+from volta.data.corruptions.recipes import BLURS, COLOURS, DIGITAL, FOG, FROST, NOISES, SNOW, SPATTER
 from volta.data.task_builder import LazyMapping, RawSets
 
 _FAMILIES = NOISES | BLURS | SNOW | FROST | FOG | COLOURS | DIGITAL | SPATTER
@@ -38,7 +36,7 @@ CORRUPTIONS: dict[str, Corruption] = dict(sorted(_FAMILIES.items(), key=lambda i
 """By name, the fifteen of the benchmark first, then the extra ones."""
 
 CORRUPTION_NAMES = tuple(CORRUPTIONS)
-"""«NAME-SEVERITY» names a shift."""
+"""``NAME-SEVERITY`` names a corrupted test set."""
 
 
 SMALLEST_SIDE = 8
@@ -52,7 +50,6 @@ def corrupt(
     severity: int,
     *,
     seed: int = 0,
-    first_index: int = 0,
     indices: ArrayLike | None = None,
 ) -> NDArray[np.uint8]:
     """Return ``images`` under one corruption of CIFAR-10-C; ``images`` itself is left as it is.
@@ -69,10 +66,8 @@ def corrupt(
     seed
         Seeds the random part. The same seed, index and image give the same bytes, however the images are
         batched.
-    first_index
-        Index of ``images[0]`` in its set, for images that follow one another.
     indices
-        Index of each image in its set, (n,), for images that do not; ``first_index`` is then not used.
+        Index of each image in its set, (n,); 0, 1, … unless given.
 
     References
     ----------
@@ -82,7 +77,7 @@ def corrupt(
     check_images(images)
     corruption = find_corruption(name)
     constants = corruption.severities[_check_severity(severity) - 1]
-    numbers = _check_indices(len(images), first_index, indices)
+    numbers = _check_indices(len(images), indices)
     out = np.empty_like(images)
     n_at_once = max(1, _VALUES_AT_ONCE // int(np.prod(images.shape[1:])))
     for start in range(0, len(images), n_at_once):
@@ -122,13 +117,9 @@ def _check_severity(severity: int) -> int:
     return int(severity)
 
 
-def _check_indices(n_images: int, first_index: int, indices: ArrayLike | None) -> Sequence[int]:
+def _check_indices(n_images: int, indices: ArrayLike | None) -> Sequence[int]:
     if indices is None:
-        if not isinstance(first_index, int | np.integer) or first_index < 0:
-            raise InputError(
-                f"first_index is {first_index!r}; pass the position of the first image in its set, 0 or more"
-            )
-        return range(first_index, first_index + n_images)
+        return range(n_images)
     numbers = np.asarray(indices)
     if numbers.shape != (n_images,) or (n_images and not np.issubdtype(numbers.dtype, np.integer)):
         raise InputError(
@@ -143,34 +134,10 @@ GAP = 1
 GAP_LEVEL = 255
 
 
-def contact_sheet(images: Array, *, seed: int = 0) -> NDArray[np.uint8]:
-    """Return a sheet of 19 rows, the corruptions in table order, by 5 columns, the severities, with 1-pixel white gaps.
-
-    Parameters
-    ----------
-    images
-        One uint8 image (h, w, 3), shown in every row, or several (n, h, w, 3): row r shows image r mod n.
-    seed
-        As in :func:`~volta.data.corruptions.corrupt`; the image of row r has index r mod n.
-
-    Returns
-    -------
-    uint8 array (19·(h + 1) − 1, 5·(w + 1) − 1, 3).
-    """
-    images = np.asarray(images)
-    if images.ndim == 3:
-        images = images[None]
-    check_images(images)
-    if len(images) == 0:
-        raise InputError("images is empty; pass at least one image")
+def contact_sheet(image: Array, *, seed: int = 0) -> NDArray[np.uint8]:
+    """Return a uint8 image (h, w, 3) under the 19 corruptions (rows) at the 5 severities (columns), with white gaps."""
     return lay_out(
-        [
-            [
-                corrupt(images[shown : shown + 1], name, severity, seed=seed, first_index=shown)[0]
-                for severity in SEVERITIES
-            ]
-            for name, shown in zip(CORRUPTIONS, cycle(range(len(images))), strict=False)
-        ]
+        [[corrupt(image[None], name, severity, seed=seed)[0] for severity in SEVERITIES] for name in CORRUPTION_NAMES]
     )
 
 

@@ -200,7 +200,7 @@ class KnownBackbone:
 class BackbonePattern:
     """Backbones that go by how their name is formed, shown as ``form``.
 
-    They bring their own weights; those that ``takes_weights`` may be given a file instead. Those ``from_hub`` may be
+    They come with weights; those that ``takes_weights`` may be given a file instead. Those ``from_hub`` may be
     fetched over the network.
     """
 

@@ -199,7 +199,7 @@ def load_backbone(
     root
         Data folder, where ``volta data get`` puts weights; None: ``VOLTA_DATA`` or the platform's cache folder.
     preprocessing
-        In place of the backbone's own. For modules and ONNX files the default is 224×224 (or the file's fixed size)
+        In place of the backbone's. For modules and ONNX files the default is 224×224 (or the file's fixed size)
         with ImageNet's mean and standard deviation.
     limits
         What trying out an ONNX file may cost.
@@ -208,14 +208,14 @@ def load_backbone(
         return name
     pattern = _pattern_of(name)
     if weights is not None and not (name in BACKBONES or (pattern is not None and pattern.takes_weights)):
-        raise InputError(f"weights goes with a named backbone ({', '.join(BACKBONES)}); {name} brings its own")
+        raise InputError(f"weights goes with a named backbone ({', '.join(BACKBONES)}); {name} has its weights already")
     if isinstance(name, nn.Module):
         return module_backbone(name, preprocessing=preprocessing)
     text = str(name)
     if text in BACKBONES:
         return _load_known(text, weights or find_weights(text, data_root(root)), preprocessing)
     if text in plugins("volta.backbones"):
-        return _load_brought(plugins("volta.backbones")[text], preprocessing)
+        return _load_plugin(plugins("volta.backbones")[text], preprocessing)
     if pattern is not None:
         return pattern.load(text, preprocessing, weights, limits)
     forms = ", or ".join(pattern.form for pattern in PATTERNS)
@@ -242,7 +242,7 @@ def find_weights(name: str, root: Path) -> Path:
     return checked_file(path if path.is_file() else known.find_elsewhere(root))
 
 
-def _load_brought(plugin: Plugin, preprocessing: Preprocessing | None) -> Backbone:
+def _load_plugin(plugin: Plugin, preprocessing: Preprocessing | None) -> Backbone:
     """Return what an entry point ``volta.backbones`` gives: a function without arguments that makes the network.
 
     The package's version and the code that makes the network are part of what tells its features from others'.

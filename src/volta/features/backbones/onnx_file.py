@@ -20,7 +20,7 @@ _SIDE = 224
 class OnnxFile:
     """What a graph asks for: the fixed (height, width) of its image input, None if it takes any, and further files.
 
-    ``weight_files`` lie beside the graph and hold weights that it does not hold itself.
+    ``weight_files`` lie next to the graph and hold weights that the graph refers to.
     """
 
     size: tuple[int, int] | None
@@ -105,9 +105,10 @@ def onnx_backbone(
     path = Path(name)
     if not path.is_file():
         raise MissingDataError(f"backbone file {path} does not exist")
-    from volta.features.engines import tried_out
+    from volta.features.engines import need_onnxruntime
 
-    found = tried_out(path, limits)
+    need_onnxruntime(f"backbone {path.name}")
+    found = probe_onnx(path, limits)
     if preprocessing is None:
         preprocessing = Preprocessing(size=found.size or Preprocessing().size)
     digests = [hash_file(file) for file in (path, *found.weight_files)]
