@@ -179,7 +179,7 @@ def _before_features(config: RunConfig, error: NotExtractedError) -> str:
     n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
     extraction, options, task = config.extraction, config.options, config.tasks[0]
     words: dict[str, object] = {"--backbone": extraction.backbone, "--weights": extraction.weights}
-    shifts = options.shifts == "generated" and config.source(task).features.is_there(options.folder)
+    shifts = options.shifts == "generated" and config.source(task).has_features(options)
     if shifts:
         severities = ",".join(map(str, options.severities))
         words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}

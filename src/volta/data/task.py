@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from volta.core.errors import InputError, MissingDataError
 from volta.core.plugins import Plugin
@@ -141,6 +142,9 @@ class FeatureSource(Protocol):
         """Return the feature sets, (n, d) float32."""
 
 
+_TABULAR = Preparation("tabular", 0.2)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TaskDefinition:
     """All that is known of a task before it is loaded.
@@ -155,8 +159,8 @@ class TaskDefinition:
 
     name: str
     title: str
-    preparation: Preparation
-    features: FeatureSource
+    preparation: Preparation = _TABULAR
+    features: FeatureSource | None = None
     images: ImageSource | None = None
     trains_on_pixels: bool = True
     near: tuple[str, ...] = ()
@@ -197,6 +201,10 @@ class TaskDefinition:
         """Whether there are images to extract features from; nothing is read."""
         return self.images is not None and not self.images.missing(self._at_home(options))
 
+    def has_features(self, options: LoadOptions | None = None) -> bool:
+        """Whether there are features to read; nothing is read."""
+        return self.features is not None and self.features.is_there(self._at_home(options).folder)
+
     def image_sets(self, options: LoadOptions | None = None) -> RawSets:
         """Return all image sets with their labels, before val and cal are split off."""
         if self.images is None:
@@ -209,7 +217,7 @@ class TaskDefinition:
     def feature_sets(self, options: LoadOptions | None = None) -> RawSets:
         """Return all feature sets with their labels, before val and cal are split off."""
         options = self._at_home(options)
-        if not self.features.is_there(options.folder):
+        if self.features is None or not self.has_features(options):
             raise missing_features(
                 self.name, options.folder, have_pixels=self.has_images(options), downloadable=bool(self.archives)
             )
@@ -227,12 +235,9 @@ class TaskDefinition:
         return replace(raw, ood=options.pick_ood(ood))
 
 
-_UNUSED = Preparation("tabular", 0.2)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WholeTask(TaskDefinition):
-    """A task that ``make`` gives as it is, splits and all."""
+    """A task that ``make`` returns ready to use, with its splits."""
 
     make: Callable[[], Task]
 
@@ -250,33 +255,10 @@ class WholeTask(TaskDefinition):
         return replace(task, name=self.name, ood=options.pick_ood(task.ood), shifts=shifts)
 
 
-@dataclass(frozen=True)
-class _NoFiles:
-    """Stands where other tasks have feature files."""
-
-    def is_there(self, root: Path) -> bool:
-        """Tell that there are none."""
-        return False
-
-    def read(self, options: LoadOptions) -> NoReturn:
-        """Refuse: a whole task is not read set by set."""
-        raise InputError("a task that comes whole has no feature files; load it instead")
-
-
-@dataclass(frozen=True, eq=False)
-class _TaskInMemory:
-    """Gives a task that is there already; a class and not a function, so that it travels to other processes."""
-
-    task: Task
-
-    def __call__(self) -> Task:
-        return self.task
-
-
 def task_in_memory(task: Task) -> WholeTask:
     """Return a task in memory as one that can be run by its name."""
     check_task_name(task.name)
-    return _definition(task.name, "made of arrays", "given as arrays", _TaskInMemory(task))
+    return _definition(task.name, "made of arrays", "given as arrays", partial(_same, task))
 
 
 def plugin_task(plugin: Plugin) -> TaskDefinition:
@@ -290,33 +272,29 @@ def plugin_task(plugin: Plugin) -> TaskDefinition:
             "expected a function without arguments that returns a volta.Task"
         )
     title = (getattr(found, "__doc__", "") or plugin.name).strip().partition("\n")[0]
-    return _definition(plugin.name, title, f"plug-in {plugin.package}", _Made(plugin, found))
+    return _definition(plugin.name, title, f"plug-in {plugin.package}", partial(_plugin_task_once, plugin, found))
 
 
-@dataclass(frozen=True, eq=False)
-class _Made:
-    """Calls a plug-in's function, once a process, and checks what it gives."""
+# Functions of the module, not of the instance, so that a task can be pickled for other processes.
+def _same(task: Task) -> Task:
+    return task
 
-    plugin: Plugin
-    function: Callable[[], object]
 
-    def __call__(self) -> Task:
-        key = self.plugin.entry.value
-        if key not in _made:
-            task = self.function()
-            if not isinstance(task, Task):
-                raise InputError(
-                    f"the plug-in {self.plugin.name!r} of {self.plugin.package} gave a {type(task).__name__}; "
-                    "expected a volta.Task"
-                )
-            _made[key] = replace(task, source=f"{task.source}, plug-in {self.plugin.package}")
-        return _made[key]
+def _plugin_task_once(plugin: Plugin, function: Callable[[], object]) -> Task:
+    """Call a plug-in's function once in each process and check its result."""
+    key = plugin.entry.value
+    if key not in _made:
+        task = function()
+        if not isinstance(task, Task):
+            raise InputError(
+                f"the plug-in {plugin.name!r} of {plugin.package} gave a {type(task).__name__}; expected a volta.Task"
+            )
+        _made[key] = replace(task, source=f"{task.source}, plug-in {plugin.package}")
+    return _made[key]
 
 
 _made: dict[str, Task] = {}
 
 
 def _definition(name: str, title: str, origin: str, make: Callable[[], Task]) -> WholeTask:
-    return WholeTask(
-        name=name, title=title, preparation=_UNUSED, features=_NoFiles(), origin=origin, make=make, scaled=False
-    )
+    return WholeTask(name=name, title=title, origin=origin, make=make, scaled=False)
