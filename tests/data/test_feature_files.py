@@ -12,7 +12,7 @@ from tests.data.genuine import CIFAR10
 from volta.core.errors import InputError
 from volta.core.types import Split
 from volta.data import LoadOptions, find_task
-from volta.data.feature_files import add_shifts
+from volta.data.feature_files import store_shifts
 from volta.data.inventory import verify_data
 
 
@@ -91,6 +91,6 @@ def test_sets_that_are_stored_at_once_all_stay(tmp_path: Path) -> None:
     split = Split(np.ones((400, 50), dtype=np.float32), np.zeros(400, dtype=np.int64))
     names = [f"fog-{severity}" for severity in range(1, 6)]
     with ThreadPoolExecutor(len(names)) as pool:
-        (path, *_) = pool.map(lambda name: add_shifts(tmp_path, "mine", {name: split}, None), names)
+        (path, *_) = pool.map(lambda name: store_shifts("mine", {name: split}, LoadOptions(tmp_path)), names)
     with np.load(path) as stored:
         assert {name for name in stored.files if name.endswith("_x")} == {f"{name}_x" for name in names}

@@ -108,12 +108,12 @@ class SourceRows:
 
     def in_columns(self, train: SourceRows, where: str) -> SourceRows:
         """Return the rows with their columns in the order of the training rows, by name where both have names."""
+        order = column_order(self.columns, train.columns, where)
         if self.inputs.ndim == train.inputs.ndim == 2 and self.inputs.shape[1] != train.inputs.shape[1]:
             raise InputError(
                 f"{where} has {self.inputs.shape[1]} columns but train has {train.inputs.shape[1]}; sets of a task "
                 "must match"
             )
-        order = column_order(self.columns, train.columns, where)
         return self if order is None else replace(self, inputs=self.inputs[:, order], columns=train.columns)
 
 
