@@ -40,7 +40,7 @@ class Limits:
         Beyond ``free_bytes``, unpacked or decoded bytes may be ``ratio`` times the file's own at most: no small file
         becomes a huge one.
     header_bytes
-        Bytes of a name or description inside a file: a tar's extended headers, an array's header.
+        Bytes of the header of an array.
     image_pixels
         Pixels of one image.
     n_classes
