@@ -24,16 +24,12 @@ import numpy as np
 import torch
 
 from larger_than_memory import GIB, N_CLASSES, N_FEATURES, PEAK_LIMIT_GIB, Memory, write_rows
-from volta.bench.cell import CellRunner, DiskNetworkStore
-from volta.bench.config import RunConfig, TaskLoader
-from volta.bench.executors import Executor, LocalExecutor
 from volta.bench.keys import Cell
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord
+from volta.bench.records import CellRecord, RunConfig
 from volta.bench.runner import run
 from volta.bench.store import RunStore
 from volta.core.types import FitData, OodSet, Split, Task
-from volta.data import LoadOptions
 from volta.methods.base import PostHoc
 from volta.methods.registry import METHODS
 from volta.networks.recipe import Budget
@@ -122,17 +118,13 @@ def _child(folder: Path, options: argparse.Namespace) -> None:
         seeds=(42,),
         budget=Budget(max_epochs=1),
         threads=options.threads,
-        options=LoadOptions(scale="none"),
+        scale="none",
         array_tasks=(task,),
     )
     store, told = RunStore(folder / "run"), _Told()
 
-    def make_executor(tasks: TaskLoader, n_missing: int) -> Executor:
-        networks = DiskNetworkStore(store.networks_folder)
-        return LocalExecutor(CellRunner(config, networks, tasks), store)
-
     started = time.perf_counter()
-    run(config, store, told, "python benchmarks/imagenet_sized.py", make_executor)
+    run(config, store, told, "python benchmarks/imagenet_sized.py")
     fitted = time.perf_counter() - started
     build_report(store, n_resamples=200)
     told.tell(f"report {time.perf_counter() - started - fitted:.1f} s")

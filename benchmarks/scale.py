@@ -28,11 +28,10 @@ from unittest.mock import patch
 import numpy as np
 
 from volta.bench.cell_metrics import EvalSet, metrics_of
-from volta.bench.config import RunConfig, TaskLoader, plan_cells
-from volta.bench.executors import Executor
+from volta.bench.config import TaskLoader, plan_cells
 from volta.bench.keys import Cell, fingerprints_of
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord, Manifest, environment
+from volta.bench.records import CellRecord, Manifest, RunConfig, environment
 from volta.bench.runner import make_plan, run
 from volta.bench.store import RunStore
 from volta.core.types import Array, Task
@@ -98,7 +97,7 @@ def _plan(options: argparse.Namespace) -> None:
         planned, plan = _clocked(lambda: make_plan(config, store))
         cells = plan.cells
         _fill(store, config, cells)
-        resumed, _ = _clocked(lambda: run(config, store, Listener(), "volta bench", _nothing_to_run))
+        resumed, _ = _clocked(lambda: run(config, store, Listener()))
     print(f"plan: {len(cells):,} cells planned in {planned}, resumed in {resumed} (goal 30 s)", flush=True)
 
 
@@ -108,15 +107,11 @@ def _clocked(work: Callable[[], Result]) -> tuple[str, Result]:
     return f"{time.perf_counter() - clock:.1f} s ({time.process_time() - processor:.1f} s)", result
 
 
-def _nothing_to_run(tasks: TaskLoader, n_missing: int) -> Executor:
-    raise SystemExit(f"{n_missing} cells are missing of a folder in which all were stored")
-
-
 def _report(options: argparse.Namespace) -> None:
     config = _config(N_TASKS, options.reported)
     with tempfile.TemporaryDirectory(prefix="volta-scale-") as place:
         store = RunStore(Path(place) / "run")
-        cells = plan_cells(config, TaskLoader(config))
+        cells = plan_cells(TaskLoader(config))
         _fill(store, config, cells)
         seconds, path = _clocked(lambda: build_report(store))
         size = path.stat().st_size / 1e6
@@ -159,7 +154,7 @@ def _fill(store: RunStore, config: RunConfig, cells: list[Cell]) -> None:
         with patch("os.fsync"):
             store.write_cell(record, arrays)
     command = "python benchmarks/scale.py"
-    store.write_manifest(Manifest("2026", "2026", config.settings, tuple(cells), (command,), environment()))
+    store.write_manifest(Manifest("2026", "2026", config, tuple(cells), (command,), environment()))
 
 
 def _draw(method: str, seed: int) -> Draw:

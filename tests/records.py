@@ -8,7 +8,7 @@ from typing import Any
 
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.keys import Cell, Fingerprints, scoring_fingerprint
-from volta.bench.records import BlasLibrary, CellRecord, Environment, Manifest, RunSettings
+from volta.bench.records import BlasLibrary, CellRecord, Environment, Manifest, RunConfig
 from volta.bench.store import RunStore
 from volta.networks.recipe import Budget
 
@@ -62,7 +62,7 @@ def store_again(store: RunStore, record: CellRecord, arrays: Mapping[str, Any]) 
 
 def make_manifest(cells: Sequence[Cell], budget: Budget | None = None, command: str = "volta bench") -> Manifest:
     """Return the manifest of a run with these cells."""
-    config = RunSettings(
+    config = RunConfig(
         tasks=tuple(dict.fromkeys(cell.task for cell in cells)),
         methods=tuple(dict.fromkeys(cell.method for cell in cells)),
         protocols=tuple(dict.fromkeys(cell.protocol for cell in cells)),

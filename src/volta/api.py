@@ -6,24 +6,27 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volta.bench.keys import Cell
-from volta.bench.records import CellRecord
+from volta.bench.records import CellRecord, RunConfig
 from volta.bench.store import RESULT_COLUMNS, RunStore, csv_text, current_records, result_rows
 from volta.core.errors import InputError, MissingDataError, VoltaWarning, unknown_name
-from volta.core.processes import n_cores
+from volta.core.seeding import first_seeds
 from volta.core.types import Array, Task
 from volta.stats import (
+    InterimAnalysis,
     LeaderboardRow,
     Results,
     SummaryRow,
     TestRow,
+    alpha_at,
+    analyses_up_to,
     group_records,
     make_leaderboard,
     summarise,
@@ -34,16 +37,10 @@ from volta.stats.results import columns_of
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from volta.bench.config import RunConfig, TaskLoader
-    from volta.bench.executors import Executor
     from volta.bench.progress import Listener
-    from volta.bench.runner import RunSummary
-    from volta.core.scaling import ScaleName
-    from volta.data import LoadOptions
-    from volta.data.task import ShiftOrigin
-    from volta.features.tasks import Extraction
+    from volta.bench.runner import Execution, Plan
     from volta.methods import Method
-    from volta.networks.recipe import Budget
+    from volta.report.page import Standings
     from volta.report.statistics import Statistics
 
 
@@ -147,25 +144,27 @@ class Run:
     True
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, plan: Plan | None = None) -> None:
         self.path = Path(path)
+        self.plan = plan
+        """What :func:`volta.benchmark` was asked for: its cells, those that failed or, in a dry run, are missing."""
         self._store = RunStore(self.path)
-        self._manifest = self._store.read_manifest()
+        self._manifest = plan.manifest if plan else self._store.read_manifest()
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks of the run."""
-        return self._manifest.config.tasks
+        return self._manifest.tasks
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods of the run, by name."""
-        return self._manifest.config.methods
+        return self._manifest.methods
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seeds of the run."""
-        return self._manifest.config.seeds
+        return self._manifest.seeds
 
     @property
     def failures(self) -> dict[str, Path]:
@@ -192,9 +191,23 @@ class Run:
 
     def report(self, reference: str | None = None) -> Path:
         """Build tables, figures and ``report.html`` in the run folder; return the page's path."""
-        from volta.report import build_report
+        from volta.report import make_report
 
-        return build_report(self._store, reference=reference)
+        built = make_report(self._store, reference=reference)
+        self._computed[reference] = built.statistics
+        return built.path
+
+    def standings(self) -> list[Standings]:
+        """Return the summary of each task and protocol: the methods by mean rank with the main metrics.
+
+        Which methods may be the best is marked where tests were computed, by :meth:`report` or :meth:`leaderboard`.
+        """
+        from volta.report.page import standings
+
+        tested = next(iter(self._computed.values()), None)
+        rows = tested.leaderboard if tested else make_leaderboard(self._tables, without_rows(self._tables))
+        budget = self._manifest.config.budget if self._manifest.config else None
+        return [standings(table, rows, budget) for table in self._tables]
 
     def predictions(
         self, method: str | Method, seed: int, task: str | None = None, protocol: str | None = None
@@ -217,11 +230,8 @@ class Run:
         return f"Run({str(self.path)!r}): {n_done} of {len(self._manifest.cells)} cells on {', '.join(self.tasks)}"
 
     def _repr_html_(self) -> str:
-        from volta.report.page import standings
-
         parts = [f"<p>{escape(repr(self))}</p>"]
-        for table in self._tables:
-            found = standings(table, make_leaderboard([table], without_rows([table])), self._manifest.config.budget)
+        for found in self.standings():
             parts.append(f"<h4>{escape(found.title)}</h4>{Table(found.columns, found.rows)._repr_html_()}")
             parts.append(f"<p>{escape(found.legend)}</p>")
         return "\n".join(parts)
@@ -284,134 +294,6 @@ def default_folder(tasks: Sequence[str]) -> Path:
     return Path("runs") / "+".join(tasks)
 
 
-def make_config(
-    store: RunStore,
-    *,
-    tasks: Sequence[str | Task],
-    methods: Sequence[str],
-    protocol: str,
-    seeds: tuple[int, ...],
-    budget: Budget,
-    device: str,
-    threads: int | None,
-    options: LoadOptions,
-    extraction: Extraction,
-    resplit: bool | None,
-) -> RunConfig:
-    """Return the configuration of a run; what was left open is as in the run folder, if there is one."""
-    from volta.bench.config import RunConfig
-    from volta.networks.trainer import pick_device
-
-    settled = store.settled()
-    if device == "auto" and settled is not None:
-        device = settled.device
-    if threads is None:
-        threads = 1 if settled is None else settled.threads
-    return RunConfig(
-        tasks=tuple(task if isinstance(task, str) else task.name for task in tasks),
-        methods=tuple(methods),
-        protocols=(protocol,),
-        seeds=seeds,
-        budget=budget,
-        device=pick_device(device).type,
-        threads=threads,
-        options=options,
-        extraction=extraction,
-        resplit=settled.resplit if resplit is None and settled is not None else resplit,
-        array_tasks=tuple(task for task in tasks if isinstance(task, Task)),
-    )
-
-
-EXECUTORS = ("auto", "local", "processes", "ray")
-
-
-@dataclass(frozen=True)
-class Execution:
-    """Which executor runs cells, on how many processes at most, and the address of a Ray cluster to join.
-
-    ``auto`` takes processes where there is room for more than one cell, each with its own threads. ``networks_of`` is a
-    run folder whose trained networks are taken where they fit; Ray trains its own.
-    """
-
-    executor: str = "auto"
-    workers: int | None = None
-    address: str | None = None
-    networks_of: Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.executor not in EXECUTORS:
-            raise InputError(f"--executor is {self.executor!r}; pass one of {', '.join(EXECUTORS)}")
-        if self.n_workers < 1:
-            raise InputError(f"--workers is {self.workers}; pass a whole number of at least 1")
-        if self.networks_of is not None and self.executor == "ray":
-            raise InputError("--networks-of goes with the executors local and processes; Ray trains its own networks")
-
-    @property
-    def n_workers(self) -> int:
-        """Processes to use at most."""
-        return n_cores() if self.workers is None else self.workers
-
-    def start_early(self) -> None:
-        """Let worker processes load what they need while this one prepares its plan."""
-        if self.executor == "processes" or (self.executor == "auto" and self.n_workers > 1):
-            from volta.bench.executors import start_early
-
-            start_early()
-
-    def run(
-        self,
-        config: RunConfig,
-        store: RunStore,
-        listener: Listener,
-        command: str,
-        should_stop: Callable[[], bool] = lambda: False,
-    ) -> RunSummary:
-        """Bring a run folder up to ``config``."""
-        from volta.bench.runner import run
-        from volta.bench.store import RunStore
-
-        if self.networks_of is not None:
-            RunStore(self.networks_of).read_manifest()
-        shards = map
-        if self.executor == "ray":
-            from volta.bench.executors import ray_map
-
-            shards = ray_map(self.address)  # type: ignore[assignment]
-        return run(
-            config,
-            store,
-            listener,
-            command,
-            lambda tasks, n_cells: self._executor(config, store, tasks, min(self.n_workers, n_cells), listener),
-            shards,
-            should_stop,
-        )
-
-    def _executor(
-        self, config: RunConfig, store: RunStore, tasks: TaskLoader, n_workers: int, listener: Listener
-    ) -> Executor:
-        if self.networks_of is not None:
-            from volta.bench.cell import take_networks
-            from volta.bench.store import RunStore
-
-            n_taken = take_networks(RunStore(self.networks_of).networks_folder, store.networks_folder)
-            listener.message(f"took {n_taken} trained networks from {self.networks_of}")
-        if self.executor == "auto":
-            n_workers = max(1, min(n_workers, n_cores() // config.threads)) if config.device == "cpu" else 1
-        if self.executor == "ray":
-            from volta.bench.executors import RayExecutor
-
-            return RayExecutor(config, store, tasks, self.address)
-        if self.executor == "processes" or (self.executor == "auto" and n_workers > 1):
-            from volta.bench.executors import ProcessExecutor
-
-            return ProcessExecutor(config, store, n_workers)
-        from volta.bench.cell import CellRunner, DiskNetworkStore
-        from volta.bench.executors import LocalExecutor
-
-        return LocalExecutor(CellRunner(config, DiskNetworkStore(store.networks_folder), tasks), store)
-
-
 def benchmark(
     tasks: str | Task | Sequence[str | Task],
     methods: str | Method | Sequence[str | Method] = "standard",
@@ -419,6 +301,9 @@ def benchmark(
     *,
     protocol: str = "fair",
     ablation: bool = False,
+    decide: bool = False,
+    cap: int = 40,
+    reference: str | None = None,
     out: Path | str | None = None,
     max_epochs: int | None = None,
     limit_train: int | None = None,
@@ -431,13 +316,18 @@ def benchmark(
     address: str | None = None,
     networks_of: Path | str | None = None,
     resplit: bool | None = None,
-    scale: ScaleName = "auto",
+    scale: str = "auto",
     data: Path | str | None = None,
     backbone: str | None = None,
     weights: Path | str | None = None,
-    shifts: ShiftOrigin = "auto",
+    shifts: str = "auto",
     severities: int | Sequence[int] = 1,
-    progress: bool = True,
+    report: bool = False,
+    dry_run: bool = False,
+    progress: bool | Listener = True,
+    json_log: Path | str | None = None,
+    command: str | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Compare methods on tasks over seeds, as ``volta bench`` does, and return the run.
 
@@ -455,6 +345,11 @@ def benchmark(
         ``fair``: the same features, encoder and budget for all; ``paper``: as in the paper.
     ablation
         Whether full VOLTA and every row of the ablation study run too.
+    decide, cap
+        Add seeds at interim analyses, after 5, 10, 20 and 40 seeds and ``cap`` at most, until every claim of the paper,
+        or every comparison with ``reference``, is decided. The level of tests is shared by all analyses.
+    reference
+        What tests compare with: a method, "best", or "all" for pairs; VOLTA unless given.
     out
         Run folder, ``runs/TASK`` unless given. What it has finished with the same data, code and parameters is kept,
         and only what is missing runs.
@@ -465,17 +360,27 @@ def benchmark(
     networks_of
         Run folder whose trained networks are taken where they fit.
     resplit
-        Whether train, val and cal are drawn anew for every seed; None as each task has it.
+        Whether train, val and cal are drawn again for every seed; None as each task has it.
     scale
-        ``auto`` scales the columns of own data on its training rows, alike for every method; ``standard``, ``none``.
+        ``auto`` scales the columns of your data on its training rows, alike for every method; ``standard``, ``none``.
     data
         Data folder; ``VOLTA_DATA`` or the cache folder unless given.
     backbone, weights
         What makes features of images, where a task has images (see ``volta bench --help``), and a weights file for it.
     shifts, severities
         Corrupted test sets of images: ``auto``, ``official``, ``generated`` or ``none``, at severities from 1 to 5.
+    report
+        Whether to build the report at the end, as :meth:`Run.report` does.
+    dry_run
+        Only plan: nothing runs and nothing is written. ``Run.plan`` has the cells, those missing and their cost.
     progress
-        Whether to show how far it is.
+        Whether to show progress; or a listener of your own.
+    json_log
+        File that gets one JSON line an event.
+    command
+        What the manifest notes as the command.
+    should_stop
+        Asked after every cell; True stops the run as Ctrl-C does.
 
     Examples
     --------
@@ -490,42 +395,105 @@ def benchmark(
     >>> run.results().where(metric="accuracy", set="test").column("method")
     ('knn(k=10)', 'knn(k=10)', 'softmax', 'softmax')
     """
-    from volta.bench.store import RunStore
-    from volta.data import LoadOptions
-    from volta.features.tasks import Extraction
+    from volta.bench.runner import Execution, make_plan, run
     from volta.methods import ABLATION
     from volta.networks.recipe import Budget
+    from volta.networks.trainer import pick_device
 
     execution = Execution(executor, workers, address, _path(networks_of))
+    if decide and seeds is not None:
+        raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
+    if not dry_run:
+        execution.start_early()
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
     store = RunStore(_path(out) or default_folder(names))
-    config = make_config(
-        store,
-        tasks=asked,
-        methods=(*_method_names(methods, protocol), *(ABLATION if ablation else ())),
-        protocol=protocol,
+    known = store.known_manifest()
+    settled = known.config if known else None
+    method_names = (*_method_names(methods, protocol), *(ABLATION if ablation else ()))
+    if decide and reference is None and "volta" not in method_names:
+        raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
+    check_reference(reference, (*method_names, *(known.methods if known else ())))
+    config = RunConfig(
+        tasks=tuple(names),
+        methods=method_names,
+        protocols=(protocol,),
         seeds=_seeds(seeds, protocol),
         budget=Budget(max_epochs, limit_train, batch_size, limit_test),
-        device=device,
-        threads=threads,
-        options=LoadOptions(_path(data), _severities(severities), shifts, scale=scale),
-        extraction=Extraction(backbone, _path(weights)),
-        resplit=resplit,
+        # What is left open is as in the run folder, if there is one.
+        device=pick_device(settled.device if device == "auto" and settled else device).type,
+        threads=threads if threads is not None else settled.threads if settled else 1,
+        backbone=backbone,
+        weights=_path(weights),
+        severities=_severities(severities),
+        shifts=shifts,
+        resplit=settled.resplit if resplit is None and settled else resplit,
+        scale=scale,
+        data=_path(data),
+        array_tasks=tuple(task for task in asked if isinstance(task, Task)),
     )
-    listener = _listener(progress)
-    try:
-        with _without_main():
-            execution.start_early()
-            execution.run(config, store, listener, f"volta.benchmark({', '.join(names)}) from Python")
-    finally:
-        listener.finish()
-    run = Run(store.root)
-    if run.failures and not progress:
-        label, path = next(iter(run.failures.items()))
-        message = f"{len(run.failures)} cells failed, such as {label} (see {path}, run.failures)"
+    # Workers need not import the caller's script again; the command's own main module is safe to import.
+    main = _without_main() if command is None else nullcontext()
+    command = command or f"volta.benchmark({', '.join(names)}) from Python"
+    if dry_run:
+        return Run(store.root, make_plan(config, store, command))
+    with _listening(progress, json_log) as listener, main:
+        if decide:
+            found = _run_until_decided(config, store, listener, command, execution, should_stop, reference, cap)
+        else:
+            found = Run(store.root, run(config, store, listener, command, execution, should_stop))
+        if report:
+            listener.phase("statistics, figures and report")
+            found.report(reference)
+    if found.failures and progress is False:
+        label, path = next(iter(found.failures.items()))
+        message = f"{len(found.failures)} cells failed, such as {label} (see {path}, run.failures)"
         warnings.warn(message, VoltaWarning, stacklevel=2)
-    return run
+    return found
+
+
+def check_reference(reference: str | None, methods: Iterable[str]) -> None:
+    """Refuse what is neither best, nor all, nor one of the methods."""
+    known = dict.fromkeys(methods)
+    if reference is not None and reference not in ("best", "all", *known):
+        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {', '.join(known)}")
+
+
+def _run_until_decided(
+    config: RunConfig,
+    store: RunStore,
+    listener: Listener,
+    command: str,
+    execution: Execution,
+    should_stop: Callable[[], bool],
+    reference: str | None,
+    cap: int,
+) -> Run:
+    """Run the methods of ``config`` at each interim analysis until no question is open.
+
+    Each analysis continues with the methods that open questions need, the cheapest first. Verdicts rest on the seeds of
+    their analysis alone, whatever more the folder holds, so that an interrupted run resumes with the same ones.
+    """
+    from volta.bench.runner import run
+    from volta.report.statistics import analyse, analysis_lines, answer_questions, earlier_analyses
+
+    analyses = analyses_up_to(cap)
+    stored = earlier_analyses(store, analyses)
+    analysis: InterimAnalysis | None = None
+    names, cells = config.methods, dict[Cell, None]()
+    for n_seeds in analyses:
+        seeds = first_seeds(n_seeds)
+        plan = run(replace(config, methods=names, seeds=seeds), store, listener, command, execution, should_stop)
+        cells |= dict.fromkeys(plan.cells)
+        questions = answer_questions(store, seeds, alpha_at(n_seeds, analyses), reference)
+        analysis = analyse(store, stored, questions, analysis, n_seeds, analyses)
+        for line in analysis_lines(analysis):
+            listener.message(line)
+        if analysis.finished:
+            break
+        names = tuple(name for name in analysis.methods if name in config.methods) or names
+    missing = [cell for cell in cells if not store.is_done(cell)]
+    return Run(store.root, replace(plan, cells=list(cells), missing=missing))
 
 
 def open_run(path: Path | str) -> Run:
@@ -602,11 +570,28 @@ def _method_names(methods: str | Method | Sequence[str | Method], protocol: str)
     return parse_methods(", ".join(names), protocol)
 
 
-def _listener(progress: bool) -> Listener:
-    from volta.bench.progress import Bar, Lines, Listener
+@contextmanager
+def _listening(progress: bool | Listener, json_log: Path | str | None) -> Iterator[Listener]:
+    """Give what shows progress, and writes it to ``json_log`` where that is named."""
+    from volta.bench.progress import Both, JsonLog, Listener
 
-    if not progress:
-        return Listener()
+    shown = _shown_progress() if progress is True else progress or Listener()
+    with ExitStack() as stack:
+        stack.callback(shown.finish)
+        if json_log is not None:
+            try:
+                file = stack.enter_context(Path(json_log).open("a", encoding="utf-8"))
+            except OSError as error:
+                raise InputError(
+                    f"--json-log {json_log} cannot be written: {error.strerror}; name another file"
+                ) from error
+            shown = Both(shown, JsonLog(file))
+        yield shown
+
+
+def _shown_progress() -> Listener:
+    from volta.bench.progress import Bar, Lines
+
     try:
         from rich.console import Console
     except ImportError as error:

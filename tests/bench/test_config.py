@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.bench.running import volta
-from volta.bench.config import RunConfig, TaskLoader, limit_rows, parse_methods, parse_seeds, plan_cells
+from volta.bench.config import TaskLoader, limit_rows, parse_methods, parse_seeds, plan_cells
+from volta.bench.records import RunConfig
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
@@ -51,7 +52,7 @@ def test_evaluated_rows_are_limited_in_every_set_alike(digits):
 
 
 def load(seed, method="volta", **settings):
-    return TaskLoader(RunConfig(("digits",), ("volta",), **settings)).task_for("digits", "fair", method, seed)
+    return TaskLoader(RunConfig(("digits",), (method,), **settings)).task_for("digits", "fair", method, seed)
 
 
 def test_digits_rotates_unless_told_otherwise(digits):
@@ -78,7 +79,7 @@ def test_rows_of_other_tasks_are_drawn_for_a_seed_on_request(monkeypatch, digits
 
 
 def test_a_loader_gives_each_seed_its_rows_in_any_order():
-    tasks = TaskLoader(RunConfig(("digits",), ("volta",)))
+    tasks = TaskLoader(RunConfig(("digits",), ("volta", "softmax")))
     found = {seed: tasks.task_for("digits", "fair", "volta", seed) for seed in (1, 2)}
     assert tasks.task_for("digits", "fair", "softmax", 2) is found[2]
     assert tasks.task_for("digits", "fair", "volta", 1).hashes == found[1].hashes
@@ -88,7 +89,7 @@ def test_a_loader_gives_each_seed_its_rows_in_any_order():
 def test_a_cells_key_depends_on_its_seeds_rows():
     asked = {"tasks": ("digits",), "methods": ("volta", "softmax"), "seeds": (1, 2)}
     rotated, fixed = (RunConfig(**asked, resplit=flag) for flag in (None, False))
-    cells, others = (plan_cells(config, TaskLoader(config)) for config in (rotated, fixed))
+    cells, others = (plan_cells(TaskLoader(config)) for config in (rotated, fixed))
     assert [(cell.seed, cell.method) for cell in cells] == [(1, "volta"), (1, "softmax"), (2, "volta"), (2, "softmax")]
     assert len({cell.key for cell in (*cells, *others)}) == 8
 

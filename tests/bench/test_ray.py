@@ -8,11 +8,9 @@ import time
 import pytest
 
 from tests.bench.running import results
-from volta.bench.cell import CellRunner, DiskNetworkStore
-from volta.bench.config import RunConfig
-from volta.bench.executors import LocalExecutor
 from volta.bench.progress import Listener
-from volta.bench.runner import run
+from volta.bench.records import RunConfig
+from volta.bench.runner import Execution, run
 from volta.bench.store import RunStore, write_results
 from volta.networks.recipe import Budget
 
@@ -46,16 +44,8 @@ def test_a_lost_node_costs_nothing(tmp_path):
     import ray
     from ray.cluster_utils import Cluster
 
-    from volta.bench.executors import RayExecutor
-
     local, remote = RunStore(tmp_path / "local"), RunStore(tmp_path / "ray")
-    run(
-        CONFIG,
-        local,
-        Listener(),
-        "",
-        lambda tasks, n: LocalExecutor(CellRunner(CONFIG, DiskNetworkStore(local.networks_folder), tasks), local),
-    )
+    run(CONFIG, local, Listener(), execution=Execution("local"))
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     doomed = cluster.add_node(num_cpus=1)
     try:
@@ -69,10 +59,11 @@ def test_a_lost_node_costs_nothing(tmp_path):
 
         killer = threading.Thread(target=lose_a_node)
         killer.start()
-        summary = run(CONFIG, remote, count, "", lambda tasks, n: RayExecutor(CONFIG, remote, tasks, cluster.address))
+        plan = run(CONFIG, remote, count, execution=Execution("ray", address=cluster.address))
         killer.join()
         assert count.failed == []
-        assert summary.n_run == len(count.done) == 10
+        assert plan.missing == []
+        assert len(count.done) == 10
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and sum(node["Alive"] for node in ray.nodes()) > 1:
             time.sleep(0.5)

@@ -9,22 +9,22 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.report.synthetic import Plan, write_run
-from volta.bench.config import RunConfig
-from volta.bench.runner import RunSummary
 from volta.bench.store import RunStore
-from volta.cli.bench import analyses_up_to, run_until_decided
 from volta.cli.main import app
 from volta.core.errors import InputError
 from volta.core.seeding import first_seeds
 from volta.report.statistics import (
     StoredAnalyses,
+    analyse,
+    analysis_lines,
     answer_questions,
     comparison_key,
     compute_statistics,
+    earlier_analyses,
     read_analyses,
     with_analyses,
 )
-from volta.stats import Question, alpha_at, load_tables
+from volta.stats import Question, alpha_at, analyses_up_to, load_tables
 
 METHODS = ("volta", "softmax", "temperature", "energy")
 
@@ -47,15 +47,18 @@ class Judge:
 
 
 def decide_with(store, judge, schedule=(2, 3, 4)):
-    ran, said = [], []
-
-    def run_cells(config):
-        ran.append((config.methods, config.seeds))
-        return RunSummary(len(config.methods) * len(config.seeds), 1, 0)
-
-    config = RunConfig(tasks=("digits",), methods=METHODS)
-    summary = run_until_decided(config, store, schedule, run_cells, judge, said.append)
-    return ran, said, summary
+    """Make the interim analyses of a folder whose cells have all run; return what each one was on, and said."""
+    ran, said, names, analysis = [], [], METHODS, None
+    stored = earlier_analyses(store, schedule)
+    for n_seeds in schedule:
+        ran.append((names, first_seeds(n_seeds)))
+        questions = judge(first_seeds(n_seeds), alpha_at(n_seeds, schedule))
+        analysis = analyse(store, stored, questions, analysis, n_seeds, schedule)
+        said += analysis_lines(analysis)
+        if analysis.finished:
+            break
+        names = analysis.methods
+    return ran, said
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
         asked("second", ("volta", "energy"), {3: "equivalent"}),
         asked("third", ("volta",), {}),
     )
-    ran, said, summary = decide_with(store, judge)
+    ran, said = decide_with(store, judge)
     assert [seeds for _, seeds in ran] == [first_seeds(n) for n in (2, 3, 4)]
     assert ran[0][0] == METHODS
     assert set(ran[1][0]) == {"volta", "energy"}
@@ -82,7 +85,7 @@ def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
         "second": ("equivalent", 3),
     }
     assert (analyses.n_open, analyses.alpha) == (1, alpha_at(4, (2, 3, 4)))
-    assert summary.n_run == 3
+    assert len(ran) == 3
     words = "\n".join(said)
     assert "interim analysis at 2 seeds, level" in words
     assert "1 of 3 decided" in words
@@ -94,7 +97,7 @@ def test_the_cheapest_open_question_comes_first(store):
     for record in store.records():
         store.replace_record(replace(record, wall_s=100.0 if record.cell.method == "softmax" else 1.0))
     judge = Judge(asked("dear", ("softmax", "volta"), {}), asked("cheap", ("energy", "temperature"), {}))
-    ran, said, _ = decide_with(store, judge)
+    ran, said = decide_with(store, judge)
     assert ran[1][0] == ("energy", "temperature", "softmax", "volta")
     opened = [line for line in said if line.startswith("  open")]
     assert opened[0].endswith("cheap; about 17 seeds should decide it; the next analysis takes about 2 s on one worker")
@@ -109,7 +112,7 @@ def test_verdicts_outlast_the_call_that_gave_them(store):
     kept = read_analyses(store)
     # What another version would say of the same seeds changes nothing that was decided.
     other = Judge(asked("early", ("volta", "softmax"), {}), asked("late", ("volta", "energy"), {2: "refuted"}))
-    ran, _, _ = decide_with(store, other)
+    ran, _ = decide_with(store, other)
     assert read_analyses(store).decided == kept.decided
     assert [set(methods) for methods, _ in ran] == [set(METHODS), {"volta", "energy"}, {"volta", "energy"}]
 
@@ -126,7 +129,7 @@ def test_a_folder_has_one_schedule(store, schedule):
 
 
 def test_it_ends_as_soon_as_all_is_decided(store):
-    ran, said, _ = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "supported"})))
+    ran, said = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "supported"})))
     assert len(ran) == 1
     assert not any("going on" in line for line in said)
 
@@ -206,7 +209,7 @@ def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
 
 
 def test_on_digits_it_runs_analyses_and_resumes(tmp_path, monkeypatch):
-    monkeypatch.setattr("volta.cli.bench.analyses_up_to", lambda cap: analyses_up_to(cap, (2, 3)))
+    monkeypatch.setattr("volta.api.analyses_up_to", lambda cap: analyses_up_to(cap, (2, 3)))
     folder = tmp_path / "run"
     options = ["bench", "digits", "--decide", "--cap", "3", "--methods", "volta,temperature", "--max-epochs", "2"]
     command = [*options, "--executor", "local", "--out", str(folder)]

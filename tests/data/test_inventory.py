@@ -80,13 +80,13 @@ def test_cifar10_from_the_archives(served: FileServer, root: Path) -> None:
     assert task.fit.input_shape == (3, 32, 32)
     assert "official archive (cifar-10-binary.tar.gz)" in task.source
     assert "shifts: official archive" in task.source
-    sheet = corruption_sheet("cifar10", LoadOptions(root))
+    sheet = corruption_sheet(find_task("cifar10"), LoadOptions(root))
     assert sheet is not None
     assert sheet.shape == (19 * 33 - 1, 5 * 33 - 1, 3)
     row = CORRUPTION_NAMES.index("fog")
     shown = sheet[row * 33 : row * 33 + 32, 4 * 33 :].transpose(2, 0, 1)
     assert np.array_equal(shown, task.shifts["fog-5"].inputs[0])
-    assert corruption_sheet("cifar10", LoadOptions(root, shifts="none")) is None
+    assert corruption_sheet(find_task("cifar10"), LoadOptions(root, shifts="none")) is None
     whole = np.concatenate([images(ROWS, number) for number in range(5)])
     assert {row.tobytes() for row in whole} == {
         row.tobytes() for part in (task.fit.train, task.fit.val, task.fit.cal) for row in part.inputs

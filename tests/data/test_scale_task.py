@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from volta import Task
-from volta.bench.config import RunConfig, TaskLoader
+from volta.bench.config import TaskLoader
+from volta.bench.records import RunConfig
 from volta.core.cache import ArrayCache
-from volta.data import LoadOptions
 from volta.data.task_builder import SCALED, scale_task
 
 RANDOM = np.random.default_rng(0)
@@ -65,5 +65,5 @@ def test_a_run_scales_own_data_says_so_once_and_leaves_digits(task):
         assert SCALED not in loader.task_for("digits", "fair", "softmax", seed).source
     assert len(said) == 1
     assert said[0].startswith("own: own data may have any scale")
-    raw = TaskLoader(replace(config, options=LoadOptions(scale="none")))
+    raw = TaskLoader(replace(config, scale="none"))
     assert raw.task_for("own", "fair", "softmax", 1).fit.train.inputs.max() > 1e5

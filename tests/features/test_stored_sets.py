@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from tests.bench.running import ENVIRONMENT, volta
-from volta.bench.config import RunConfig
+from volta.bench.records import RunConfig
+from volta.bench.runner import make_plan
 from volta.bench.store import RunStore
-from volta.cli.bench import print_plan
 from volta.cli.data import extract as extract_command
 from volta.core.errors import InputError
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
@@ -74,6 +74,12 @@ def asked(places, **changes):
     return LoadOptions(places / "data", (2,), "generated", **changes)
 
 
+def asked_run(places, options):
+    """Return what a run has that loads with ``options``, its features by the network that made the stored ones."""
+    chosen = {name: getattr(options, name) for name in ("severities", "shifts")}
+    return {"data": options.root, "backbone": by(places, "made").backbone, **chosen}
+
+
 def by(places, name):
     return Extraction(str(places / f"{name}.onnx"))
 
@@ -86,7 +92,7 @@ def test_stored_features_stand_and_only_missing_shifts_are_extracted(places):
 
     options = asked(places, limit_test=4)
     stored = find_task("colours", places / "data").load("features", options)
-    task = load_task("colours", "features", options, by(places, "made"), on_set=on_set)
+    task = load_task(find_task("colours", options.root), "features", options, by(places, "made"), on_set=on_set)
     assert extracted == [f"shift:{name}-2" for name in CORRUPTION_NAMES]
     assert task.fit.fingerprint == stored.fit.fingerprint
     assert np.array_equal(task.test.inputs, stored.test.inputs)
@@ -109,13 +115,19 @@ def test_rows_of_a_limited_set_are_those_of_the_whole(places):
 def test_another_backbone_does_not_extend_stored_features(places):
     options = asked(places, limit_test=4)
     network = by(places, "other").network(options.folder)
-    found = match_stored("colours", options, network)
+    found = match_stored(find_task("colours", options.root), options, network)
     assert not found.agreement.holds
     with pytest.raises(InputError, match=r"so .*other.* with these weights did not make them \(0.01 is allowed\)"):
         extract_missing(found, network)
     # Asked for by name it makes all features, as it would without stored ones.
     with pytest.raises(NotExtractedError):
-        load_task("colours", "features", LoadOptions(places / "data"), by(places, "other"), map_shards=None)
+        load_task(
+            find_task("colours", places / "data"),
+            "features",
+            LoadOptions(places / "data"),
+            by(places, "other"),
+            map_shards=None,
+        )
     assert "other test rows than the images" in str(Agreement(0, float("inf")))
 
 
@@ -142,9 +154,9 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp
     finally:
         file.unlink(missing_ok=True)
     # What a plan says is missing is what the command would extract.
-    config = RunConfig(("colours",), ("softmax",), options=asked(places), extraction=by(places, "made"))
-    print_plan(config, RunStore(tmp_path / "run"), 1)
-    assert "made.onnx --only shifts" in capsys.readouterr().out
+    config = RunConfig(("colours",), ("softmax",), **asked_run(places, asked(places)))
+    with pytest.raises(NotExtractedError, match=r"made\.onnx --only shifts"):
+        make_plan(config, RunStore(tmp_path / "run"))
     for settings, reason in (
         ({"limit_test": 4, "save": True}, "a part of the test rows"),
         ({"only": "a"}, "--only is"),
@@ -158,22 +170,25 @@ def test_a_plan_says_that_stored_features_are_unchecked_not_that_they_are_missin
 ):
     monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
     for options, ends in (
-        (LoadOptions(places / "data"), "the run does that first\n"),
+        (LoadOptions(places / "data"), "the run does that first$"),
         (asked(places), "--severities 2 "),
     ):
-        config = RunConfig(("colours",), ("softmax",), options=options, extraction=by(places, "made"))
-        print_plan(config, RunStore(tmp_path / "run"), 1)
-        told = capsys.readouterr().out
+        config = RunConfig(("colours",), ("softmax",), **asked_run(places, options))
+        with pytest.raises(NotExtractedError, match=ends) as error:
+            make_plan(config, RunStore(tmp_path / "run"))
+        told = str(error.value)
         assert "whether made.onnx made the stored features is not checked yet, on 12 test images" in told
         assert "lack features" not in told
-        assert ends in told
 
 
 def test_features_of_another_backbone_do_not_stand_beside_earlier_shifts(places, tmp_path):
     import_task(places / "photos", "colours", root=tmp_path)
     options = LoadOptions(tmp_path)
     made, other = (
-        {name: each.array for name, each in extract_task("colours", options, by(places, one)).items()}
+        {
+            name: each.array
+            for name, each in extract_task(find_task("colours", options.root), options, by(places, one)).items()
+        }
         for one in ("made", "other")
     )
     store_features("colours", made, options)
@@ -202,7 +217,10 @@ def test_storing_that_is_stopped_leaves_no_sets_of_two_backbones(places, tmp_pat
     import_task(places / "photos", "colours", root=tmp_path, ood={"far": places / "photos"})
     options = LoadOptions(tmp_path)
     made, other = (
-        {name: each.array for name, each in extract_task("colours", options, by(places, one)).items()}
+        {
+            name: each.array
+            for name, each in extract_task(find_task("colours", options.root), options, by(places, one)).items()
+        }
         for one in ("made", "other")
     )
     _, ood = store_features("colours", made, options)
@@ -217,16 +235,19 @@ def test_storing_that_is_stopped_leaves_no_sets_of_two_backbones(places, tmp_pat
 def test_a_named_backbone_keeps_ood_sets_that_stored_features_lack(places, tmp_path):
     import_task(places / "photos", "colours", root=tmp_path, ood={"far": places / "photos"})
     without = LoadOptions(tmp_path, ood=())
-    found = extract_task("colours", without, by(places, "made"))
+    found = extract_task(find_task("colours", without.root), without, by(places, "made"))
     store_features("colours", {name: each.array for name, each in found.items()}, without)
-    task = load_task("colours", "features", LoadOptions(tmp_path), by(places, "made"))
+    task = load_task(find_task("colours", tmp_path), "features", LoadOptions(tmp_path), by(places, "made"))
     assert list(task.ood) == ["far"]
 
 
 def test_corruptions_made_in_one_way_do_not_pass_for_those_of_the_other(places, tmp_path):
     import_task(places / "photos", "colours", root=tmp_path)
     options = LoadOptions(tmp_path, (2,))
-    made = {name: each.array for name, each in extract_task("colours", options, by(places, "made")).items()}
+    made = {
+        name: each.array
+        for name, each in extract_task(find_task("colours", options.root), options, by(places, "made")).items()
+    }
     store_features("colours", made, options)
     test = find_task("colours", tmp_path).load("features", options).test
     path = store_shifts("colours", {"fog-2": test, "frost-2": test}, options, "official")
@@ -240,12 +261,17 @@ def test_corruptions_made_in_one_way_do_not_pass_for_those_of_the_other(places, 
     assert names("official") == ["brightness-2", "fog-2"]
     assert names("generated") == ["brightness-2", "frost-2", "snow-2"]
     # Features of images say by themselves how those were made; the sets of the other kind are extracted anew.
-    task = load_task("colours", "features", replace(options, shifts="generated"), by(places, "made"))
+    task = load_task(
+        find_task("colours", options.root), "features", replace(options, shifts="generated"), by(places, "made")
+    )
     assert len(task.shifts) == 19
     assert np.array_equal(task.shifts["snow-2"].inputs, test.inputs)
     assert not np.array_equal(task.shifts["fog-2"].inputs, test.inputs)
     generated = replace(options, shifts="generated")
-    all_made = {name: each.array for name, each in extract_task("colours", generated, by(places, "made")).items()}
+    all_made = {
+        name: each.array
+        for name, each in extract_task(find_task("colours", generated.root), generated, by(places, "made")).items()
+    }
     store_features("colours", all_made, generated)
     with np.load(path) as stored:
         assert {str(stored[name]) for name in stored.files if name.endswith("_o")} == {"generated"}

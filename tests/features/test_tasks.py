@@ -10,7 +10,7 @@ from tests.bench.running import ENVIRONMENT, volta
 from volta import benchmark
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError, VoltaError
-from volta.data import LoadOptions, pixel_sets, store_features
+from volta.data import LoadOptions, find_task, pixel_sets, store_features
 from volta.data.importing import import_task
 from volta.features.tasks import Extraction, load_task
 
@@ -48,13 +48,13 @@ def test_images_become_features_once(places):
         asked.append(name)
 
     extraction = Extraction("efficientnet-lite0")
-    task = load_task("colours", "features", options, extraction, on_set=on_set)
+    task = load_task(find_task("colours", options.root), "features", options, extraction, on_set=on_set)
     assert task.fit.input_shape == (1280,)
     assert len(task.test) == 2 * N_TEST
     assert "features by efficientnet-lite0" in task.source
-    again = load_task("colours", "features", options, extraction)
+    again = load_task(find_task("colours", options.root), "features", options, extraction)
     assert again.fingerprint == task.fingerprint
-    pixels = load_task("colours", "pixels", options, extraction)
+    pixels = load_task(find_task("colours", options.root), "pixels", options, extraction)
     assert pixels.fit.input_shape == (3, 32, 32)
     assert np.array_equal(pixels.test.labels, task.test.labels)
     assert set(asked) >= {"train", "test"}
@@ -62,20 +62,25 @@ def test_images_become_features_once(places):
 
 def test_without_images_or_features_the_data_error_stands(tmp_path):
     with pytest.raises(MissingDataError, match="volta data get cifar10"):
-        load_task("cifar10", "features", LoadOptions(tmp_path), Extraction())
+        load_task(find_task("cifar10", tmp_path), "features", LoadOptions(tmp_path), Extraction())
 
 
 def test_corruptions_need_images(places):
     with pytest.raises(InputError, match="needs the images of digits"):
-        load_task("digits", "features", LoadOptions(shifts="generated"), Extraction())
+        load_task(find_task("digits"), "features", LoadOptions(shifts="generated"), Extraction())
     options = LoadOptions(places / "data")
     sets = pixel_sets("colours", options).inputs()
     files = store_features("colours", {key: np.zeros((len(sets[key]), 4), np.float32) for key in sets}, options)
     try:
-        assert load_task("colours", "features", options, Extraction()).fit.input_shape == (4,)
+        assert load_task(find_task("colours", options.root), "features", options, Extraction()).fit.input_shape == (4,)
         # The feature file lacks the corruptions, so they are to be extracted, by a backbone that has no weights here.
         with pytest.raises(VoltaError, match="resnet18"):
-            load_task("colours", "features", LoadOptions(places / "data", shifts="generated"), Extraction())
+            load_task(
+                find_task("colours", places / "data"),
+                "features",
+                LoadOptions(places / "data", shifts="generated"),
+                Extraction(),
+            )
     finally:
         for file in files:
             file.unlink()
@@ -102,7 +107,9 @@ def test_extraction_keeps_to_its_threads(places, monkeypatch, tmp_path):
             yield work(job)
 
     extraction = Extraction("efficientnet-lite0", threads=1)
-    load_task("colours", "features", LoadOptions(places / "data"), extraction, map_shards=noted)
+    load_task(
+        find_task("colours", places / "data"), "features", LoadOptions(places / "data"), extraction, map_shards=noted
+    )
     assert set(used) == {1}
 
 

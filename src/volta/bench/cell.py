@@ -18,9 +18,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
-from volta.bench.config import LoadedTask, RunConfig, TaskLoader
+from volta.bench.config import LoadedTask, TaskLoader
 from volta.bench.keys import Cell, fingerprints_of
-from volta.bench.records import CellRecord, environment
+from volta.bench.records import CellRecord, RunConfig, environment
 from volta.bench.store import RunStore
 from volta.core.checks import check_prediction
 from volta.core.checksummed import FileKind, pack_checksummed, unpack_checksummed
@@ -29,7 +29,6 @@ from volta.core.files import inside, lock_file, read_file, remove_temp_files, ro
 from volta.core.processes import torch_threads
 from volta.core.types import Array, Prediction, Task
 from volta.data.task import cache_folder
-from volta.methods import find_method
 from volta.methods.base import Method, PostHoc
 from volta.methods.saving import count_values, parameters_of
 from volta.networks.network import Network, network_from_parts
@@ -277,9 +276,9 @@ class CellRunner:
 
         with torch_threads(self._config.threads):
             started = time.perf_counter()
-            entry = find_method(cell.method)
+            entry = self._tasks.method(cell.method)
             method = entry.method
-            task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+            task = self._tasks.load(cell)
             near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
             if cell.block != self._block:
                 # No other block asks for these outputs and networks again, and with them the inputs they are of can go.
@@ -304,7 +303,7 @@ class CellRunner:
                 threads=self._config.threads,
                 data=task.hashes,
                 source=task.source,
-                backbone=self._config.extraction.backbone,
+                backbone=self._config.backbone,
                 rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
                 | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
                 near_ood=tuple(EvalSet("ood", name) for name in near),

@@ -1,24 +1,28 @@
-"""What a run is asked to do, as data, and the cells that follow from it."""
+"""The tasks and methods of a run, looked up and loaded, and the cells that follow from its configuration."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from volta.bench.keys import Cell, fingerprints_of, in_order, make_cell
-from volta.bench.records import RunSettings
+from volta.bench.records import RunConfig
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
 from volta.core.plugins import package_version
+from volta.core.scaling import ScaleName
 from volta.core.seeding import PAPER_SEEDS, first_seeds
 from volta.core.types import InputKind, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
-from volta.data.task import WholeTask, task_in_memory
+from volta.data.task import ShiftOrigin, WholeTask, task_in_memory
 from volta.data.task_builder import LIMIT_TRAIN, SCALED, limit_ood, limit_split, resplit, scale_task
 from volta.features.extract import MapShards, OnSet
 from volta.features.tasks import Extraction, load_task
 from volta.methods import METHODS, find_method
-from volta.methods.registry import split_names, standard_methods
+from volta.methods.base import Method
+from volta.methods.registry import RegisteredMethod, split_names, standard_methods
 from volta.methods.saving import parameters_of
 from volta.networks.recipe import PROTOCOLS, Budget
 
@@ -38,98 +42,14 @@ def limit_rows(task: Task, budget: Budget) -> Task:
 
 
 FAIR_SEEDS = 10
-MAX_THREADS = 4096
-"""A run folder says how many its cells take, and anyone can have made it: no machine has more."""
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Tasks × protocols × methods × seeds, with one budget, device and thread count for all.
-
-    ``resplit`` says whether train, val and cal are drawn anew for every seed; None does so for tasks whose test rows
-    rotate with the seed (``digits``), and leaves all others on their fixed split. ``array_tasks`` are tasks in memory,
-    which ``tasks`` names like others.
-    """
-
-    tasks: tuple[str, ...]
-    methods: tuple[str, ...]
-    protocols: tuple[str, ...] = ("fair",)
-    seeds: tuple[int, ...] = PAPER_SEEDS
-    budget: Budget = field(default_factory=Budget)
-    device: str = "cpu"
-    threads: int = 1
-    options: LoadOptions = field(default_factory=LoadOptions)
-    extraction: Extraction = field(default_factory=Extraction)
-    resplit: bool | None = None
-    array_tasks: tuple[Task, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("tasks", "methods", "protocols", "seeds"):
-            values = getattr(self, name)
-            if not values:
-                raise InputError(f"{name} is empty; name at least one")
-            if len(set(values)) < len(values):
-                raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
-        for task in self.array_tasks:
-            if task.name in TASKS:
-                raise InputError(f"a task is called {task.name!r} as one of the package's own; give it another name")
-        for name in self.tasks:
-            self.source(name)
-        for name in self.methods:
-            if find_method(name).name != name:
-                raise InputError(f"methods holds {name!r}; write it {find_method(name).name!r}")
-        for protocol in self.protocols:
-            self._check_protocol(protocol)
-        if not 1 <= self.threads <= MAX_THREADS:
-            raise InputError(f"threads is {self.threads}; pass a whole number from 1 to {MAX_THREADS}")
-        if min(self.seeds) < 0 or max(self.seeds) >= 1 << 63:
-            wrong = min(self.seeds) if min(self.seeds) < 0 else max(self.seeds)
-            raise InputError(f"seeds holds {wrong}; seeds are whole numbers of at least 0 and below 2^63")
-
-    def _check_protocol(self, protocol: str) -> None:
-        if protocol not in PROTOCOLS:
-            raise _unknown_protocol(protocol)
-        for name in self.methods:
-            if protocol not in (able := find_method(name).method.protocols):
-                raise InputError(
-                    f"{name} does not run under the protocol {protocol!r}, whose networks lack what it needs; "
-                    f"leave it out, or pass {' or '.join(able)}"
-                )
-
-    def source(self, name: str) -> TaskDefinition:
-        """Return the task called ``name``: one made of arrays, or one that goes by its name anywhere."""
-        own = next((task for task in self.array_tasks if task.name == name), None)
-        return find_task(name, self.options.root) if own is None else task_in_memory(own)
-
-    def draws_by_seed(self, name: str) -> bool:
-        """Whether a task's rows are drawn anew for every seed."""
-        return self.source(name).rotates if self.resplit is None else self.resplit
-
-    @property
-    def settings(self) -> RunSettings:
-        """What the run folder's manifest keeps of the configuration."""
-        return RunSettings(
-            tasks=self.tasks,
-            methods=self.methods,
-            protocols=self.protocols,
-            seeds=self.seeds,
-            budget=self.budget,
-            device=self.device,
-            threads=self.threads,
-            backbone=self.extraction.backbone,
-            weights=self.extraction.weights.name if self.extraction.weights else None,
-            severities=self.options.severities,
-            shifts=self.options.shifts,
-            resplit=self.resplit,
-            scale=self.options.scale,
-        )
 
 
 class TaskLoader:
-    """Tasks loaded once per kind of input, within the budget's numbers of rows, own data with its columns scaled.
+    """The tasks and methods of a run, each looked up once by its name.
 
-    Where rows depend on the seed, those of the seed that was asked for last are kept: cells come seed by seed. ``say``
-    hears, once a task, that its columns were scaled.
+    Tasks are loaded once per kind of input, within the budget's numbers of samples, own data with its columns scaled.
+    Where samples depend on the seed, those of the seed that was asked for last are kept: cells run seed by seed.
+    ``say`` is told once a task that its columns were scaled.
     """
 
     def __init__(
@@ -139,7 +59,18 @@ class TaskLoader:
         map_shards: MapShards | None = map,
         say: Callable[[str], object] | None = None,
     ) -> None:
-        self._config = config
+        self.config = config
+        self.options = LoadOptions(
+            config.data, config.severities, cast(ShiftOrigin, config.shifts), scale=cast(ScaleName, config.scale)
+        )
+        self.extraction = Extraction(config.backbone, config.weights)
+        self.definitions = {name: self._find_task(name) for name in config.tasks}
+        self.methods = {name: find_method(name) for name in config.methods}
+        for name, entry in self.methods.items():
+            if entry.name != name:
+                raise InputError(f"methods holds {name!r}; write it {entry.name!r}")
+            for protocol in config.protocols:
+                _check_protocol(protocol, entry)
         self._say = say
         self._told: set[str] = set()
         self._on_set = on_set
@@ -147,19 +78,40 @@ class TaskLoader:
         self._loaded: dict[tuple[str, InputKind], Task] = {}
         self._current: dict[tuple[str, InputKind], tuple[int | None, Task]] = {}
 
+    def _find_task(self, name: str) -> TaskDefinition:
+        for task in self.config.array_tasks:
+            if task.name in TASKS:
+                raise InputError(f"a task is called {task.name!r} as one of the package's own; give it another name")
+            if task.name == name:
+                return task_in_memory(task)
+        return find_task(name, self.config.data)
+
+    def draws_by_seed(self, task: str) -> bool:
+        """Whether a task's samples are drawn again for every seed."""
+        return self.definitions[task].rotates if self.config.resplit is None else self.config.resplit
+
+    def method(self, name: str) -> RegisteredMethod:
+        """Return what is known of a method, with a new, unfitted one."""
+        entry = self.methods[name]
+        return replace(entry, method=copy.deepcopy(entry.method))
+
+    def load(self, cell: Cell) -> Task:
+        """Return the task of a cell."""
+        return self.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+
     def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
-        """Return the task with the rows of ``seed`` and the inputs that ``method`` works on under ``protocol``."""
-        source = self._config.source(task)
-        kind = input_kind(source, protocol, method)
-        drawn_by = seed if self._config.draws_by_seed(task) else None
+        """Return the task with the samples of ``seed`` and the inputs that ``method`` works on under ``protocol``."""
+        definition = self.definitions[task]
+        kind = input_kind(definition, protocol, type(self.methods[method].method))
+        drawn_by = seed if self.draws_by_seed(task) else None
         if (task, kind) not in self._current or self._current[task, kind][0] != drawn_by:
-            whole = self._rows_of(source, kind, drawn_by)
-            self._current[task, kind] = drawn_by, self._scaled(source, limit_rows(whole, self._config.budget))
+            whole = self._rows_of(definition, kind, drawn_by)
+            self._current[task, kind] = drawn_by, self._scaled(definition, limit_rows(whole, self.config.budget))
         return self._current[task, kind][1]
 
-    def _scaled(self, source: TaskDefinition, task: Task) -> Task:
-        asked = self._config.options.scale
-        way = "none" if asked == "auto" and source.scaled else asked
+    def _scaled(self, definition: TaskDefinition, task: Task) -> Task:
+        asked = self.options.scale
+        way = "none" if asked == "auto" and definition.scaled else asked
         scaled = scale_task(task, way, ArrayCache(cache_folder() / "scaled"))
         if scaled is not task and self._say is not None and task.name not in self._told:
             self._told.add(task.name)
@@ -169,20 +121,19 @@ class TaskLoader:
             )
         return scaled
 
-    def _rows_of(self, source: TaskDefinition, kind: InputKind, seed: int | None) -> Task:
-        if seed is not None and source.rotates:
-            return self._load(source, kind, replace(self._config.options, seed=seed))
-        if (source.name, kind) not in self._loaded:
-            self._loaded[source.name, kind] = self._load(source, kind, self._config.options)
-        whole = self._loaded[source.name, kind]
+    def _rows_of(self, definition: TaskDefinition, kind: InputKind, seed: int | None) -> Task:
+        if seed is not None and definition.rotates:
+            return self._load(definition, kind, replace(self.options, seed=seed))
+        if (definition.name, kind) not in self._loaded:
+            self._loaded[definition.name, kind] = self._load(definition, kind, self.options)
+        whole = self._loaded[definition.name, kind]
         return whole if seed is None else resplit(whole, seed)
 
-    def _load(self, source: TaskDefinition, kind: InputKind, options: LoadOptions) -> Task:
-        if isinstance(source, WholeTask):
-            return source.load(kind, options)
-        extraction = self._config.extraction
-        options = replace(options, limit_test=self._config.budget.limit_test)
-        return load_task(source.name, kind, options, extraction, on_set=self._on_set, map_shards=self._map_shards)
+    def _load(self, definition: TaskDefinition, kind: InputKind, options: LoadOptions) -> Task:
+        if isinstance(definition, WholeTask):
+            return definition.load(kind, options)
+        options = replace(options, limit_test=self.config.budget.limit_test)
+        return load_task(definition, kind, options, self.extraction, on_set=self._on_set, map_shards=self._map_shards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,25 +142,33 @@ class LoadedTask:
 
     task: Task
 
-    def task_for(self, task: str, protocol: str, method: str, seed: int) -> Task:
+    def load(self, cell: Cell) -> Task:
         """Return the task."""
         return self.task
 
+    def method(self, name: str) -> RegisteredMethod:
+        """Return what is known of a method, with a new, unfitted one."""
+        return find_method(name)
 
-def input_kind(source: TaskDefinition, protocol: str, method: str) -> InputKind:
+
+def input_kind(definition: TaskDefinition, protocol: str, method: type[Method]) -> InputKind:
     """Return whether a method sees pixels or features: features, save for the paper's pixel baselines on images."""
-    wanted = find_method(method).method.paper_inputs
-    if protocol == "paper" and wanted in source.kinds:
-        return wanted
+    if protocol == "paper" and method.paper_inputs in definition.kinds:
+        return method.paper_inputs
     return "features"
 
 
-def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
+def plan_cells(tasks: TaskLoader) -> list[Cell]:
     """Return the cells of a run, in the order they are best run in."""
-    methods = {name: find_method(name).method for name in config.methods}
-    parameters = {name: parameters_of(method) for name, method in methods.items()}
-    fingerprints = {name: fingerprints_of(method) for name, method in methods.items()}
-    packages = {name: package_version(type(method).__module__) for name, method in methods.items()}
+    config = tasks.config
+    decided_by: dict[str, dict[str, Any]] = {
+        name: {
+            "parameters": parameters_of(entry.method),
+            "fingerprints": fingerprints_of(entry.method),
+            "package": package_version(type(entry.method).__module__),
+        }
+        for name, entry in tasks.methods.items()
+    }
     cells = [
         make_cell(
             task,
@@ -217,12 +176,10 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
             method,
             seed,
             data_hash=tasks.task_for(task, protocol, method, seed).fingerprint,
-            parameters=parameters[method],
-            fingerprints=fingerprints[method],
             budget=config.budget,
             device=config.device,
             threads=config.threads,
-            package=packages[method],
+            **decided_by[method],
         )
         for task in config.tasks
         for protocol in config.protocols
@@ -230,6 +187,16 @@ def plan_cells(config: RunConfig, tasks: TaskLoader) -> list[Cell]:
         for method in config.methods
     ]
     return in_order(cells)
+
+
+def _check_protocol(protocol: str, entry: RegisteredMethod) -> None:
+    if protocol not in PROTOCOLS:
+        raise _unknown_protocol(protocol)
+    if protocol not in (able := entry.method.protocols):
+        raise InputError(
+            f"{entry.name} does not run under the protocol {protocol!r}, whose networks lack what it needs; "
+            f"leave it out, or pass {' or '.join(able)}"
+        )
 
 
 def parse_seeds(text: str | None, protocol: str) -> tuple[int, ...]:

@@ -26,10 +26,10 @@ from volta.bench.cell import (
     failed,
     finished,
 )
-from volta.bench.config import LoadedTask, RunConfig, TaskLoader
+from volta.bench.config import LoadedTask, TaskLoader
 from volta.bench.keys import Cell
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord
+from volta.bench.records import CellRecord, RunConfig
 from volta.bench.store import RunStore
 from volta.core import ending_server
 from volta.core.ending_server import STARTED_BY
@@ -330,7 +330,7 @@ class _Submissions:
 
     def _task(self, cell: Cell) -> Any:
         """Return Ray's reference to the cell's data; Ray frees that of an earlier seed when no cell needs it."""
-        task = self._tasks.task_for(cell.task, cell.protocol, cell.method, cell.seed)
+        task = self._tasks.load(cell)
         place = cell.task, task.fit.kind
         if place not in self._stored or self._stored[place][0] != task.fingerprint:
             self._stored[place] = task.fingerprint, self._ray.put(task)

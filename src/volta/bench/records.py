@@ -6,19 +6,21 @@ import os
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from volta._version import __version__
 from volta.bench.cell_metrics import TEST, EvalSet
 from volta.bench.keys import Cell, Fingerprints
 from volta.core.checksummed import FileKind, JsonFields, JsonObject
 from volta.core.errors import InputError, StoreError
-from volta.core.types import SplitDraw
+from volta.core.seeding import PAPER_SEEDS, check_seed
+from volta.core.types import SplitDraw, Task
 from volta.networks.recipe import Budget, TrainingLog
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "safetensors")
@@ -354,88 +356,133 @@ def _eval_set(name: str, stored: JsonFields) -> EvalSet:
 
 MANIFEST_FILE = FileKind("manifest of a run", 2, "finished cells are safe: delete that file and run volta bench again")
 EXTENDED = ("tasks", "methods", "protocols", "seeds")
-Item = TypeVar("Item")
+MAX_THREADS = 4096
+"""No machine has more; a run folder may come from anyone."""
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """What a run was asked: its tasks, methods, protocols and seeds may grow, the rest holds for all its cells.
+class RunConfig:
+    """What a run is asked for: tasks × protocols × methods × seeds, with one budget, device and thread count for all.
 
-    ``weights`` is the name of the backbone's file. ``shifts`` is None in folders of a version that had no choice.
-    ``resplit`` is None where each task's own way is followed: rows rotate with the seed, or one split serves all seeds.
-    ``scale`` says how columns are scaled.
+    ``backbone`` and its ``weights`` file make features of images. ``severities`` and ``shifts`` say which corrupted
+    test sets there are. ``resplit``: whether train, val and cal are drawn again for every seed; None does so for tasks
+    whose test rows rotate with the seed (``digits``), and leaves all others on their fixed split. ``scale`` says how
+    columns are scaled. ``data`` is the data folder. ``array_tasks`` are tasks in memory, which ``tasks`` also names.
+
+    The manifest stores all of it but where things are on this machine: ``data``, ``array_tasks``, the folder of
+    ``weights``. Tasks, methods, protocols and seeds of a run folder may grow; the rest holds for all its cells.
     """
 
     tasks: tuple[str, ...]
     methods: tuple[str, ...]
-    protocols: tuple[str, ...]
-    seeds: tuple[int, ...]
-    budget: Budget
-    device: str
-    threads: int
-    backbone: str | None
-    weights: str | None
-    severities: tuple[int, ...]
-    shifts: str | None
+    protocols: tuple[str, ...] = ("fair",)
+    seeds: tuple[int, ...] = PAPER_SEEDS
+    budget: Budget = field(default_factory=Budget)
+    device: str = "cpu"
+    threads: int = 1
+    backbone: str | None = None
+    weights: Path | None = None
+    severities: tuple[int, ...] = (1,)
+    shifts: str = "auto"
     resplit: bool | None = None
     scale: str = "auto"
+    data: Path | None = None
+    array_tasks: tuple[Task, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in EXTENDED:
+            values = getattr(self, name)
+            if not values:
+                raise InputError(f"{name} is empty; name at least one")
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} names something twice: {', '.join(map(str, values))}")
+        if not 1 <= self.threads <= MAX_THREADS:
+            raise InputError(f"threads is {self.threads}; pass a whole number from 1 to {MAX_THREADS}")
+        for seed in self.seeds:
+            check_seed(seed, "a seed")
 
     @property
     def fixed(self) -> JsonObject:
         """What all cells of a run folder must have in common, by name."""
         return {name: value for name, value in self.to_json().items() if name not in EXTENDED}
 
-    def extended(self, more: RunSettings) -> RunSettings:
+    def extended(self, more: RunConfig) -> RunConfig:
         """Return ``more`` with what was asked before in front of what it adds."""
-        return replace(
-            more,
-            tasks=_joined(self.tasks, more.tasks),
-            methods=_joined(self.methods, more.methods),
-            protocols=_joined(self.protocols, more.protocols),
-            seeds=_joined(self.seeds, more.seeds),
-        )
+        joined: dict[str, Any] = {
+            name: tuple(dict.fromkeys(getattr(self, name) + getattr(more, name))) for name in EXTENDED
+        }
+        return replace(more, **joined)
 
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "array_tasks")}
+        stored |= {"budget": asdict(self.budget), "weights": self.weights.name if self.weights else None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in stored.items()}
 
     @classmethod
-    def from_json(cls, stored: JsonFields) -> RunSettings:
-        """Return the settings that :meth:`to_json` wrote."""
-        return cls(
-            tasks=stored.texts("tasks"),
-            methods=stored.texts("methods"),
-            protocols=stored.texts("protocols"),
-            seeds=stored.integers("seeds"),
-            budget=budget_from_json(stored.fields("budget")),
-            device=stored.text("device"),
-            threads=stored.integer("threads"),
-            backbone=stored.optional_text("backbone"),
-            weights=stored.optional_text("weights"),
-            severities=stored.integers("severities"),
-            shifts=stored.optional_text("shifts"),
-            resplit=stored.optional_flag("resplit"),
-            scale=stored.text("scale") if "scale" in stored.values else "auto",
-        )
+    def from_json(cls, stored: JsonFields) -> RunConfig:
+        """Return the configuration that :meth:`to_json` wrote."""
+        weights = stored.optional_text("weights")
+        try:
+            return cls(
+                tasks=stored.texts("tasks"),
+                methods=stored.texts("methods"),
+                protocols=stored.texts("protocols"),
+                seeds=stored.integers("seeds"),
+                budget=budget_from_json(stored.fields("budget")),
+                device=stored.text("device"),
+                threads=stored.integer("threads"),
+                backbone=stored.optional_text("backbone"),
+                weights=None if weights is None else Path(weights),
+                severities=stored.integers("severities"),
+                shifts=stored.text("shifts"),
+                resplit=stored.optional_flag("resplit"),
+                scale=stored.text("scale"),
+            )
+        except InputError as error:
+            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a run folder was asked for, the cells that follow, the commands that asked, and where they last ran."""
+    """The cells of a run folder, the commands that asked for them, and where they last ran.
+
+    ``config``: what benchmarks in the folder were asked for; None where it holds external predictions alone.
+    """
 
     created: str
     updated: str
-    config: RunSettings
+    config: RunConfig | None
     cells: tuple[Cell, ...]
     commands: tuple[str, ...]
     environment: Environment
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of the folder: those that a benchmark was asked for, then others."""
+        return (*dict.fromkeys([*(self.config.tasks if self.config else ()), *(cell.task for cell in self.cells)]),)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods of the folder: those that a benchmark was asked for, then others."""
+        return (*dict.fromkeys([*(self.config.methods if self.config else ()), *(cell.method for cell in self.cells)]),)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the folder: those that a benchmark was asked for, then others."""
+        return (*dict.fromkeys([*(self.config.seeds if self.config else ()), *(cell.seed for cell in self.cells)]),)
+
+    def others(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Return the folder's cells that ``cells`` do not replace."""
+        replaced = {(cell.block, cell.method) for cell in cells}
+        return [cell for cell in self.cells if (cell.block, cell.method) not in replaced]
 
     def to_json(self) -> JsonObject:
         """Return the JSON object that :meth:`from_json` reads."""
         return {
             "created": self.created,
             "updated": self.updated,
-            "config": self.config.to_json(),
+            "config": self.config.to_json() if self.config else None,
             "cells": [cell.to_json() for cell in self.cells],
             "commands": list(self.commands),
             "environment": self.environment.to_json(),
@@ -447,12 +494,34 @@ class Manifest:
         return cls(
             created=stored.text("created"),
             updated=stored.text("updated"),
-            config=RunSettings.from_json(stored.fields("config")),
+            config=None if stored.get("config") is None else RunConfig.from_json(stored.fields("config")),
             cells=tuple(Cell.from_json(cell) for cell in stored.list_of_fields("cells")),
             commands=stored.texts("commands"),
             environment=Environment.from_json(stored.fields("environment")),
         )
 
 
-def _joined(before: tuple[Item, ...], more: tuple[Item, ...]) -> tuple[Item, ...]:
-    return tuple(dict.fromkeys([*before, *more]))
+def updated_manifest(
+    known: Manifest | None,
+    cells: Sequence[Cell],
+    *,
+    command: str,
+    environment: Environment,
+    config: RunConfig | None = None,
+) -> Manifest:
+    """Return a folder's manifest with ``cells`` in place of those of the same method, task, protocol and seed.
+
+    ``environment`` replaces the stored one where ``config`` says that cells run on it.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    commands = (command,) if command else ()
+    if known is None:
+        return Manifest(now, now, config, tuple(cells), commands, environment)
+    return Manifest(
+        created=known.created,
+        updated=now,
+        config=known.config.extended(config) if known.config and config else known.config or config,
+        cells=(*known.others(cells), *cells),
+        commands=tuple(dict.fromkeys([*known.commands, *commands])),
+        environment=environment if config else known.environment,
+    )

@@ -21,13 +21,11 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
-from volta.bench.config import RunConfig, TaskLoader, input_kind
-from volta.bench.keys import COST_METRICS, Cell, in_order, scoring_fingerprint
-from volta.bench.records import EXTERNAL, MANIFEST_FILE, RECORD_FILE, CellRecord, Manifest, RunSettings
+from volta.bench.keys import COST_METRICS, Cell, scoring_fingerprint
+from volta.bench.records import MANIFEST_FILE, RECORD_FILE, CellRecord, Manifest
 from volta.core.checksummed import FileKind, checksum_of, read_object, write_note, write_object
 from volta.core.errors import InputError, StoreError
 from volta.core.files import (
-    hash_array,
     hash_file,
     inside,
     is_temp_file,
@@ -39,9 +37,8 @@ from volta.core.files import (
     temp_folder,
     write_text,
 )
-from volta.core.types import Array, Task
+from volta.core.types import Array
 from volta.data.arrays import read_npz
-from volta.methods import METHODS
 
 REMEDY = "run volta bench again to compute it anew"
 _TABLES = ("probs", "sets")
@@ -182,9 +179,9 @@ class RunStore:
         """Whether a run was made here; a link in the manifest's place is refused."""
         return inside(self.root, MANIFEST).is_file()
 
-    def settled(self) -> RunSettings | None:
-        """Return what a run in this folder has settled for all its cells; None where there is no run yet."""
-        return self.read_manifest().config if self.has_manifest else None
+    def known_manifest(self) -> Manifest | None:
+        """Return the manifest; None where there is no run yet."""
+        return self.read_manifest() if self.has_manifest else None
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
@@ -409,75 +406,6 @@ def read_status(store: RunStore) -> RunStatus:
         lock.release()
         (status.failed if store.failure(cell) else status.waiting).append(cell)
     return status
-
-
-def kept_cells(known: Manifest, cells: Sequence[Cell]) -> list[Cell]:
-    """Return the folder's cells that those asked for do not replace."""
-    asked = {(cell.block, cell.method) for cell in cells}
-    return [cell for cell in known.cells if (cell.block, cell.method) not in asked]
-
-
-def check_joining(store: RunStore, known: Manifest, config: RunConfig, tasks: TaskLoader, cells: list[Cell]) -> None:
-    """Refuse names that own predictions have in the same table, and other data than finished cells there are of."""
-    _check_names(store, known, cells)
-    asked: dict[tuple[str, str], list[Cell]] = {}
-    for cell in cells:
-        asked.setdefault((cell.task, cell.protocol), []).append(cell)
-    for cell in in_order(kept_cells(known, cells)):
-        beside = asked.get((cell.task, cell.protocol), [])
-        alike = [one for one in beside if _same_inputs(config, one, cell)]
-        # Where rows or their scaling are drawn by the seed, those of another seed say nothing.
-        others = [] if config.draws_by_seed(cell.task) else alike[:1]
-        partner = next(iter([one for one in alike if one.seed == cell.seed] or others), None)
-        record = _sound_record(store, cell)
-        if partner is None or record is None:
-            continue
-        task = tasks.task_for(partner.task, partner.protocol, partner.method, partner.seed)
-        if not _same_data(record, task):
-            raise InputError(
-                f"{store.root} holds {cell.label}, of other data than the task {cell.task!r} now has; results on both "
-                "would be compared as if their rows were the same: name another --out (in Python out=…), or the task "
-                "otherwise"
-            )
-
-
-def _check_names(store: RunStore, known: Manifest, cells: Sequence[Cell]) -> None:
-    asked = {(cell.task, cell.protocol, cell.method) for cell in cells}
-    # A cell with the key of one that is asked for was planned, not brought along; its record need not be read.
-    planned = set(cells)
-    for cell in known.cells:
-        if (cell.task, cell.protocol, cell.method) not in asked or cell in planned:
-            continue
-        record = _sound_record(store, cell)
-        if record is not None and record.origin == EXTERNAL:
-            raise InputError(
-                f"{store.root} has own predictions called {cell.method!r} on {cell.task}; leave that method out, or "
-                "name another --out (in Python out=…)"
-            )
-
-
-def _sound_record(store: RunStore, cell: Cell) -> CellRecord | None:
-    """Return a finished cell's record, None of a damaged one: the run sets that aside and computes it anew."""
-    try:
-        return store.read_record(cell) if store.is_done(cell) else None
-    except StoreError:
-        return None
-
-
-def _same_inputs(config: RunConfig, asked: Cell, kept: Cell) -> bool:
-    """Whether two methods see the same kind of inputs; of one that is not the package's own, only under ``fair``."""
-    if asked.protocol != "paper":
-        return True
-    if kept.method not in METHODS:
-        return False
-    source = config.source(asked.task)
-    return input_kind(source, asked.protocol, asked.method) == input_kind(source, kept.protocol, kept.method)
-
-
-def _same_data(record: CellRecord, task: Task) -> bool:
-    if record.origin == EXTERNAL:
-        return record.data["test"] == hash_array(np.asarray(task.test.labels, dtype=np.int64))
-    return dict(record.data) == task.hashes
 
 
 def current_records(

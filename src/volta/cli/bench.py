@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import os
 import shlex
-import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from volta.bench.config import RunConfig
-from volta.bench.progress import format_seconds
-from volta.bench.runner import RunSummary
-from volta.bench.store import RunStore
 from volta.cli.terminal import echo, printable, stoppable, table_console
 from volta.core.errors import InputError
-from volta.core.seeding import first_seeds
-from volta.report.statistics import read_analyses, write_analyses
-from volta.stats import SCHEDULE, InterimAnalysis, Question, alpha_at, decide
 
 if TYPE_CHECKING:
+    from volta.api import Run
     from volta.bench.progress import Listener
-    from volta.core.scaling import ScaleName
+    from volta.bench.runner import Plan
     from volta.data.task import ShiftOrigin
-    from volta.features.extract import NotExtractedError
-    from volta.networks.recipe import Budget
-    from volta.stats import LeaderboardRow, Results
 
 
 def complete_tasks(incomplete: str) -> list[str]:
@@ -72,15 +59,6 @@ def import_from_here() -> None:
         sys.path.append(os.getcwd())
 
 
-def check_reference(reference: str | None, methods: Iterable[str]) -> None:
-    """Raise unless the reference is best, all, or one of the methods."""
-    if reference is None:
-        return
-    known = dict.fromkeys(methods)
-    if reference not in ("best", "all", *known):
-        raise InputError(f"--reference is {reference!r}; pass best, all, or a method of this run: {', '.join(known)}")
-
-
 def shift_origin(shifts: str, corruptions: bool) -> ShiftOrigin:
     """Return ``--shifts``, or ``generated`` where ``--corruptions`` asks for it."""
     if corruptions and shifts not in ("auto", "generated"):
@@ -91,49 +69,13 @@ def shift_origin(shifts: str, corruptions: bool) -> ShiftOrigin:
 EXIT_FAILED_CELLS = 1
 
 
-def conclude(
-    summary: RunSummary,
-    store: RunStore,
-    listener: Listener,
-    *,
-    budget: Budget,
-    no_report: bool,
-    reference: str | None,
-    quiet: bool,
-) -> None:
-    """Print the result of a run and the path of its report, which is built unless ``no_report``."""
-    if no_report:
-        from volta.stats import load_tables, make_leaderboard, without_rows
-
-        tables = load_tables(store)
-        rows = [] if quiet else make_leaderboard(tables, without_rows(tables))
-        found, place = (tables, rows), f"run: {store.root}"
-    else:
-        from volta.report import make_report
-
-        listener.phase("statistics, figures and report")
-        built = make_report(store, reference=reference)
-        found, place = (built.run.tables, built.statistics.leaderboard), f"report: {built.path}"
-    listener.finish()
-    if not quiet:
-        _print_standings(*found, budget)
-    if summary.n_failed:
-        failed = f"{summary.n_failed} of {summary.n_cells} cells failed; run the same command again to retry them"
-        echo(failed, err=True)
-    echo(place)
-    if summary.n_failed:
-        raise typer.Exit(EXIT_FAILED_CELLS)
-
-
-def _print_standings(tables: list[Results], rows: list[LeaderboardRow], budget: Budget) -> None:
+def print_standings(run: Run) -> None:
+    """Print the summary of each task and protocol."""
     from rich import box
     from rich.table import Table
 
-    from volta.report.page import standings
-
     console = table_console()
-    for table in tables:
-        found = standings(table, rows, budget)
+    for found in run.standings():
         shown = Table(title=found.title, title_justify="left", caption=found.legend, caption_justify="left")
         shown.box = box.SIMPLE_HEAD
         for place, column in enumerate(found.columns):
@@ -143,161 +85,30 @@ def _print_standings(tables: list[Results], rows: list[LeaderboardRow], budget: 
         console.print(shown, markup=False, highlight=False)
 
 
-def print_plan(config: RunConfig, store: RunStore, n_workers: int) -> None:
-    """Print which cells would run, and their estimated time."""
+def print_plan(run: Run, plan: Plan, n_workers: int) -> None:
+    """Say in a few lines what would run and how long that may take."""
     from volta.bench.progress import format_seconds
-    from volta.bench.runner import make_plan
-    from volta.features.extract import NotExtractedError
 
-    try:
-        plan = make_plan(config, store)
-    except NotExtractedError as error:
-        echo(_before_features(config, error))
-        return
-    echo(
-        f"{', '.join(config.tasks)} · {', '.join(config.protocols)}: {len(config.methods)} methods × "
-        f"{len(config.seeds)} seeds" + (f" × {len(config.tasks)} tasks" if len(config.tasks) > 1 else "")
+    tasks, protocols, methods, seeds = (
+        list(dict.fromkeys(getattr(cell, name) for cell in plan.cells))
+        for name in ("task", "protocol", "method", "seed")
     )
-    waiting = Counter(cell.method for cell in plan.missing)
+    echo(
+        f"{', '.join(tasks)} · {', '.join(protocols)}: {len(methods)} methods × {len(seeds)} seeds"
+        + (f" × {len(tasks)} tasks" if len(tasks) > 1 else "")
+    )
+    n_missing = len(plan.missing)
     if plan.missing:
+        waiting = Counter(cell.method for cell in plan.missing)
         echo(f"to run: {', '.join(f'{method} ({count})' for method, count in waiting.items())}")
-    if n_failed := sum(store.failure(cell) is not None for cell in plan.missing):
-        echo(f"{n_failed} of them failed before and will be retried; see: volta status {store.root}")
+    if n_failed := len(run.failures.keys() & {cell.label for cell in plan.missing}):
+        echo(f"{n_failed} of them failed before and will be retried; see: volta status {run.path}")
     cost = "unknown until one has run"
     if plan.estimate is not None:
-        seconds, n_used = plan.estimate.seconds, max(1, min(n_workers, len(plan.missing)))
+        seconds, n_used = plan.estimate.seconds, max(1, min(n_workers, n_missing))
         spread = f", {format_seconds(seconds / n_used)} on {n_used}" if n_used > 1 else ""
         cost = f"about {format_seconds(seconds)}{spread} (from {plan.estimate.n_measured} cells measured)"
-    n_missing = len(plan.missing)
     echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")
-
-
-def _before_features(config: RunConfig, error: NotExtractedError) -> str:
-    """Return the plan of a run whose features are missing or not yet checked against the backbone."""
-    from volta.features.tasks import NotCheckedError
-
-    n_cells = len(config.tasks) * len(config.protocols) * len(config.methods) * len(config.seeds)
-    extraction, options, task = config.extraction, config.options, config.tasks[0]
-    words: dict[str, object] = {"--backbone": extraction.backbone, "--weights": extraction.weights}
-    shifts = options.shifts == "generated" and config.source(task).has_features(options)
-    if shifts:
-        severities = ",".join(map(str, options.severities))
-        words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
-    words |= {"--limit-test": options.limit_test, "--data": options.root}
-    asked = "".join(f" {option} {value}" for option, value in words.items() if value is not None)
-    command = f"volta extract {task}{asked}"
-    if isinstance(error, NotCheckedError):
-        checks = f"the run does that first, or: {command}" if shifts else "the run does that first"
-        return f"{n_cells} cells; {error}, so finished cells are not known yet: {checks}"
-    return (
-        f"{n_cells} cells; images of {task} lack features, so finished cells are not known yet: the run "
-        f"extracts them first, or: {command}"
-    )
-
-
-Judge = Callable[[Sequence[int], float], list[Question]]
-"""(seeds, level) → every question, tested on those seeds at that level."""
-
-
-def analyses_up_to(cap: int, schedule: Sequence[int] = SCHEDULE) -> tuple[int, ...]:
-    """Return the analyses below ``cap``, and one at it.
-
-    >>> analyses_up_to(40), analyses_up_to(12)
-    ((5, 10, 20, 40), (5, 10, 12))
-    """
-    if cap < 2:
-        raise InputError(f"--cap is {cap}; pass a maximum number of seeds, at least 2")
-    return (*(n for n in schedule if n < cap), cap)
-
-
-def run_until_decided(
-    config: RunConfig,
-    store: RunStore,
-    schedule: Sequence[int],
-    run_cells: Callable[[RunConfig], RunSummary],
-    judge: Judge,
-    say: Callable[[str], object],
-) -> RunSummary:
-    """Run ``config``'s methods at each interim analysis until no question is open; return how all of it ended.
-
-    After an analysis only the methods of open questions continue, the cheapest first. An analysis uses its own seeds
-    alone, whatever else the folder holds, so an interrupted run resumes to the same verdicts. A folder has one
-    schedule: another would use the alpha budget twice on the same seeds.
-    """
-    stored = read_analyses(store)
-    if stored is not None and stored.schedule != tuple(schedule):
-        raise InputError(
-            f"--cap asks for interim analyses at {_listed(schedule)} seeds, but {store.root} has them at "
-            f"{_listed(stored.schedule)}, and its alpha budget is used; pass --cap {stored.schedule[-1]}, or another "
-            "--out with other seeds or test samples"
-        )
-    given = {question.key: question for question in stored.decided} if stored is not None else {}
-    earlier: InterimAnalysis | None = None
-    names = config.methods
-    total = RunSummary(0, 0, 0)
-    for n_seeds in schedule:
-        seeds = first_seeds(n_seeds)
-        done = run_cells(replace(config, methods=names, seeds=seeds))
-        total = RunSummary(
-            max(total.n_cells, done.n_cells), total.n_run + done.n_run, max(total.n_failed, done.n_failed)
-        )
-        questions = judge(seeds, alpha_at(n_seeds, schedule))
-        if not questions:
-            raise InputError(
-                "--decide has no question: run volta, or another --reference, and methods to compare it with"
-            )
-        questions = [_as_given(question, given, n_seeds) for question in questions]
-        earlier = decide(questions, earlier, n_seeds, schedule, seconds=seconds_of(store))
-        write_analyses(store, schedule, earlier)
-        for line in analysis_lines(earlier):
-            say(line)
-        if earlier.finished:
-            break
-        names = tuple(name for name in earlier.methods if name in config.methods) or names
-    return total
-
-
-def _as_given(question: Question, given: Mapping[str, Question], n_seeds: int) -> Question:
-    """Return a question with its stored verdict, if an analysis of at most ``n_seeds`` gave it."""
-    stored = given.get(question.key)
-    if stored is None:
-        return question
-    return stored if stored.n_seeds <= n_seeds else replace(question, verdict="")
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
-
-
-def seconds_of(store: RunStore) -> dict[str, float]:
-    """Return method → the median seconds of its finished cells."""
-    found: dict[str, list[float]] = {}
-    for record in store.records():
-        found.setdefault(record.cell.method, []).append(record.wall_s)
-    return {method: statistics.median(values) for method, values in found.items()}
-
-
-def analysis_lines(analysis: InterimAnalysis) -> list[str]:
-    """Return an interim analysis in lines: decided questions, open ones, and their cost."""
-    n_all = len(analysis.decided) + len(analysis.open)
-    lines = [
-        f"interim analysis at {analysis.n_seeds} seeds, level {analysis.alpha:.4f}: {len(analysis.decided)} of {n_all} "
-        "questions decided"
-    ]
-    lines += [f"  decided  {one.key}: {one.verdict} (at {one.n_seeds} seeds)" for one in analysis.decided]
-    for one in analysis.open:
-        cost = analysis.cost_s.get(one.key)
-        words = "" if cost is None else f"; the next analysis takes about {format_seconds(cost)} on one worker"
-        needed = "" if one.seeds_needed is None else f"; about {one.seeds_needed} seeds should decide it"
-        lines.append(f"  open     {one.key}{needed}{words}")
-    if analysis.open and analysis.next_analysis is None:
-        lines.append(f"the cap of {analysis.n_seeds} seeds is reached; open questions are inconclusive")
-    elif analysis.open:
-        lines.append(
-            f"continuing to {analysis.next_analysis} seeds with {len(analysis.methods)} methods: "
-            f"{', '.join(analysis.methods)}"
-        )
-    return lines
 
 
 WHAT = "Comparison"
@@ -441,93 +252,70 @@ def bench(
     ] = False,
 ) -> None:
     """Compare methods on tasks over seeds and write a report. Runs are resumable and can be extended."""
-    from volta.api import Execution
-
-    execution = Execution(executor, workers, address, networks_of)
-    if decide and seeds is not None:
-        raise InputError("--seeds and --decide exclude each other: --decide adds seeds up to --cap")
     import_from_here()
-    execution.start_early()
-    from volta.api import default_folder, make_config
-    from volta.bench.config import parse_methods, parse_numbers, parse_seeds
-    from volta.bench.store import RunStore
-    from volta.data import LoadOptions, find_task
-    from volta.features.tasks import Extraction
-    from volta.methods import ABLATION
-    from volta.networks.recipe import Budget
+    from volta.api import benchmark
+    from volta.bench.config import parse_numbers, parse_seeds
+    from volta.core.processes import n_cores
+    from volta.features.extract import NotExtractedError
 
-    options = LoadOptions(
-        data,
-        parse_numbers(severities, "--severities"),
-        shift_origin(shifts, corruptions),
-        scale=cast("ScaleName", scale),
-    )
-    tasks = [name.strip() for name in task.split(",") if name.strip()]
-    for name in tasks:
-        find_task(name, data)
-    names = (*parse_methods(methods, protocol), *(ABLATION if ablation else ()))
-    store = RunStore(out or default_folder(tasks))
-    settled = store.settled()
-    _check_reference(reference, (*names, *(settled.methods if settled else ())), decide=decide)
-    config = make_config(
-        store,
-        tasks=tasks,
-        methods=names,
-        protocol=protocol,
-        seeds=parse_seeds(seeds, protocol),
-        budget=Budget(max_epochs, limit_train, batch_size, limit_test),
-        device=device,
-        threads=threads,
-        options=options,
-        extraction=Extraction(backbone, weights),
-        resplit=resplit,
-    )
-    if dry_run:
-        print_plan(config, store, execution.n_workers)
+    with stoppable() as should_stop:
+        try:
+            run = benchmark(
+                task,
+                methods,
+                None if seeds is None else parse_seeds(seeds, protocol),
+                protocol=protocol,
+                ablation=ablation,
+                decide=decide,
+                cap=cap,
+                reference=reference,
+                out=out,
+                max_epochs=max_epochs,
+                limit_train=limit_train,
+                limit_test=limit_test,
+                batch_size=batch_size,
+                device=device,
+                executor=executor,
+                workers=workers,
+                threads=threads,
+                address=address,
+                networks_of=networks_of,
+                resplit=resplit,
+                scale=scale,
+                data=data,
+                backbone=backbone,
+                weights=weights,
+                shifts=shift_origin(shifts, corruptions),
+                severities=parse_numbers(severities, "--severities"),
+                report=not no_report,
+                dry_run=dry_run,
+                progress=_failures() if quiet else True,
+                json_log=json_log,
+                command=shlex.join(["volta", *sys.argv[1:]]),
+                should_stop=should_stop,
+            )
+        except NotExtractedError as error:
+            echo(error)
+            return
+    plan = run.plan
+    if plan is None:
         return
-    with stoppable() as should_stop, ExitStack() as stack:
-        listener = _listener(quiet, json_log, stack)
-        stack.callback(listener.finish)
-
-        def run_cells(asked: RunConfig) -> RunSummary:
-            return execution.run(asked, store, listener, shlex.join(["volta", *sys.argv[1:]]), should_stop)
-
-        if decide:
-            from volta.report.statistics import answer_questions
-
-            judge = partial(answer_questions, store, reference=reference)
-            summary = run_until_decided(config, store, analyses_up_to(cap), run_cells, judge, listener.message)
-        else:
-            summary = run_cells(config)
-        conclude(
-            summary,
-            store,
-            listener,
-            budget=config.budget,
-            no_report=no_report,
-            reference=reference,
-            quiet=quiet,
-        )
+    if dry_run:
+        print_plan(run, plan, n_cores() if workers is None else workers)
+        return
+    if not quiet:
+        print_standings(run)
+    if plan.missing:
+        failed = f"{len(plan.missing)} of {len(plan.cells)} cells failed; run the same command again to retry them"
+        echo(failed, err=True)
+    echo(f"run: {run.path}" if no_report else f"report: {run.path / 'report.html'}")
+    if plan.missing:
+        raise typer.Exit(EXIT_FAILED_CELLS)
 
 
-def _check_reference(reference: str | None, methods: Sequence[str], *, decide: bool) -> None:
-    """Raise before the run where the report would raise after it."""
-    if decide and reference is None and "volta" not in methods:
-        raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
-    check_reference(reference, methods)
-
-
-def _listener(quiet: bool, json_log: Path | None, stack: ExitStack) -> Listener:
+def _failures() -> Listener:
     from rich.console import Console
 
-    from volta.bench.progress import Bar, Both, Failures, JsonLog, Lines
+    from volta.bench.progress import Failures
 
-    console = Console()
-    shown: Listener = Failures(console) if quiet else Bar(console) if console.is_terminal else Lines(console)
-    if json_log is None:
-        return shown
-    try:
-        file = stack.enter_context(json_log.open("a", encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--json-log {json_log} cannot be written: {error.strerror}; name another file") from error
-    return Both(shown, JsonLog(file))
+    return Failures(Console())

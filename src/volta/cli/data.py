@@ -267,10 +267,11 @@ def extract(
     ] = None,
 ) -> None:
     """Extract features of a task's images; resumable. volta bench does this when needed."""
-    from volta.bench.config import MAX_THREADS, parse_numbers
+    from volta.bench.config import parse_numbers
+    from volta.bench.records import MAX_THREADS
     from volta.core.checks import check_count
     from volta.core.files import parse_limits
-    from volta.data import LoadOptions, all_tasks, store_features
+    from volta.data import LoadOptions, all_tasks, find_task, store_features
     from volta.features.engines import known_precision
     from volta.features.tasks import Extraction, extract_task
 
@@ -293,7 +294,7 @@ def extract(
     if save and limit_test is not None:
         raise InputError("--save would store part of the test set as all of it; pass either --limit-test or --save")
     with stoppable():
-        features = extract_task(task, options, extraction, on_set=_lines)
+        features = extract_task(find_task(task, data), options, extraction, on_set=_lines)
     for name, found in features.items():
         echo(f"{name}: {found.array.shape[0]} × {found.array.shape[1]}, {found.path}")
     if save:
@@ -303,12 +304,12 @@ def extract(
 
 def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
     """Extract the corrupted test sets missing from stored features, after checking that a few test samples match."""
-    from volta.data import store_shifts
+    from volta.data import find_task, store_shifts
     from volta.features.tasks import extract_missing, match_stored, with_labels
 
     with stoppable():
         network = extraction.network(options.folder)
-        found = match_stored(task, options, network, threads=extraction.threads)
+        found = match_stored(find_task(task, options.root), options, network, threads=extraction.threads)
         n_sets = len(found.images.shifts)
         echo(f"{found.agreement}; {len(found.missing)} of {n_sets} corrupted test sets are missing", err=True)
         features = extract_missing(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volta.cli.bench import check_reference, complete_metrics
+from volta.cli.bench import complete_metrics
 from volta.cli.model import check_new_file, check_not_read
 from volta.cli.terminal import echo, print_table
 from volta.core.errors import InputError
@@ -37,6 +37,7 @@ def report(
     ] = None,
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
+    from volta.api import check_reference
     from volta.bench.store import RunStore
     from volta.bench.store import recompute as recompute_metrics
     from volta.report import build_report, export
@@ -173,6 +174,7 @@ def evaluate(
     """Evaluate external predictions: metrics, paired tests, figures and a report."""
     if resamples < 0:
         raise InputError(f"--resamples is {resamples}; pass a whole number of at least 0")
+    from volta.api import check_reference
     from volta.bench.store import RunStore
     from volta.predictions.matching import add_predictions, find_destination
     from volta.predictions.prediction_files import read_models

@@ -6,10 +6,22 @@ import hashlib
 
 import numpy as np
 
+from volta.core.errors import InputError
+
 SPLIT_SEED = 42
 PAPER_SEEDS = (42, 123, 456)
 _FURTHER_SEEDS = 1004
 """The seeds after the paper's are 1004, 1005, ...: any five in a row differ modulo 5, see :class:`SplitDraw`."""
+
+
+SEED_LIMIT = 1 << 63
+
+
+def check_seed(seed: object, where: str) -> int:
+    """Return a seed as an int, or refuse what is no whole number of at least 0 and below 2^63."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < SEED_LIMIT:
+        raise InputError(f"{where} is {seed!r}; seeds are whole numbers of at least 0 and below 2^63")
+    return int(seed)
 
 
 def first_seeds(n_seeds: int) -> tuple[int, ...]:

@@ -29,7 +29,6 @@ from volta.data.lookup import (
     StoredOod,
     StoredSplit,
     TaskRecord,
-    find_task,
     had_images,
     move_task,
     pixel_sets,
@@ -37,7 +36,7 @@ from volta.data.lookup import (
     task_folder,
     tidy,
 )
-from volta.data.task import LoadOptions, data_root
+from volta.data.task import LoadOptions, TaskDefinition, data_root
 from volta.data.task_builder import (
     DividedRows,
     RawSets,
@@ -76,15 +75,14 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
 
 
 def task_of_features(
-    name: str, features: Mapping[str, Array], options: LoadOptions | None = None, *, source: str = ""
+    task: TaskDefinition, features: Mapping[str, Array], options: LoadOptions | None = None, *, source: str = ""
 ) -> Task:
     """Return a task on features extracted from its images.
 
-    ``features`` has one (n, d) array for each set that ``pixel_sets(name, options).inputs()`` names, rows in its order;
+    ``features`` has one (n, d) array for each set that ``task.image_sets(options).inputs()`` names, rows in its order;
     ``source`` says what made them.
     """
     options = options or LoadOptions()
-    task = find_task(name, options.root)
     pixels = task.image_sets(options)
     parts = {key: _with_features(key, split.labels, features) for key, split in pixels.parts.items()}
     raw = RawSets(
@@ -94,7 +92,7 @@ def task_of_features(
         pixels.class_names,
         f"{source}; {pixels.source}" if source else pixels.source,
     )
-    return make_task(name, raw, task.preparation, "features")
+    return make_task(task.name, raw, task.preparation, "features")
 
 
 def _with_features(key: str, labels: NDArray[np.int64], features: Mapping[str, Array]) -> Split:

@@ -215,7 +215,11 @@ def task_folder(root: Path, name: str) -> Path:
 
 def imported_tasks(root: Path) -> list[TaskDefinition]:
     """Return the imported tasks under ``root`` by name; one whose file is damaged is listed as such."""
-    return [_definition(root, path.parent.name) for path in sorted((root / "imported").glob(f"[!.]*/{TASK_FILE}"))]
+    return [_definition(root, name) for name in _imported_names(root)]
+
+
+def _imported_names(root: Path) -> list[str]:
+    return [path.parent.name for path in sorted((root / "imported").glob(f"[!.]*/{TASK_FILE}"))]
 
 
 def _definition(root: Path, name: str) -> TaskDefinition:
@@ -379,6 +383,10 @@ def find_task(name: str, root: Path | None = None) -> TaskDefinition:
     """
     if name in TASKS:
         return TASKS[name]
+    if name in _imported_names(data_root(root)):
+        return _definition(data_root(root), name)
+    if name in plugins("volta.tasks"):
+        return plugin_task(plugins("volta.tasks")[name])
     tasks = all_tasks(root)
     if name not in tasks:
         file = features_path(data_root(root), name)
@@ -394,13 +402,13 @@ def pixel_sets(name: str, options: LoadOptions | None = None) -> RawSets:
     return find_task(name, options.root).image_sets(options)
 
 
-def corruption_sheet(name: str, options: LoadOptions) -> NDArray[np.uint8] | None:
+def corruption_sheet(task: TaskDefinition, options: LoadOptions) -> NDArray[np.uint8] | None:
     """Return a contact sheet of the 19 corruptions at 5 severities on a task's first test image.
 
     None where the task's shifts do not include them, or its images are not there.
     """
     try:
-        sets = pixel_sets(name, replace(options, severities=SEVERITIES, ood=()))
+        sets = task.image_sets(replace(options, severities=SEVERITIES, ood=()))
     except MissingDataError:
         return None
     return sheet_of(sets)

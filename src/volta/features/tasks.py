@@ -12,7 +12,7 @@ from volta.core.cache import CachedArray
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import DEFAULT_LIMITS, Limits
 from volta.core.types import Array, InputKind, Split, Task
-from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, find_task, pixel_sets, task_of_features
+from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, task_of_features
 from volta.data.task_builder import RawSets
 from volta.features.backbones import Backbone, load_backbone
 from volta.features.engines import Precision
@@ -65,7 +65,7 @@ class StoredSets:
 
 
 def match_stored(
-    name: str,
+    source: TaskDefinition,
     options: LoadOptions,
     network: Backbone,
     *,
@@ -73,7 +73,6 @@ def match_stored(
     map_shards: MapShards | None = map,
 ) -> StoredSets:
     """Return a task's stored features with its images, and whether ``network`` makes them of its test images."""
-    source = find_task(name, options.root)
     stored, images = source.feature_sets(options), source.image_sets(replace(options, ood=()))
     agreement = _agreement(stored.parts["test"], images.parts["test"], network, threads, map_shards)
     return StoredSets(stored, images, agreement)
@@ -162,7 +161,7 @@ class Extraction:
 
 
 def load_task(
-    name: str,
+    source: TaskDefinition,
     kind: InputKind,
     options: LoadOptions,
     extraction: Extraction,
@@ -175,14 +174,13 @@ def load_task(
     Stored features are used, and only the corrupted test sets that they lack are extracted. A backbone that is
     asked for by name extracts everything, unless a few test images tell that it made what is stored.
     """
-    source = find_task(name, options.root)
     if kind == "pixels" or source.images is None:
         return _corrupted(source.load(kind, options), source, options)
     task = _stored(source, options, extraction, on_set, map_shards)
     if task is None:
-        features = extract_task(name, options, extraction, on_set=on_set, map_shards=map_shards)
+        features = extract_task(source, options, extraction, on_set=on_set, map_shards=map_shards)
         arrays = {key: found.array for key, found in features.items()}
-        task = task_of_features(name, arrays, options, source=f"features by {extraction.title}")
+        task = task_of_features(source, arrays, options, source=f"features by {extraction.title}")
     return _corrupted(task, source, options)
 
 
@@ -204,7 +202,7 @@ def _stored(
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
     network = extraction.network(options.folder)
-    found = match_stored(source.name, options, network, threads=extraction.threads, map_shards=map_shards)
+    found = match_stored(source, options, network, threads=extraction.threads, map_shards=map_shards)
     if extraction.is_named and not (found.agreement.holds and _image_ood(source, options) <= set(task.ood)):
         return None
     if complete and not (extraction.is_named and found.missing):
@@ -232,7 +230,7 @@ def _image_ood(source: TaskDefinition, options: LoadOptions) -> set[str]:
 
 
 def extract_task(
-    name: str,
+    source: TaskDefinition,
     options: LoadOptions,
     extraction: Extraction,
     *,
@@ -241,7 +239,7 @@ def extract_task(
 ) -> dict[str, CachedArray]:
     """Return the features of every image set of a task, from the cache or extracted now."""
     return extract_sets(
-        pixel_sets(name, options).inputs(),
+        source.image_sets(options).inputs(),
         extraction.network(options.folder),
         precision=extraction.precision,
         threads=extraction.threads,

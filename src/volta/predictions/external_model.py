@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from volta.bench.cell_metrics import TEST, VAL, EvalSet
 from volta.core.checks import sum_tolerance
 from volta.core.errors import InputError
+from volta.core.seeding import check_seed
 from volta.core.types import Array
 from volta.methods.scores import one_minus_max, one_minus_max_softmax, softmax
 
@@ -207,10 +208,7 @@ def check_name(model: ExternalModel) -> None:
         raise InputError(
             f"{model.where}: method {model.method!r} cannot be a folder's name; use letters, digits and . _ + -"
         )
-    if isinstance(model.seed, bool) or not isinstance(model.seed, int | np.integer) or not 0 <= model.seed < 2**32:
-        raise InputError(
-            f"{model.where}: seed is {model.seed!r}; seeds are whole numbers of at least 0 and below 2**32"
-        )
+    check_seed(model.seed, f"{model.where}: seed")
 
 
 def check_sets(model: ExternalModel, *, labelled: bool = True) -> ExternalModel:

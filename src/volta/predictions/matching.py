@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,13 @@ from numpy.typing import NDArray
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
 from volta.bench.keys import SCHEMA, Cell, Fingerprints, scoring_fingerprint
-from volta.bench.records import EXTERNAL, CellRecord, Manifest, RunSettings, scoring_environment
+from volta.bench.records import EXTERNAL, CellRecord, Manifest, scoring_environment, updated_manifest
 from volta.bench.store import RunStore, rescore
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
 from volta.core.types import Array, check_plain_name, plain_name
-from volta.data import TASKS, all_tasks
+from volta.data import TASKS, LoadOptions, all_tasks, find_task
+from volta.data.task import WholeTask
 from volta.networks.recipe import Budget
 from volta.predictions.external_model import ExternalModel, RowSet, check_name, is_ood, stored_arrays
 
@@ -159,14 +159,16 @@ def known_rows(
 
 def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[RowsKey, Reference]:
     """Return the rows of a task that is there, by seed where they rotate with it."""
-    from volta.bench.config import RunConfig, TaskLoader
-    from volta.data import LoadOptions
+    from volta.features.tasks import Extraction, load_task
 
-    config = RunConfig(tasks=(task,), methods=("softmax",), options=LoadOptions(data))
-    loader = TaskLoader(config, map_shards=None)
+    definition, options = find_task(task, data), LoadOptions(data)
     found: dict[RowsKey, Reference] = {}
     for seed in dict.fromkeys(seeds):
-        whole = loader.task_for(task, "fair", "softmax", seed)
+        if isinstance(definition, WholeTask):
+            whole = definition.load("features", options)
+        else:
+            by_seed = replace(options, seed=seed) if definition.rotates else options
+            whole = load_task(definition, "features", by_seed, Extraction(), map_shards=None)
         who = f"task {task}"
         found[seed, str(TEST)] = Reference(who, len(whole.test), whole.test.labels, numbered=True)
         for name, ood_set in whole.ood.items():
@@ -258,33 +260,26 @@ def add_predictions(
     for model in models:
         check_name(model)
     store.check_usable()
-    manifest = _manifest(store)
+    manifest = store.known_manifest()
     _check_names(store, manifest, models, place)
-    known = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
-    if not known and place.named and place.task in all_tasks(data):
-        known = rows_of_task(place.task, [model.seed for model in models], data)
-    matched = match_rows(models, known)
+    rows = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
+    if not rows and place.named and place.task in all_tasks(data):
+        rows = rows_of_task(place.task, [model.seed for model in models], data)
+    matched = match_rows(models, rows)
     near_sets = _near_sets(store, manifest, matched, place, near)
-    settings = _settings(manifest, place, matched)
     # One model's arrays at a time: what is stored may be larger than what was given.
     store.create()
-    cells = [_store_model(store, model, place, near_sets, settings) for model in matched]
+    cells = [_store_model(store, model, place, near_sets) for model in matched]
     with store.manifest_lock():
         # Another process may have added to it meanwhile.
-        manifest = _manifest(store)
-        manifest = _merged(manifest, _settings(manifest, place, matched), cells, command)
+        known = store.known_manifest()
+        manifest = updated_manifest(known, cells, command=command, environment=scoring_environment())
         store.write_manifest(manifest)
     _agree_on_near(_done_records(store, manifest, place), store, near_sets)
     return cells
 
 
-def _manifest(store: RunStore) -> Manifest | None:
-    return store.read_manifest() if store.has_manifest else None
-
-
-def _store_model(
-    store: RunStore, model: ExternalModel, place: Destination, near: Collection[str], settings: RunSettings
-) -> Cell:
+def _store_model(store: RunStore, model: ExternalModel, place: Destination, near: Collection[str]) -> Cell:
     started = time.perf_counter()
     arrays = stored_arrays(model)
     cell = _cell(model, place, arrays)
@@ -298,9 +293,9 @@ def _store_model(
         title=model.method,
         origin=EXTERNAL,
         parameters={},
-        budget=settings.budget,
-        device=settings.device,
-        threads=settings.threads,
+        budget=Budget(),
+        device="cpu",
+        threads=1,
         data={name: hash_array(rows.labels) for name, rows in model.sets.items() if rows.labels is not None},
         source=f"predictions from {Path(model.where).name}",
         backbone=None,
@@ -392,44 +387,6 @@ def _agree_on_near(records: Sequence[CellRecord], store: RunStore, near: Collect
         wanted = tuple(EvalSet.parse(name) for name in record.rows if name in near)
         if record.origin == EXTERNAL and set(wanted) != set(record.near_ood):
             rescore(store, replace(record, near_ood=wanted))
-
-
-def _settings(manifest: Manifest | None, place: Destination, models: Sequence[ExternalModel]) -> RunSettings:
-    asked = RunSettings(
-        tasks=(place.task,),
-        methods=tuple(dict.fromkeys(model.method for model in models)),
-        protocols=(place.protocol,),
-        seeds=tuple(dict.fromkeys(model.seed for model in models)),
-        budget=Budget(),
-        device="cpu",
-        threads=1,
-        backbone=None,
-        weights=None,
-        severities=(1,),
-        shifts="auto",
-    )
-    if manifest is None:
-        return asked
-    fixed = manifest.config
-    return fixed.extended(
-        replace(fixed, tasks=asked.tasks, methods=asked.methods, protocols=asked.protocols, seeds=asked.seeds)
-    )
-
-
-def _merged(manifest: Manifest | None, settings: RunSettings, cells: list[Cell], command: str) -> Manifest:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    commands = (command,) if command else ()
-    if manifest is None:
-        return Manifest(now, now, settings, tuple(cells), commands, scoring_environment())
-    asked = {(cell.block, cell.method) for cell in cells}
-    kept = [cell for cell in manifest.cells if (cell.block, cell.method) not in asked]
-    return replace(
-        manifest,
-        updated=now,
-        config=settings,
-        cells=(*kept, *cells),
-        commands=tuple(dict.fromkeys([*manifest.commands, *commands])),
-    )
 
 
 def _plain(name: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from volta.bench.cell_metrics import TEST, VAL
 from volta.core.errors import InputError
+from volta.core.seeding import check_seed
 from volta.core.types import Array
 from volta.data.tables import Chunk, ReadAs, TableFile, as_labels, joined, open_table, read_columns, shortened
 from volta.predictions.external_model import (
@@ -133,7 +134,7 @@ _NUMBERED = re.compile(r"(p|prob|logit|in_set)_(\d+)")
 _NAMED = re.compile(r"(p|prob|in_set)_(.+)", re.DOTALL)
 _KIND_OF = {"p": "probs", "prob": "probs", "logit": "logits", "in_set": "sets"}
 _WIDE = ("probs", "logits", "sets")
-_SEED_DIGITS = 10
+_SEED_DIGITS = 19
 Key = TypeVar("Key", str, int)
 
 
@@ -369,10 +370,9 @@ _PLAIN: dict[str, Callable[[str], str]] = {"method": str, "seed": _plain_seed, "
 
 def _seed(text: str, where: str) -> int:
     number = _plain_seed(text)
-    if not (number.isdecimal() and number.isascii()) or len(number) > _SEED_DIGITS:
-        shown = text if len(text) <= 2 * _SEED_DIGITS else f"{text[:_SEED_DIGITS]}…"
-        raise InputError(f"{where}: seed {shown!r} is no whole number of at least 0 and below 2**32; number the seeds")
-    return int(number)
+    if number.isdecimal() and number.isascii() and len(number) <= _SEED_DIGITS:
+        return check_seed(int(number), f"{where}: seed")
+    return check_seed(text if len(text) <= 2 * _SEED_DIGITS else f"{text[:_SEED_DIGITS]}…", f"{where}: seed")
 
 
 def _long_table_row_set(where: str, set_name: str, part: dict[str, Array], rows: NDArray[np.intp]) -> RowSet:

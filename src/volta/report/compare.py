@@ -98,10 +98,14 @@ def without_shared_seeds(a: Group, b: Group) -> Iterable[str]:
 def run_remarks(a: Run, b: Run) -> Iterable[str]:
     """Give what differs between two runs besides their results: budget, device, code, machine, data."""
     first, second = a.manifest, b.manifest
+    if first.config and second.config:
+        ran = (
+            ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
+            ("devices differ", first.config.device, second.config.device),
+            ("numbers of threads differ", str(first.config.threads), str(second.config.threads)),
+        )
+        yield from (f"{words}: {left} in A, {right} in B" for words, left, right in ran if left != right)
     pairs = (
-        ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
-        ("devices differ", first.config.device, second.config.device),
-        ("numbers of threads differ", first.config.threads, second.config.threads),
         ("instruction sets differ", first.environment.instruction_set, second.environment.instruction_set),
         ("volta differs", first.environment.volta, second.environment.volta),
         ("commit differs", first.environment.commit, second.environment.commit),

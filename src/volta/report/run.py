@@ -8,7 +8,7 @@ from functools import cached_property
 
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.keys import Cell
-from volta.bench.records import CellRecord, Manifest
+from volta.bench.records import EXTERNAL, CellRecord, Manifest
 from volta.bench.store import RunStore, current_records
 from volta.figures import Context
 from volta.figures.style import split_key
@@ -75,8 +75,8 @@ class Group:
 
     @property
     def budget(self) -> Budget:
-        """The budget of every cell."""
-        return self.first_record.budget if self.first_record else Budget()
+        """The budget of every cell that ran."""
+        return next((record.budget for record in self.records.values() if record.origin != EXTERNAL), Budget())
 
     def title(self, method: str) -> str:
         """A method's name for a reader."""

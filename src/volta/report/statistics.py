@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar, get_args
 
 from volta.bench.store import RunStore, current_records
 from volta.core.checksummed import FileKind, read_object, write_object
+from volta.core.errors import InputError
 from volta.core.files import inside
 from volta.figures.style import full_name, metric_key
 from volta.paper import (
@@ -39,6 +41,7 @@ from volta.stats import (
     compare_ablation,
     compare_all_pairs,
     compare_with_reference,
+    decide,
     group_records,
     make_leaderboard,
     rank_tables,
@@ -239,6 +242,74 @@ def read_analyses(store: RunStore) -> StoredAnalyses | None:
         for one in stored.list_of_fields("decided")
     )  # fmt: skip
     return StoredAnalyses(stored.integers("schedule"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+
+
+def earlier_analyses(store: RunStore, analyses: Sequence[int]) -> StoredAnalyses | None:
+    """Return what earlier calls decided; refuse other analyses than they declared: error would be spent twice."""
+    stored = read_analyses(store)
+    if stored is not None and stored.schedule != tuple(analyses):
+        asked, declared = (", ".join(map(str, numbers)) for numbers in (analyses, stored.schedule))
+        raise InputError(
+            f"--cap asks for interim analyses at {asked} seeds, but {store.root} has them at {declared}, and its alpha "
+            f"budget is used; pass --cap {stored.schedule[-1]}, or another --out with other seeds or test samples"
+        )
+    return stored
+
+
+def analyse(
+    store: RunStore,
+    stored: StoredAnalyses | None,
+    questions: Sequence[Question],
+    earlier: InterimAnalysis | None,
+    n_seeds: int,
+    analyses: Sequence[int],
+) -> InterimAnalysis:
+    """Return and store the interim analysis at ``n_seeds`` seeds, from questions that were judged on them.
+
+    A question that an earlier call decided, ``stored``, keeps that verdict, from the number of seeds that gave it on.
+    """
+    if not questions:
+        raise InputError("--decide has no question: run volta, or another --reference, and methods to compare it with")
+    given = {question.key: question for question in stored.decided} if stored else {}
+    kept = [_as_given(question, given.get(question.key), n_seeds) for question in questions]
+    seconds: dict[str, list[float]] = {}
+    for record in store.records():
+        seconds.setdefault(record.cell.method, []).append(record.wall_s)
+    medians = {method: statistics.median(values) for method, values in seconds.items()}
+    analysis = decide(kept, earlier, n_seeds, analyses, seconds=medians)
+    write_analyses(store, analyses, analysis)
+    return analysis
+
+
+def _as_given(question: Question, stored: Question | None, n_seeds: int) -> Question:
+    if stored is None:
+        return question
+    return stored if stored.n_seeds <= n_seeds else replace(question, verdict="")
+
+
+def analysis_lines(analysis: InterimAnalysis) -> list[str]:
+    """Return an interim analysis in lines: decided questions, open ones, and their cost."""
+    from volta.bench.progress import format_seconds
+
+    n_all = len(analysis.decided) + len(analysis.open)
+    lines = [
+        f"interim analysis at {analysis.n_seeds} seeds, level {analysis.alpha:.4f}: {len(analysis.decided)} of {n_all} "
+        "questions decided"
+    ]
+    lines += [f"  decided  {one.key}: {one.verdict} (at {one.n_seeds} seeds)" for one in analysis.decided]
+    for one in analysis.open:
+        cost = analysis.cost_s.get(one.key)
+        words = "" if cost is None else f"; the next analysis takes about {format_seconds(cost)} on one worker"
+        needed = "" if one.seeds_needed is None else f"; about {one.seeds_needed} seeds should decide it"
+        lines.append(f"  open     {one.key}{needed}{words}")
+    if analysis.open and analysis.next_analysis is None:
+        lines.append(f"the cap of {analysis.n_seeds} seeds is reached; open questions are inconclusive")
+    elif analysis.open:
+        lines.append(
+            f"continuing to {analysis.next_analysis} seeds with {len(analysis.methods)} methods: "
+            f"{', '.join(analysis.methods)}"
+        )
+    return lines
 
 
 def run_statistics(

@@ -41,7 +41,7 @@ from volta.stats.results import (
     summarise,
     summarise_corruptions,
 )
-from volta.stats.sequential import SCHEDULE, InterimAnalysis, Question, alpha_at, decide, next_analysis
+from volta.stats.sequential import SCHEDULE, InterimAnalysis, Question, alpha_at, analyses_up_to, decide, next_analysis
 from volta.stats.tests import (
     ALPHA,
     MARGINS,
@@ -84,6 +84,7 @@ __all__ = [
     "SummaryRow",
     "TestRow",
     "alpha_at",
+    "analyses_up_to",
     "bootstrap_tables",
     "check_reference",
     "compare_ablation",

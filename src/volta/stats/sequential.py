@@ -71,6 +71,17 @@ def next_analysis(n_seeds: int, schedule: Sequence[int] = SCHEDULE) -> int | Non
     return next((n for n in _checked(schedule) if n > n_seeds), None)
 
 
+def analyses_up_to(cap: int, schedule: Sequence[int] = SCHEDULE) -> tuple[int, ...]:
+    """Return the analyses below ``cap``, and one at it.
+
+    >>> analyses_up_to(40), analyses_up_to(12)
+    ((5, 10, 20, 40), (5, 10, 12))
+    """
+    if cap < 2:
+        raise InputError(f"--cap is {cap}; pass a maximum number of seeds, at least 2")
+    return (*(n for n in schedule if n < cap), cap)
+
+
 def alpha_at(n_seeds: int, schedule: Sequence[int] = SCHEDULE, alpha: float = ALPHA) -> float:
     """Return the level of the tests of the interim analysis at ``n_seeds`` seeds.
 

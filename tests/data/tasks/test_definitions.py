@@ -82,7 +82,7 @@ def test_one_value_in_the_table_is_a_whole_task(root: Path, monkeypatch: pytest.
     sets = pixel_sets("stripes", LoadOptions(root, ood=("away",))).inputs()
     assert list(sets) == ["train", "test", "ood:away"]
     features = {name: rows.reshape(len(rows), -1)[:, :2].astype(np.float32) for name, rows in sets.items()}
-    of_features = task_of_features("stripes", features, LoadOptions(root, ood=("away",)), source="means")
+    of_features = task_of_features(find_task("stripes"), features, LoadOptions(root, ood=("away",)), source="means")
     assert np.array_equal(of_features.fit.cal.labels, task.fit.cal.labels)
     with pytest.raises(InputError, match="which is a built-in task"):
         import_task("any.npz", "stripes", root=root)
