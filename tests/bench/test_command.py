@@ -250,7 +250,7 @@ def test_another_budget_does_not_mix_in(finished):
         (["nosuchtask"], "there is no task 'nosuchtask'; the tasks are: digits"),
         (["digits", "--seeds", "abc"], "--seeds is 'abc'; pass whole numbers"),
         (["digits", "--seeds", "-1"], "--seeds is -1; pass how many, at least 1, or a list of seeds as in 1,2,3"),
-        (["digits", "--seeds", "-1,"], "seeds holds -1"),
+        (["digits", "--seeds", "-1,"], "seed is -1"),
         (["digits", "--methods", "nope"], "there is no method 'nope'"),
         (["digits", "--methods", ""], "methods is empty"),
         (["digits", "--methods", "volta,volta"], "methods names something twice"),

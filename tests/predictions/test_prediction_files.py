@@ -146,7 +146,7 @@ def changed(rows: list[str], row: int, column: int, value: str) -> list[str]:
         (9, 4, "cat", r"row 9 \(line 11\), column 'label' is 'cat', no number; number the classes from 0"),
         (9, 3, "2", r"row 9: id 2 stands twice; give every row of a set an id of its own"),
         (9, 6, "", r"row 9 \(line 11\), column 'p_1' is empty; fill it or drop the row"),
-        (9, 1, "x", r"row 9: seed 'x' is no whole number"),
+        (9, 1, "x", r"row 9: seed is 'x'"),
         (9, 2, "training", r"row 9: set 'training' is unknown"),
     ],
 )
