@@ -13,7 +13,7 @@ from volta.bench.cell_metrics import TEST
 from volta.bench.records import EXTERNAL
 from volta.data import CORRUPTION_NAMES
 from volta.networks.recipe import Budget
-from volta.report.build import make_page
+from volta.report.build import make_page, read_groups
 from volta.report.run import load_run
 from volta.report.statistics import compute_statistics
 
@@ -139,7 +139,9 @@ def page_of(tmp_path_factory):
             share_a_network(store, ("energy", "mahalanobis", "gmm"))
         run = load_run(store)
         page = folder / f"{name}.html"
-        page.write_text(make_page(run, compute_statistics(store, run.tables, 0), draw=False), encoding="utf-8")
+        page.write_text(
+            make_page(run, compute_statistics(store, run.tables, 0), read_groups(store, run)), encoding="utf-8"
+        )
         return page
 
     return make

@@ -226,11 +226,11 @@ def test_a_folder_that_is_no_run(tmp_path):
 def test_a_full_page_stays_small(tmp_path):
     methods = FULL.methods[:22]
     plan = replace(FULL, methods=methods, n_rows=120, ood=("a", "b", "c", "d"))
-    from volta.report.build import make_page
+    from volta.report.build import make_page, read_groups
     from volta.report.run import load_run
     from volta.report.statistics import compute_statistics
 
     store = write_run(tmp_path / "run", plan)
     run = load_run(store)
-    page = make_page(run, compute_statistics(store, run.tables, 0), draw=False)
+    page = make_page(run, compute_statistics(store, run.tables, 0), read_groups(store, run))
     assert len(page.encode()) < 2_500_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -14,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from volta.bench.cell_metrics import metrics_of
 from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL
+from volta.bench.records import EXTERNAL, scoring_environment, updated_manifest
 from volta.bench.store import RunStore
 from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError, MissingDataError
@@ -24,8 +23,15 @@ from volta.decisions.conformal import binomial_interval
 from volta.metrics import METRICS, Interval, reliability_bins, risk_coverage_curve, roc_curve
 from volta.metrics.bins import N_BINS
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
-from volta.predictions.external_model import ExternalModel, RowSet, check_model, stored_arrays
-from volta.predictions.matching import Destination, add_predictions, match_rows
+from volta.predictions.external_model import ExternalModel, RowSet, check_model, check_name, stored_arrays
+from volta.predictions.matching import (
+    Destination,
+    add_predictions,
+    find_destination,
+    make_cell,
+    make_record,
+    match_rows,
+)
 from volta.stats import LeaderboardRow, Results, TestRow, compare_all_pairs, make_leaderboard
 from volta.stats.bootstrap import (
     LEVEL,
@@ -123,18 +129,27 @@ def _thinned(n: int) -> slice | np.ndarray:
 def write_page(
     path: Path, models: Sequence[ExternalModel], near: Collection[str], n_resamples: int, title: str
 ) -> Path:
-    """Write the page of the models, with their statistics, and return its path."""
+    """Write the page of the models, with their statistics, and return its path. Nothing else is written."""
     try:
         from volta.report.build import make_page
-        from volta.report.run import load_run
+        from volta.report.curves import read_group
+        from volta.report.run import Run, group_cells
         from volta.report.statistics import compute_statistics
     except ModuleNotFoundError as error:
         raise MissingDataError(f"a report needs {error.name}: pip install 'volta-uq[bench]'") from error
-    with tempfile.TemporaryDirectory(prefix="volta-") as folder:
-        store = RunStore(Path(folder) / "run")
-        add_predictions(store, models, Destination("predictions", EXTERNAL), near=near)
-        run = load_run(store)
-        text = make_page(run, compute_statistics(store, run.tables, n_resamples), draw=False, title=title)
+    place, near_sets = Destination(TASK, EXTERNAL), {f"ood:{name}" for name in near}
+    arrays, records = {}, []
+    for model in models:
+        check_name(model)
+        own = stored_arrays(model)
+        cell = make_cell(model, place, own)
+        arrays[cell] = own
+        records.append(make_record(model, cell, own, near_sets))
+    manifest = updated_manifest(None, list(arrays), command="", environment=scoring_environment())
+    run = Run(None, manifest, group_cells(manifest.cells, records))
+    read = {group.key: read_group(group, lambda record: arrays[record.cell]) for group in run.groups}
+    rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
+    text = make_page(run, compute_statistics(None, run.tables, n_resamples, rows=rows), read, title=title)
     write_text(path, text)
     return path
 
@@ -212,9 +227,6 @@ class Evaluation:
 
         ``volta report RUN`` then makes its report. Return the folder.
         """
-        from volta.bench.store import RunStore
-        from volta.predictions.matching import add_predictions, find_destination
-
         store = RunStore(Path(run))
         add_predictions(store, [self.named(method, seed)], find_destination(store, None, None), near=self.near)
         return store.root

@@ -280,15 +280,29 @@ def add_predictions(
 
 
 def _store_model(store: RunStore, model: ExternalModel, place: Destination, near: Collection[str]) -> Cell:
-    started = time.perf_counter()
     arrays = stored_arrays(model)
-    cell = _cell(model, place, arrays)
+    cell = make_cell(model, place, arrays)
     if store.is_done(cell) and store.is_intact(cell):
         return cell
     store.set_aside_damaged([cell])
+    record = make_record(model, cell, arrays, near)
+    lock = store.try_lock(cell)
+    if lock is None:
+        raise InputError(f"{cell.label} is being stored by another process; wait for it, then try again")
+    with lock:
+        if not store.is_done(cell):
+            store.write_cell(record, arrays)
+    return cell
+
+
+def make_record(
+    model: ExternalModel, cell: Cell, arrays: Mapping[str, Array], near: Collection[str] = ()
+) -> CellRecord:
+    """Return the record of external predictions; ``near``: the OOD sets that are near, as ``ood:NAME``."""
+    started = time.perf_counter()
     own_near = tuple(EvalSet.parse(name) for name in model.sets if name in near)
     metrics, floored = metrics_of(arrays, [one.name for one in own_near])
-    record = CellRecord(
+    return CellRecord(
         cell=cell,
         title=model.method,
         origin=EXTERNAL,
@@ -308,16 +322,10 @@ def _store_model(store: RunStore, model: ExternalModel, place: Destination, near
         wall_s=time.perf_counter() - started,
         fingerprints=Fingerprints("", "", scoring_fingerprint()),
     )
-    lock = store.try_lock(cell)
-    if lock is None:
-        raise InputError(f"{cell.label} is being stored by another process; wait for it, then try again")
-    with lock:
-        if not store.is_done(cell):
-            store.write_cell(record, arrays)
-    return cell
 
 
-def _cell(model: ExternalModel, place: Destination, arrays: dict[str, Array]) -> Cell:
+def make_cell(model: ExternalModel, place: Destination, arrays: Mapping[str, Array]) -> Cell:
+    """Return the cell of external predictions, its key made of them."""
     decisive = {
         "schema": SCHEMA,
         "task": place.task,

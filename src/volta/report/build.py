@@ -16,6 +16,7 @@ from volta.figures.charts import Drawing
 from volta.report.curves import NO_CURVES, Predictions, group_numbers, read_group
 from volta.report.page import (
     ChartView,
+    FigureFile,
     Room,
     across_view,
     draw_sheet,
@@ -76,52 +77,54 @@ def make_report(
         remove_temp_files(store.figures_folder)
         run = load_run(store, say)
         # Helpers draw what is known already while predictions are read, and then while tests are computed.
-        _draw(run, drawing, "records")
-        read = read_groups(run, with_rows=n_resamples > 0)
-        _draw(run, drawing, "predictions", read)
+        _draw(run, store, drawing, "records")
+        read = read_groups(store, run, with_rows=n_resamples > 0)
+        _draw(run, store, drawing, "predictions", read)
         write_results(store, run.records)
         rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
         stats = run_statistics(store, run.tables, n_resamples, reference, rows)
         write_tables(store, stats)
-        _draw(run, drawing, "tests", read, stats)
+        _draw(run, store, drawing, "tests", read, stats)
         drawing.finish()
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, draw=True, analyses=read_analyses(store), read=read))
+    write_text(path, make_page(run, stats, read, drawn=store, analyses=read_analyses(store)))
     return BuiltReport(path, run, stats)
 
 
-def read_groups(run: Run, with_rows: bool = False) -> dict[str, Predictions]:
+def read_groups(store: RunStore, run: Run, with_rows: bool = False) -> dict[str, Predictions]:
     """Return what the stored predictions of each group come to, by its key."""
-    return {group.key: read_group(run.store, group, with_rows) for group in run.groups}
+    return {group.key: read_group(group, store.arrays_of, with_rows) for group in run.groups}
 
 
 def make_page(
     run: Run,
     stats: Statistics,
+    read: Mapping[str, Predictions],
     *,
-    draw: bool,
+    drawn: RunStore | None = None,
     analyses: StoredAnalyses | None = None,
     title: str | None = None,
-    read: Mapping[str, Predictions] | None = None,
 ) -> str:
     """Return the page, about its tasks unless ``title`` says otherwise.
 
-    ``draw`` offers the figures for print of the charts, which are drawn by then, and draws those about several tasks;
-    ``read``: what the predictions come to, where they have been read already.
+    ``read``: what the stored predictions of each group come to. ``drawn``: the run folder whose figures for print the
+    page offers; those about several tasks are drawn here.
     """
     views, data, room = [], [], Room()
-    folder = run.store.figures_folder
-    read = read or read_groups(run)
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         numbers = group_numbers(group, read[group.key].curves, own.ablation, own.pairs)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
-        prefix = _prefix(run, group)
-        sheet = draw_sheet(group, run.store.sheet_path(group.task), folder, prefix) if draw else None
-        places = [ChartView(chart, figure_files(chart, folder, prefix, room) if draw else ()) for chart in charts]
+        prefix, sheet = _prefix(run, group), None
+        files: list[tuple[FigureFile, ...]] = [()] * len(charts)
+        if drawn is not None:
+            folder = drawn.figures_folder
+            sheet = draw_sheet(group, drawn.sheet_path(group.task), folder, prefix)
+            files = [figure_files(chart, folder, prefix, room) for chart in charts]
+        places = [ChartView(chart, offered) for chart, offered in zip(charts, files, strict=True)]
         views.append(group_view(group, own, places, sheet, analyses.sentence if analyses else ""))
         data.append(group_json(group, charts, numbers))
-    return render_page(run, views, {"groups": data}, across_view(run, folder if draw else None), title)
+    return render_page(run, views, {"groups": data}, across_view(run, drawn.figures_folder if drawn else None), title)
 
 
 def write_tables(store: RunStore, stats: Statistics) -> None:
@@ -135,6 +138,7 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
 
 def _draw(
     run: Run,
+    store: RunStore,
     drawing: Drawing,
     known: Needs,
     read: Mapping[str, Predictions] | None = None,
@@ -147,7 +151,7 @@ def _draw(
         numbers = group_numbers(group, read[group.key].curves if read else NO_CURVES, *tests)
         for chart in CHARTS:
             if chart.needs == known and chart.available(numbers):
-                drawing.add(chart, numbers, run.store.figures_folder, _prefix(run, group))
+                drawing.add(chart, numbers, store.figures_folder, _prefix(run, group))
 
 
 def _prefix(run: Run, group: Group) -> str:

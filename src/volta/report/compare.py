@@ -59,11 +59,11 @@ def joined_table(a: Group, b: Group) -> Results | None:
     return Results(a.task, a.protocol, values, {name: name[len(A) :] for name in values}, origins, near, cells)
 
 
-def joined_bootstrap(run_a: Run, run_b: Run, table: Results, n_resamples: int) -> Bootstrap | str:
+def joined_bootstrap(store_a: RunStore, store_b: RunStore, table: Results, n_resamples: int) -> Bootstrap | str:
     """Return the bootstrap of both runs' stored predictions, or why there is none."""
     if not n_resamples:
         return "rows not resampled: no bootstrap was asked for"
-    stores = {A: run_a.store, B: run_b.store}
+    stores = {A: store_a, B: store_b}
     models: dict[str, dict[int, RowScores]] = {}
     rows_of: dict[int, bytes] = {}
     for (name, seed), cell in table.cells.items():
@@ -305,7 +305,7 @@ def compare_runs(
         if b is None or table is None:
             continue
         remarks += without_shared_seeds(a, b)
-        source = joined_bootstrap(run_a, run_b, table, n_resamples)
+        source = joined_bootstrap(store_a, store_b, table, n_resamples)
         rows += [
             _row(table, method, metric, where, source, n_identical(a, b, method))
             for method in a.methods

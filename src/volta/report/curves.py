@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from volta.bench.cell_metrics import VAL, EvalSet
 from volta.bench.records import CellRecord
-from volta.bench.store import RunStore
 from volta.core.types import Array
 from volta.figures import (
     Difference,
@@ -282,11 +281,13 @@ class Predictions:
     rows: RowsOfCells
 
 
-def read_group(store: RunStore, group: Group, with_rows: bool = True) -> Predictions:
+def read_group(
+    group: Group, arrays_of: Callable[[CellRecord], Mapping[str, Array]], with_rows: bool = True
+) -> Predictions:
     """Return the curves and, unless left out, the rows of every method, reading one cell's predictions at a time."""
     collector, rows = CurveCollector(group), {}
     for key, record in group.records.items():
-        arrays = store.arrays_of(record)
+        arrays = arrays_of(record)
         collector.add(record, arrays)
         found = rows_of_cell(group.table, arrays) if with_rows and group.table is not None else None
         if found is not None:

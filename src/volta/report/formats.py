@@ -132,7 +132,12 @@ def export(
     run = load_run(store, say)
     # The CSV holds values alone, so nothing has to be resampled for it.
     n_resamples = 0 if format == "csv" else N_RESAMPLES
-    return FORMATS[format](run, run_statistics(store, run.tables, n_resamples, reference))
+    stats = run_statistics(store, run.tables, n_resamples, reference)
+    if format == PAGE:
+        from volta.report.build import make_page, read_groups
+
+        return make_page(run, stats, read_groups(store, run), analyses=read_analyses(store))
+    return _TEXTS[format](run, stats)
 
 
 def group_tables(group: Group, stats: Statistics) -> list[Table]:
@@ -201,10 +206,6 @@ def _csv(run: Run, stats: Statistics) -> str:
     return csv_text(list(columns), ([line.get(name) for name in columns] for line in lines))
 
 
-def _html(run: Run, stats: Statistics) -> str:
-    from volta.report.build import make_page
-
-    return make_page(run, stats, draw=False, analyses=read_analyses(run.store))
-
-
-FORMATS: dict[str, Callable[[Run, Statistics], str]] = {"html": _html, "md": _markdown, "latex": _latex, "csv": _csv}
+PAGE = "html"
+_TEXTS: dict[str, Callable[[Run, Statistics], str]] = {"md": _markdown, "latex": _latex, "csv": _csv}
+FORMATS = (PAGE, *_TEXTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -153,9 +153,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder read whole, predictions aside."""
+    """A run read whole, predictions aside; ``store`` is None where it is in memory alone."""
 
-    store: RunStore
+    store: RunStore | None
     manifest: Manifest
     groups: tuple[Group, ...]
 
@@ -186,8 +186,17 @@ def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run
     ``say`` hears of metrics that had to be computed again, because other code than today's had computed them.
     """
     manifest = store.read_manifest()
-    cells = manifest.cells
-    done = current_records(store, cells, say)
+    records = current_records(store, manifest.cells, say)
+    done = {record.cell for record in records}
+    failures = {cell: text for cell in manifest.cells if cell not in done and (text := _failure(store, cell))}
+    return Run(store, manifest, group_cells(manifest.cells, records, failures))
+
+
+def group_cells(
+    cells: Iterable[Cell], records: Sequence[CellRecord], failures: Mapping[Cell, str] | None = None
+) -> tuple[Group, ...]:
+    """Return planned cells by task and protocol, with the records of those that have finished."""
+    done, failed = records, failures or {}
     tables = {(table.task, table.protocol): table for table in group_records(done)}
     planned_by: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
@@ -196,11 +205,11 @@ def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run
     groups = []
     for (task, protocol), own in planned_by.items():
         planned = tuple(own)
-        records = {(cell.method, cell.seed): record_of[cell] for cell in planned if cell in record_of}
-        missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in records)
-        failures = {cell: text for cell in missing if (text := _failure(store, cell))}
-        groups.append(Group(task, protocol, tables.get((task, protocol)), records, planned, missing, failures))
-    return Run(store, manifest, tuple(groups))
+        finished = {(cell.method, cell.seed): record_of[cell] for cell in planned if cell in record_of}
+        missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in finished)
+        why = {cell: failed[cell] for cell in missing if cell in failed}
+        groups.append(Group(task, protocol, tables.get((task, protocol)), finished, planned, missing, why))
+    return tuple(groups)
 
 
 def budget_words(budget: Budget) -> str:

@@ -108,7 +108,7 @@ class Statistics:
 
 
 def compute_statistics(
-    store: RunStore,
+    store: RunStore | None,
     tables: Sequence[Results],
     n_resamples: int = N_RESAMPLES,
     reference: str | None = None,
@@ -120,7 +120,7 @@ def compute_statistics(
     ``n_resamples`` 0 leaves the bootstrap out, and the tests with it. ``reference``: what the tests compare with, a
     method's name, "best", or "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05
     where interim analyses share it.
-    ``rows``: the test rows by (task, protocol), where they have been read already.
+    ``rows``: the test rows by (task, protocol), where they have been read already; without ``store`` they must be.
     """
     if reference is None and tables and not any(table.ours for table in tables):
         # There is nothing to compare with but the best.

@@ -166,7 +166,7 @@ def reproduce_view(run: Run) -> Reproduce:
         Fact("instruction set", environment.instruction_set or "not recorded"),
         Fact("first command", manifest.created),
         Fact("last command", manifest.updated),
-        Fact("last changed", last_change(run.store, manifest.updated)),
+        Fact("last changed", last_change(run.store, manifest.updated) if run.store else manifest.updated),
     )
     return Reproduce(tuple(manifest.commands), facts)
 

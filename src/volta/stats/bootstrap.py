@@ -354,7 +354,7 @@ RowsOfCells = Mapping[tuple[str, int], StoredRows]
 
 
 def bootstrap_tables(
-    store: RunStore,
+    store: RunStore | None,
     tables: Sequence[Results],
     n_resamples: int = N_RESAMPLES,
     rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
@@ -365,8 +365,8 @@ def bootstrap_tables(
     """
 
     def of(table: Results) -> Bootstrap | str:
-        if rows is not None:
-            return bootstrap_rows(table, rows[table.task, table.protocol], n_resamples)
+        if rows is not None or store is None:
+            return bootstrap_rows(table, (rows or {})[table.task, table.protocol], n_resamples)
         return bootstrap_table(table, lambda method, seed: store.read_arrays(table.cells[method, seed]), n_resamples)
 
     return {(table.task, table.protocol): of(table) for table in tables}
