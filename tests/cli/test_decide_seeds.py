@@ -88,7 +88,7 @@ def test_only_what_open_questions_need_goes_on_and_verdicts_stay(store):
     assert len(ran) == 3
     words = "\n".join(said)
     assert "interim analysis at 2 seeds, level" in words
-    assert "1 of 3 decided" in words
+    assert "1 of 3 questions decided" in words
     assert "about 17 seeds should decide it; the next analysis takes about" in words
     assert "the cap of 4 seeds is reached" in words
 
@@ -122,7 +122,7 @@ def test_a_folder_has_one_schedule(store, schedule):
     judge = Judge(asked("open", ("volta", "softmax"), {}))
     decide_with(store, judge)
     before = read_analyses(store)
-    with pytest.raises(InputError, match="go on with --cap 4"):
+    with pytest.raises(InputError, match="pass --cap 4, or another --out"):
         decide_with(store, judge, schedule)
     assert len(judge.calls) == 3
     assert read_analyses(store) == before
@@ -131,11 +131,11 @@ def test_a_folder_has_one_schedule(store, schedule):
 def test_it_ends_as_soon_as_all_is_decided(store):
     ran, said = decide_with(store, Judge(asked("only", ("volta", "softmax"), {2: "supported"})))
     assert len(ran) == 1
-    assert not any("going on" in line for line in said)
+    assert not any("continuing" in line for line in said)
 
 
 def test_nothing_to_decide_is_said(store):
-    with pytest.raises(InputError, match="nothing to decide"):
+    with pytest.raises(InputError, match="--decide has no question"):
         decide_with(store, Judge())
 
 
