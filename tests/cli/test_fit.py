@@ -168,9 +168,9 @@ def test_the_summary_says_that_few_rows_train_and_steer(shell):
 
 def test_the_help_is_grouped():
     text = run("fit", "--help").stdout
-    for panel in ("What is read", "The model", "Which rows are answered", "What is written"):
+    for panel in ("Input", "Model", "Abstention policy", "Output"):
         assert panel in text
-    assert "A model of your own" in run("--help").stdout
+    assert "Information:" in run("--help").stdout
 
 
 @pytest.mark.parametrize(
