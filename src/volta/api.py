@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from volta.bench.progress import Listener
     from volta.bench.runner import Execution, Plan
     from volta.methods import Method
-    from volta.report.page import Standings
+    from volta.report.leaderboard import Standings
     from volta.report.statistics import Statistics
 
 
@@ -202,7 +202,7 @@ class Run:
 
         Which methods may be the best is marked where tests were computed, by :meth:`report` or :meth:`leaderboard`.
         """
-        from volta.report.page import standings
+        from volta.report.leaderboard import standings
 
         tested = next(iter(self._computed.values()), None)
         rows = tested.leaderboard if tested else make_leaderboard(self._tables, without_rows(self._tables))

@@ -16,7 +16,7 @@ from volta.bench.store import PREDICTIONS, RunStore
 from volta.cli.main import app
 from volta.cli.runs import leaderboard
 from volta.core.errors import InputError, StoreError
-from volta.report.joint_leaderboard import joint_leaderboard, write_joint_leaderboard
+from volta.report.leaderboard import joint_leaderboard, write_joint_leaderboard
 from volta.report.run import Group
 
 RANDOM = np.random.default_rng(0)

@@ -111,7 +111,7 @@ def leaderboard(
 ) -> None:
     """Make one sortable page and a CSV over many runs, every value computed again from stored predictions."""
     from volta.bench.store import RunStore
-    from volta.report.joint_leaderboard import joint_leaderboard, write_joint_leaderboard
+    from volta.report.leaderboard import joint_leaderboard, write_joint_leaderboard
 
     if out.suffix in (".html", ".csv") or out.is_file():
         raise InputError(f"--out is {out}, a file; name the folder that leaderboard.html and leaderboard.csv go into")

@@ -29,7 +29,7 @@ from volta.metrics.calibration import ReliabilityBins, bins_of
 from volta.metrics.expected_ece import Interval, ece_interval_of, expected_ece_of
 from volta.metrics.selective import aurc, risk_coverage_curve
 from volta.report.formats import escaped
-from volta.report.page import asset, template_environment
+from volta.report.table_model import asset, template_environment
 
 MOST_VALUES = 5
 

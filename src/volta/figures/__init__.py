@@ -1,6 +1,6 @@
-"""Charts, one file each: their numbers, their figures for print, what the page draws.
+"""Charts by question (calibration, OOD, shift, comparison, cost): data for the page and figures for print.
 
-Figures for print are functions of plain data: Matplotlib's object interface, no torch, no global state.
+Figures are functions of plain data: Matplotlib's object interface, no torch, no global state.
 """
 
 from volta.figures.calibration import (

@@ -1,4 +1,4 @@
-"""What a chart is, and the plain values that charts are drawn from."""
+"""The definition of a chart, and the plain values that charts are drawn from."""
 
 from __future__ import annotations
 

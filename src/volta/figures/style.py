@@ -1,4 +1,4 @@
-"""One look per method, names on axes, and where values stand among others."""
+"""The style of each method, axis labels, and scales of values."""
 
 from __future__ import annotations
 

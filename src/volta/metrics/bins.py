@@ -1,4 +1,4 @@
-"""What one pass over the rows gives: statistics of each row, and equal-width bins."""
+"""Statistics of each sample and equal-width bins, from one pass over the probabilities."""
 
 from dataclasses import dataclass
 

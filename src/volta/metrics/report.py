@@ -1,4 +1,4 @@
-"""Every metric of one prediction in one call."""
+"""All metrics of one set of predictions in one call."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The paper's claims, each with a verdict computed by rules."""
+"""The paper's claims: evidence, one-sided tests, and a verdict for each by a fixed rule."""
 
 from __future__ import annotations
 

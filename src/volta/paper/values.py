@@ -1,4 +1,4 @@
-"""The values the paper prints, next to ours and to what its own figures give."""
+"""The values and p-values the paper prints, compared with ours and with recomputed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two runs, on the seeds that both have."""
+"""Comparison of two runs by paired tests on their common seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What figures need from stored predictions: reliability bins, risk-coverage, ROC and PR curves."""
+"""Reliability bins, risk-coverage, ROC and PR curves of figures, from stored predictions."""
 
 from __future__ import annotations
 

@@ -1,18 +1,47 @@
-"""The leaderboard of a group: methods by mean rank, with the confidence set of the best on each metric."""
+"""Leaderboards: of a group on the page and in the terminal, and one over many runs.
+
+Methods stand by mean rank, with the confidence set of the best on each metric.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from volta.figures.style import full_name, heading, is_shared, metric_key, set_label, split_key
+from markupsafe import Markup
+
+from volta._version import __version__
+from volta.bench.cell_metrics import TEST, metrics_of
+from volta.bench.keys import COST_METRICS, Cell
+from volta.bench.records import EXTERNAL, CellRecord
+from volta.bench.store import RunStore
+from volta.core.errors import StoreError
+from volta.core.files import write_text
+from volta.core.types import Array
+from volta.figures.style import PALETTE, full_name, heading, is_shared, metric_key, set_label, split_key
 from volta.metrics import METRICS
+from volta.networks.recipe import Budget
 from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, value_entry
-from volta.report.run import Group
-from volta.report.table_model import MISSING, Column, Row, Spark, Table, TableCell, show, show_p
-from volta.stats import LeaderboardRow
-from volta.stats.ranking import OVERALL
+from volta.report.run import Group, budget_limits, budget_words
+from volta.report.table_model import (
+    MISSING,
+    Column,
+    Row,
+    Spark,
+    Table,
+    TableCell,
+    asset,
+    decimals_for,
+    show,
+    show_p,
+    template_environment,
+)
+from volta.stats import ALPHA, LeaderboardRow, Results, group_records, make_leaderboard, rows_to_csv, without_rows
+from volta.stats.bootstrap import N_RESAMPLES, bootstrap_table
+from volta.stats.ranking import OVERALL, ranked_sets
 
 FIRST = ("accuracy", "ece", "aurc", "auroc")
 """The ranked metrics that stand before the costs; the others follow behind them."""
@@ -142,3 +171,234 @@ def _number(value: float | None, form: str, note: str) -> TableCell:
 
 def _equals(p: str) -> str:
     return p if p.startswith("<") else f"= {p}"
+
+
+MARK = "*"
+
+
+@dataclass(frozen=True)
+class Standings:
+    """A group's methods by rank, as text; ``legend`` explains the mark and the last column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    legend: str
+
+
+def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | None = None) -> Standings:
+    """Return the standings of one task and protocol from its rows of the leaderboard; ``budget``: the run's."""
+    own = [row for row in rows if (row.task, row.protocol) == (table.task, table.protocol)]
+    keys = ranked_sets(table)
+    values = {(row.method, row.metric, row.set): row for row in own}
+    decimals = {
+        key: decimals_for([row.mean for row in own if (row.metric, row.set) == key and row.mean is not None])
+        for key in keys
+    }
+    body = []
+    for overall in (row for row in own if row.metric == OVERALL):
+        found = [values.get((overall.method, metric, where)) for metric, where in keys]
+        n_best = sum(row is not None and bool(row.in_confidence_set) for row in found)
+        cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
+        tested = any(row is not None and row.in_confidence_set is not None for row in found)
+        rank = "–" if overall.rank is None else f"{overall.rank:g}"
+        body.append((rank, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
+    seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
+    return Standings(
+        title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
+        + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
+        columns=("rank", "method", *(_heading(metric, where) for metric, where in keys), "best on"),
+        rows=tuple(body),
+        legend=f"{MARK} in the confidence set of the best; best on: number of such metrics. Rank: by mean rank."
+        if any(MARK in cell for row in body for cell in row)
+        else "Rank: by mean rank. The confidence set of the best needs several seeds and a report.",
+    )
+
+
+def _text(row: LeaderboardRow | None, decimals: int) -> str:
+    if row is None or row.mean is None:
+        return "–"
+    return show(row.metric, row.mean, decimals) + (MARK if row.in_confidence_set else "")
+
+
+def _heading(metric: str, where: str) -> str:
+    key = metric_key(metric, where)
+    about = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}.get(set_label(key), set_label(key))
+    return f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}"
+
+
+TOLERANCE = 1e-9
+"""A stored value further than this from the one computed again does not follow from the predictions."""
+
+
+@dataclass(frozen=True)
+class JointGroup:
+    """One task and protocol on one set of test rows: the methods of all runs that share them, and their ranks."""
+
+    group: Group
+    rows: tuple[LeaderboardRow, ...]
+
+
+@dataclass(frozen=True)
+class JointLeaderboard:
+    """The groups; how many cells were computed again; which of them did not agree with what is stored."""
+
+    groups: tuple[JointGroup, ...]
+    n_checked: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _CheckedCell:
+    """A finished cell of a run, its metrics computed again."""
+
+    run: str
+    store: RunStore
+    record: CellRecord
+
+
+def joint_leaderboard(
+    runs: Sequence[Path], n_resamples: int = N_RESAMPLES, say: Callable[[str], object] | None = None
+) -> JointLeaderboard:
+    """Return one leaderboard over run folders; nothing in them is changed and nothing is trained.
+
+    Runs that share task, protocol and test samples share a table. A method of several runs is named with its run.
+    Problems: cells that do not match their checksums, which are left out, and cells whose stored metrics do not follow
+    from their stored predictions.
+    """
+    found: list[_CheckedCell] = []
+    problems: list[str] = []
+    for run, path in zip(_run_names(runs), runs, strict=True):
+        own, bad = _checked_cells(run, RunStore(path))
+        found += own
+        problems += bad
+        if say is not None:
+            say(f"{run}: metrics of {len(own)} cells computed again from their predictions, {len(bad)} do not agree")
+    groups = tuple(_joint_group(part, n_resamples) for part in _by_test_rows(found))
+    return JointLeaderboard(groups, len(found), tuple(problems))
+
+
+def _checked_cells(run: str, store: RunStore) -> tuple[list[_CheckedCell], list[str]]:
+    found, problems = [], []
+    for cell in store.cells():
+        if not store.is_done(cell):
+            continue
+        if not store.is_intact(cell):
+            problems.append(f"{run}: {cell.label} does not match its checksum and is left out")
+            continue
+        record = store.read_record(cell)
+        metrics, floored = metrics_of(store.read_arrays(cell), [one.name for one in record.near_ood])
+        metrics[TEST] |= {name: value for name, value in record.test.items() if name in COST_METRICS}
+        again = replace(record, metrics=metrics, floored_rows=floored)
+        if difference := _difference(record, again):
+            problems.append(f"{run}: {cell.label}: {difference}")
+        found.append(_CheckedCell(run, store, again))
+    return found, problems
+
+
+def _difference(stored: CellRecord, again: CellRecord) -> str:
+    """Return the first value that does not follow from the predictions, in words; empty where all do."""
+    for eval_set, values in stored.metrics.items():
+        for name, value in values.items():
+            other = again.metrics.get(eval_set, {}).get(name)
+            if other is not None and abs(other - value) > TOLERANCE * max(1.0, abs(value)):
+                return f"{name} on {eval_set} is stored as {value:.6g}, its predictions give {other:.6g}"
+    return ""
+
+
+def _by_test_rows(found: Sequence[_CheckedCell]) -> list[list[_CheckedCell]]:
+    """Return the cells that can be compared, run by run: same task, protocol and, in each seed, test rows."""
+    by_run: dict[tuple[str, str, str], list[_CheckedCell]] = {}
+    for one in found:
+        by_run.setdefault((one.record.cell.task, one.record.cell.protocol, one.run), []).append(one)
+    groups: list[tuple[tuple[str, str], dict[int, str], list[_CheckedCell]]] = []
+    for (task, protocol, _), own in by_run.items():
+        # External predictions hash labels alone; a benchmark's hash of a seed's samples takes precedence.
+        benchmarked_last = sorted(own, key=lambda one: one.record.origin != EXTERNAL)
+        rows = {one.record.cell.seed: one.record.data["test"] for one in benchmarked_last}
+        for key, known, members in groups:
+            shared = set(known) & set(rows)
+            agree = all(known[seed] == rows[seed] for seed in shared) and set(known.values()) & set(rows.values())
+            if key == (task, protocol) and agree:
+                known.update(rows)
+                members.extend(own)
+                break
+        else:
+            groups.append(((task, protocol), rows, list(own)))
+    return [members for _, _, members in groups]
+
+
+def _joint_group(found: Sequence[_CheckedCell], n_resamples: int) -> JointGroup:
+    n_runs = Counter(method for _, method in {(one.run, one.record.cell.method) for one in found})
+    places: dict[tuple[str, int], tuple[RunStore, Cell]] = {}
+    records = []
+    for one in found:
+        cell, mark = one.record.cell, f" [{one.run}]" if n_runs[one.record.cell.method] > 1 else ""
+        named = replace(cell, method=cell.method + mark)
+        places[named.method, cell.seed] = one.store, cell
+        records.append(replace(one.record, cell=named, title=one.record.title + mark))
+    (table,) = group_records(records)
+
+    def read(method: str, seed: int) -> dict[str, Array]:
+        store, cell = places[method, seed]
+        return store.read_arrays(cell)
+
+    bootstraps = without_rows([table])
+    if n_resamples:
+        bootstraps = {(table.task, table.protocol): bootstrap_table(table, read, n_resamples)}
+    by_cell = {(record.cell.method, record.cell.seed): record for record in records}
+    group = Group(table.task, table.protocol, table, by_cell, tuple(record.cell for record in records), (), {})
+    return JointGroup(group, tuple(make_leaderboard([table], bootstraps, ALPHA)))
+
+
+def _run_names(runs: Sequence[Path]) -> list[str]:
+    """Return the folders' names, with so much of their paths that no two are alike."""
+    whole = [path.resolve().parts for path in runs]
+    if len(set(whole)) < len(whole):
+        raise StoreError("a run folder is named twice; name each once")
+    depth = 1
+    while len({parts[-depth:] for parts in whole}) < len(whole):
+        depth += 1
+    return ["/".join(parts[-depth:]) for parts in whole]
+
+
+PAGE = "leaderboard.html"
+CSV = "leaderboard.csv"
+
+
+def write_joint_leaderboard(found: JointLeaderboard, folder: Path) -> tuple[Path, Path]:
+    """Write page and CSV into ``folder``; return their paths."""
+    rows = [row for group in found.groups for row in group.rows]
+    write_text(folder / CSV, rows_to_csv(LeaderboardRow, rows))
+    write_text(folder / PAGE, joint_page(found))
+    return folder / PAGE, folder / CSV
+
+
+def joint_page(found: JointLeaderboard) -> str:
+    """Return the page."""
+    tables = [(_title(group), leaderboard_table(group.group, group.rows, ALPHA)) for group in found.groups]
+    # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
+    scripts = "\n".join(asset(name) for name in ("base.js", "tables.js", "joint.js"))
+    return (
+        template_environment()
+        .get_template("joint.html")
+        .render(
+            tables=tables,
+            found=found,
+            palette=PALETTE,
+            version=__version__,
+            style_sheet=Markup(asset("report.css")),
+            early_script=Markup(asset("early.js")),
+            scripts=Markup(scripts),
+        )
+    )
+
+
+def _title(joint: JointGroup) -> str:
+    context, records = joint.group.context, joint.group.records
+    counts = sorted(Counter(method for method, _ in records).values())
+    seeds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]}–{counts[-1]}"
+    budgets = dict.fromkeys(budget_words(record.budget) for record in records.values())
+    budget = next(iter(budgets)) if len(budgets) == 1 else f"budgets differ ({'; '.join(budgets)})"
+    words = f"{seeds} seed{'' if seeds == '1' else 's'}"
+    return f"{context.task} · {context.protocol} · {context.n_rows} test rows · {words} · {budget}"

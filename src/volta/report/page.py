@@ -1,4 +1,4 @@
-"""``report.html``: one file that asks the network for nothing, and the views its template shows."""
+"""``report.html``: one file without network requests, and the views that its template shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from volta import figures
@@ -25,9 +24,8 @@ from volta.data import CORRUPTION_NAMES
 from volta.data.images import decode
 from volta.figures import Chart, Context, GroupNumbers, MethodRank, style_of
 from volta.figures.chart_data import Json
-from volta.figures.style import PALETTE, heading, metric_key, metric_name, set_label
+from volta.figures.style import PALETTE, metric_name
 from volta.metrics import METRICS
-from volta.networks.recipe import Budget
 from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
 from volta.report.result_tables import (
@@ -40,12 +38,11 @@ from volta.report.result_tables import (
     shifts_table,
     training_table,
 )
-from volta.report.run import Group, Run, budget_limits, budget_words
+from volta.report.run import Group, Run
 from volta.report.statistics import ALL_PAIRS, Statistics
-from volta.report.table_model import COMPACT_COLUMNS, Table, decimals_for, show
+from volta.report.table_model import Table, asset, template_environment
 from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
-from volta.stats import CriticalDifference, LeaderboardRow, Results, critical_differences
-from volta.stats.ranking import OVERALL, ranked_sets
+from volta.stats import CriticalDifference, critical_differences
 
 FIGURES = "figures"
 EMBEDDED_BYTES = 4_000_000
@@ -179,60 +176,6 @@ def _ranks(run: Run, numbers: CriticalDifference) -> str:
 
 def _titles(run: Run) -> dict[str, str]:
     return {name: group.title(name) for group in run.groups for name in group.methods}
-
-
-MARK = "*"
-
-
-@dataclass(frozen=True)
-class Standings:
-    """A group's methods by rank, as text; ``legend`` explains the mark and the last column."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    legend: str
-
-
-def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | None = None) -> Standings:
-    """Return the standings of one task and protocol from its rows of the leaderboard; ``budget``: the run's."""
-    own = [row for row in rows if (row.task, row.protocol) == (table.task, table.protocol)]
-    keys = ranked_sets(table)
-    values = {(row.method, row.metric, row.set): row for row in own}
-    decimals = {
-        key: decimals_for([row.mean for row in own if (row.metric, row.set) == key and row.mean is not None])
-        for key in keys
-    }
-    body = []
-    for overall in (row for row in own if row.metric == OVERALL):
-        found = [values.get((overall.method, metric, where)) for metric, where in keys]
-        n_best = sum(row is not None and bool(row.in_confidence_set) for row in found)
-        cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
-        tested = any(row is not None and row.in_confidence_set is not None for row in found)
-        rank = "–" if overall.rank is None else f"{overall.rank:g}"
-        body.append((rank, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
-    seeds = max((len(table.seeds(method)) for method in table.methods), default=0)
-    return Standings(
-        title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
-        + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
-        columns=("rank", "method", *(_heading(metric, where) for metric, where in keys), "best on"),
-        rows=tuple(body),
-        legend=f"{MARK} in the confidence set of the best; best on: number of such metrics. Rank: by mean rank."
-        if any(MARK in cell for row in body for cell in row)
-        else "Rank: by mean rank. The confidence set of the best needs several seeds and a report.",
-    )
-
-
-def _text(row: LeaderboardRow | None, decimals: int) -> str:
-    if row is None or row.mean is None:
-        return "–"
-    return show(row.metric, row.mean, decimals) + (MARK if row.in_confidence_set else "")
-
-
-def _heading(metric: str, where: str) -> str:
-    key = metric_key(metric, where)
-    about = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}.get(set_label(key), set_label(key))
-    return f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}"
 
 
 DIGITS = 5
@@ -459,23 +402,3 @@ def scripts() -> str:
     names = sorted(item.name for item in (files("volta.report") / "assets").iterdir())
     charts = [name for name in names if name.startswith("charts-") and name.endswith(".js")]
     return "\n".join(asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))
-
-
-def template_environment(package: str = "volta.report") -> Environment:
-    """Return what renders the templates of a package: autoescaped, and strict about names."""
-    environment = Environment(
-        loader=PackageLoader(package),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["zip"] = zip
-    environment.globals["compact_columns"] = COMPACT_COLUMNS
-    return environment
-
-
-def asset(name: str) -> str:
-    """Return a file of ``report/assets`` as text."""
-    return (files("volta.report") / "assets" / name).read_text(encoding="utf-8")

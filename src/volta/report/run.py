@@ -1,4 +1,4 @@
-"""A run folder as the report sees it: finished cells by task and protocol, and what is not there."""
+"""A run folder in memory: finished and missing cells by task and protocol."""
 
 from __future__ import annotations
 

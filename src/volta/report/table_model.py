@@ -1,13 +1,18 @@
-"""A table as data: columns with a direction, cells with a value, a spread, marks and what to show on hover."""
+"""Tables as data, the numbers in them as text, and the templates and assets that show them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from volta.metrics import METRICS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 LONG_TEXT = 40
 COMPACT_COLUMNS = 8
@@ -211,3 +216,25 @@ def show_p(p: float | None) -> str:
     if p is None:
         return "–"
     return "< 1e-16" if p < 1e-16 else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def template_environment(package: str = "volta.report") -> Environment:
+    """Return what renders the templates of a package: autoescaped, and strict about names."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["zip"] = zip
+    environment.globals["compact_columns"] = COMPACT_COLUMNS
+    return environment
+
+
+def asset(name: str) -> str:
+    """Return a file of ``report/assets`` as text."""
+    return (files("volta.report") / "assets" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Comparisons of methods: a reference against every other, all pairs, the ablation."""
+"""Tests between methods: a reference against all others, all pairs, the ablation."""
 
 from __future__ import annotations
 
