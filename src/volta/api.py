@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -403,8 +402,6 @@ def benchmark(
     execution = Execution(executor, workers, address, _path(networks_of))
     if decide and seeds is not None:
         raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
-    if not dry_run:
-        execution.start_early()
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
     store = RunStore(_path(out) or default_folder(names))
@@ -432,12 +429,10 @@ def benchmark(
         data=_path(data),
         array_tasks=tuple(task for task in asked if isinstance(task, Task)),
     )
-    # Workers need not import the caller's script again; the command's own main module is safe to import.
-    main = _without_main() if command is None else nullcontext()
     command = command or f"volta.benchmark({', '.join(names)}) from Python"
     if dry_run:
         return Run(store.root, make_plan(config, store, command))
-    with _listening(progress, json_log) as listener, main:
+    with _listening(progress, json_log) as listener:
         if decide:
             found = _run_until_decided(config, store, listener, command, execution, should_stop, reference, cap)
         else:
@@ -609,21 +604,3 @@ def _has_widgets() -> bool:
     except ImportError:
         return False
     return True
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Keep worker processes from running the caller's script again: a script need not guard its main part.
-
-    A worker is told where the main module lies and imports it; no method that a worker makes can be defined there.
-    """
-    main: Any = sys.modules["__main__"]
-    kept = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
-    try:
-        main.__spec__ = None
-        if "__file__" in kept:
-            del main.__file__
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(main, name, value)

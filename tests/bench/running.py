@@ -33,22 +33,14 @@ def volta(*arguments, script=None, **options):
     )
 
 
-def command_with(methods, tmp_path):
-    """Return a script that is the volta command plus methods registered from ``methods``, in workers too."""
-    script = tmp_path / "command.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import os, signal
-            from dataclasses import dataclass
-            from volta.methods import METHODS
-            from volta.methods.softmax import Softmax
-            """
-        )
-        + textwrap.dedent(methods)
-        + "\nif __name__ == '__main__':\n    from volta.cli import main\n    main()\n"
-    )
-    return script
+def write_methods(methods, folder):
+    """Write methods to ``folder/mine.py``; a command run in that folder takes them as ``mine:Class``."""
+    head = """
+        import os, signal
+        from dataclasses import dataclass
+        from volta.methods.softmax import Softmax
+        """
+    (folder / "mine.py").write_text(textwrap.dedent(head) + textwrap.dedent(methods))
 
 
 def edit_manifest(folder, change):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.bench.running import QUICK, command_with, edit_manifest, results, volta
+from tests.bench.running import QUICK, edit_manifest, results, volta, write_methods
 from volta.bench.cell_metrics import TEST
 from volta.bench.store import RunStore
 
@@ -317,7 +317,7 @@ def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path)
 
 @pytest.mark.parametrize("executor", ["local", "processes"])
 def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
-    script = command_with(
+    write_methods(
         """
         @dataclass
         class Probe(Softmax):
@@ -329,7 +329,6 @@ def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
                 wide = [pool["filepath"] for pool in threadpool_info() if pool["num_threads"] > 1]
                 if wide or torch.get_num_threads() > 1:
                     raise RuntimeError(f"more than one thread in {wide}")
-        METHODS["probe"] = Probe
         """,
         tmp_path,
     )
@@ -338,7 +337,7 @@ def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
     folder = ("--data", tmp_path / "data")
     assert volta("data", "import", tmp_path / "own.npz", "--name", "own", *folder).returncode == 0
     options = ("--threads", "1", "--executor", executor, "--out", tmp_path / "run")
-    done = volta("bench", "own", "--no-report", "--methods", "probe", *QUICK, *folder, *options, script=script)
+    done = volta("bench", "own", "--no-report", "--methods", "mine:Probe", *QUICK, *folder, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 

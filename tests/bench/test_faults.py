@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.bench.running import ENVIRONMENT, QUICK, command_with, results, volta
+from tests.bench.running import ENVIRONMENT, QUICK, results, volta, write_methods
 from volta.bench.store import PREDICTIONS, RunStore
 
 N_KILLS = int(os.environ.get("VOLTA_KILLS", "8"))
@@ -108,7 +108,7 @@ def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
 
 
 def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
-    script = command_with(
+    write_methods(
         """
         @dataclass
         class Boom(Softmax):
@@ -116,7 +116,6 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
             def fit_outputs(self, outputs):
                 if "MENDED" not in os.environ:
                     raise RuntimeError("the method is broken")
-        METHODS["boom"] = Boom
         """,
         tmp_path,
     )
@@ -128,16 +127,16 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
             "digits",
             "--no-report",
             "--methods",
-            "softmax,boom",
+            "softmax,mine:Boom",
             *QUICK,
             "--executor",
             executor,
             "--out",
             folder,
-            script=script,
+            cwd=tmp_path,
         )
         assert broken.returncode == 1
-        assert "FAILED digits · fair · boom · seed 1: RuntimeError: the method is broken" in broken.stdout
+        assert "FAILED digits · fair · mine:Boom · seed 1: RuntimeError: the method is broken" in broken.stdout
         assert "2 of 4 cells failed; run the same command again to retry them" in broken.stderr
         failures = list((folder / "failures").iterdir())
         assert len(failures) == 2
@@ -145,7 +144,7 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
         assert "2 done, 0 running, 2 failed, 0 waiting" in volta("status", folder).stdout
         monkeypatch.setitem(ENVIRONMENT, "MENDED", "1")
         again = volta(
-            "bench", "digits", "--no-report", "--methods", "softmax,boom", *QUICK, "--out", folder, script=script
+            "bench", "digits", "--no-report", "--methods", "softmax,mine:Boom", *QUICK, "--out", folder, cwd=tmp_path
         )
         assert again.returncode == 0, again.stderr
         assert "4 cells: 2 done already, 2 to run" in again.stdout
@@ -153,7 +152,7 @@ def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
 
 
 def test_what_no_file_can_hold_fails_alone(tmp_path):
-    script = command_with(
+    write_methods(
         """
         @dataclass
         class Odd(Softmax):
@@ -161,34 +160,32 @@ def test_what_no_file_can_hold_fails_alone(tmp_path):
             knob: float = 1.0
             def fit_outputs(self, outputs):
                 self.knob = float("nan")
-        METHODS["odd"] = Odd
         """,
         tmp_path,
     )
-    arguments = ("bench", "digits", "--no-report", "--methods", "odd,softmax", *QUICK, "--executor", "local")
-    done = volta(*arguments, "--out", tmp_path / "run", script=script)
+    arguments = ("bench", "digits", "--no-report", "--methods", "mine:Odd,softmax", *QUICK, "--executor", "local")
+    done = volta(*arguments, "--out", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 1
-    assert "FAILED digits · fair · odd · seed 1: ValueError: Out of range float values" in done.stdout
+    assert "FAILED digits · fair · mine:Odd · seed 1: ValueError: Out of range float values" in done.stdout
     store = RunStore(tmp_path / "run")
     assert {cell.method for cell in store.cells() if store.is_done(cell)} == {"softmax"}
 
 
 @pytest.mark.parametrize("executor", ["local", "processes"])
 def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
-    script = command_with(
+    write_methods(
         """
         @dataclass
         class Writes(Softmax):
             title = "Writes"
             def fit_outputs(self, outputs):
                 raise OSError(28, os.strerror(28))
-        METHODS["writes"] = Writes
         """,
         tmp_path,
     )
-    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,writes", *QUICK)
+    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,mine:Writes", *QUICK)
     folder = tmp_path / "run"
-    full = volta(*arguments, "--executor", executor, "--workers", 1, "--out", folder, script=script)
+    full = volta(*arguments, "--executor", executor, "--workers", 1, "--out", folder, cwd=tmp_path)
     assert full.returncode == 2
     assert "takes no more data (No space left on device); finished cells are kept: make room and run" in full.stderr
     assert "Traceback" not in full.stderr
@@ -196,14 +193,13 @@ def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
 
 
 def test_a_method_killed_by_the_system_fails_alone(tmp_path):
-    script = command_with(
+    write_methods(
         """
         @dataclass
         class Hog(Softmax):
             title = "Hog"
             def fit_outputs(self, outputs):
                 os.kill(os.getpid(), signal.SIGKILL)
-        METHODS["hog"] = Hog
         """,
         tmp_path,
     )
@@ -212,7 +208,7 @@ def test_a_method_killed_by_the_system_fails_alone(tmp_path):
         "bench",
         "digits",
         "--methods",
-        "hog,softmax,energy",
+        "mine:Hog,softmax,energy",
         *QUICK,
         "--executor",
         "processes",
@@ -220,7 +216,7 @@ def test_a_method_killed_by_the_system_fails_alone(tmp_path):
         2,
         "--out",
         folder,
-        script=script,
+        cwd=tmp_path,
     )
     assert done.returncode == 1
     assert done.stdout.count("was killed by the operating system") == 2

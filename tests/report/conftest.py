@@ -60,5 +60,5 @@ def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for place in ("volta.figures", "volta.figures.charts"):
         monkeypatch.setattr(f"{place}.save_figure", save)
-    # A helper would import its own.
+    # Another process would import its own.
     monkeypatch.setattr("volta.report.build.n_cores", lambda: 1)

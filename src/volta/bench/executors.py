@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Protocol
-
-import torch
 
 from volta.bench.cell import (
     CellRunner,
@@ -31,10 +26,8 @@ from volta.bench.keys import Cell
 from volta.bench.progress import Listener
 from volta.bench.records import CellRecord, RunConfig
 from volta.bench.store import RunStore
-from volta.core import ending_server
-from volta.core.ending_server import STARTED_BY
 from volta.core.errors import InputError, MissingDataError
-from volta.core.processes import end_with_parent, keep_freed_memory, killed_with_this_process
+from volta.core.processes import keep_freed_memory, process_pool, torch_threads
 from volta.core.types import Array, Task
 from volta.features.engines import EmbeddedFiles, files_of, with_files
 from volta.features.extract import MapShards, Shard, ShardJob
@@ -65,16 +58,15 @@ class LocalExecutor:
 
 
 POLL_SECONDS = 0.5
-_ENDING = ending_server.__name__
 _KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
 
 
 class ProcessExecutor:
-    """Keeps ``n_workers`` processes busy with one cell each.
+    """Runs cells in ``n_workers`` processes of loky, one cell each at a time.
 
-    Cells that share a network are kept apart while others wait, so that workers rarely wait for one training. A
-    worker that dies takes its pool with it: the cells in flight are then tried again one by one, and one that kills its
-    process again counts as failed while the rest goes on.
+    Cells that share a network are kept apart while others wait, so that workers rarely wait for one training. A worker
+    that dies breaks its pool. The cells in flight then run again one by one; one that kills its worker again fails,
+    and the rest continues.
     """
 
     def __init__(self, config: RunConfig, store: RunStore, n_workers: int) -> None:
@@ -96,65 +88,27 @@ class ProcessExecutor:
     def _drain(self, pending: list[Cell], n_workers: int, listener: Listener) -> Generator[Outcome, None, list[Cell]]:
         """Run and remove cells from ``pending`` until none is left or a worker dies; return the cells lost with it."""
         running: dict[Future[Outcome], Cell] = {}
-        pool = ProcessPoolExecutor(n_workers, _context(), _start_worker, (self._config, self._store))
-        try:
-            while pending or running:
-                while pending and len(running) < n_workers:
-                    cell = _next_cell(pending, running)
-                    try:
-                        future = pool.submit(_work, cell)
-                    except BrokenProcessPool:
-                        pending.insert(0, cell)
-                        raise
-                    listener.cell_started(cell)
-                    running[future] = cell
-                for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                    outcome = future.result()
-                    del running[future]
-                    yield outcome
-                for cell in running.values():
-                    if (noted := self._store.read_progress(cell)) is not None:
-                        listener.epoch(cell, EpochReport(*noted))
-        except BrokenProcessPool:
-            return list(running.values())
-        except BaseException:
-            # Of this pool alone: whoever called may have processes of its own.
-            for process in list((pool._processes or {}).values()):
-                process.kill()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with process_pool(n_workers, _start_worker, self._config, self._store) as pool:
+            try:
+                while pending or running:
+                    while pending and len(running) < n_workers:
+                        cell = _next_cell(pending, running)
+                        try:
+                            running[pool.submit(_work, cell)] = cell
+                        except BrokenProcessPool:
+                            pending.insert(0, cell)
+                            raise
+                        listener.cell_started(cell)
+                    for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                        outcome = future.result()
+                        del running[future]
+                        yield outcome
+                    for cell in running.values():
+                        if (noted := self._store.read_progress(cell)) is not None:
+                            listener.epoch(cell, EpochReport(*noted))
+            except BrokenProcessPool:
+                return list(running.values())
         return []
-
-
-def start_early() -> None:
-    """Let the server that workers are forked from import what they need while this process prepares its plan."""
-    if "forkserver" in multiprocessing.get_all_start_methods():
-        from multiprocessing import forkserver
-
-        _context()
-        if threading.current_thread() is not threading.main_thread():
-            # Signals are the main thread's to set.
-            forkserver.ensure_running()
-            return
-        # The server inherits what is ignored: Ctrl-C is for this process alone, which then ends its workers.
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.signal(signal.SIGINT, previous)
-
-
-def _context() -> multiprocessing.context.BaseContext:
-    """Return how processes are started: forked from a clean server where there is one, else from scratch."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    # The kernel takes the end of the thread that started a process for its parent's.
-    ending = [_ENDING] if threading.current_thread() is threading.main_thread() else []
-    os.environ[STARTED_BY] = str(os.getpid())
-    context.set_forkserver_preload([*ending, __name__])
-    return context
 
 
 def _next_cell(pending: list[Cell], running: dict[Future[Outcome], Cell]) -> Cell:
@@ -180,35 +134,19 @@ def _shares_network(method: str) -> bool:
     return find_method(method).method.shares_network
 
 
-@dataclass
-class _Worker:
-    """What a worker process keeps between cells."""
-
-    runner: CellRunner
-    store: RunStore
-
-
-_worker: list[_Worker] = []
+_worker: list[tuple[CellRunner, RunStore]] = []
+"""What a worker process keeps between cells."""
 
 
 def _start_worker(config: RunConfig, store: RunStore) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent()
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-    _worker[:] = [_Worker(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
-
-
-def _die_with_parent() -> None:
-    """End this process at once when the one that started it is gone, so that nothing is left running behind it."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    keep_freed_memory()
+    # The parent has warned of metrics that cannot be loaded.
+    warnings.filterwarnings("ignore", ".*; the metric is left out")
+    _worker[:] = [(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
 
 
 def _work(cell: Cell) -> Outcome:
-    worker = _worker[0]
-    return attempt(worker.runner, worker.store, cell)
+    return attempt(*_worker[0], cell)
 
 
 MAX_RETRIES = 5
@@ -340,9 +278,9 @@ class _Submissions:
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the block's shared network on a worker; runs there."""
     keep_freed_memory()
-    torch.set_num_threads(config.threads)
     runner = CellRunner(config, MemoryNetworkStore(), LoadedTask(task))
-    return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
+    with torch_threads(config.threads):
+        return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
 
 def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) -> tuple[CellRecord, dict[str, Array]]:
@@ -360,11 +298,8 @@ def _connect(address: str | None) -> Any:
         raise MissingDataError("--executor ray needs Ray; install it with: pip install 'volta-uq[ray]'") from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not ray.is_initialized():
-        # A cluster that is there already goes on without this process; one that is started here does not.
-        is_own = address in (None, "local") and not os.environ.get("RAY_ADDRESS")
         try:
-            with killed_with_this_process() if is_own else nullcontext():
-                ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
+            ray.init(address=address, log_to_driver=False, configure_logging=False, include_dashboard=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise MissingDataError(f"--address {address}: no Ray cluster answers there: {error}") from error
     return ray

@@ -13,7 +13,7 @@ import numpy as np
 from volta.bench.cell import CellRunner, DiskNetworkStore, take_networks
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.config import TaskLoader, input_kind, plan_cells
-from volta.bench.executors import Executor, LocalExecutor, ProcessExecutor, RayExecutor, ray_map, start_early
+from volta.bench.executors import Executor, LocalExecutor, ProcessExecutor, RayExecutor, ray_map
 from volta.bench.keys import Cell, in_order
 from volta.bench.progress import Estimate, Listener, estimate_seconds
 from volta.bench.records import (
@@ -64,11 +64,6 @@ class Execution:
     def n_workers(self) -> int:
         """Processes to use at most."""
         return n_cores() if self.workers is None else self.workers
-
-    def start_early(self) -> None:
-        """Let worker processes load what they need while this one prepares its plan."""
-        if self.executor == "processes" or (self.executor == "auto" and self.n_workers > 1):
-            start_early()
 
     def make_executor(self, config: RunConfig, store: RunStore, tasks: TaskLoader, n_cells: int) -> Executor:
         """Return what runs ``n_cells`` cells."""

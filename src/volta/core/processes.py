@@ -1,29 +1,26 @@
-"""Processes and threads: workers that end with their parent, and parsers that run sandboxed.
-
-``multiprocessing`` would run the caller's script again in it, which a script without a guard does not survive.
-"""
+"""Processes and threads: cores and threads to use, workers that end with their parent, sandboxed parsers."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import threading
-import uuid
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volta.core.errors import InputError, VoltaError, reason
 from volta.core.files import Limits
+
+if TYPE_CHECKING:
+    from joblib.externals.loky import ProcessPoolExecutor
 
 
 def n_cores() -> int:
@@ -46,244 +43,74 @@ def torch_threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-N_NEW_OBJECTS = 10_000
-"""So many new objects make Python look through them for garbage; by itself it does at 700."""
-
-KEPT_BLOCK_BYTES = 128 << 20
-KEPT_BYTES = 512 << 20
-GROWTH_BYTES = 64 << 20
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
-
-
-def settle() -> None:
-    """Set up a process that is ours from its start."""
-    collect_rarely()
-    keep_freed_memory()
-
-
-def collect_rarely() -> None:
-    """Have Python look for garbage less often.
-
-    Nearly all that a process makes while it starts lives to its end, and to look through it again and again takes a
-    good part of the time of the imports.
-    """
-    gc.set_threshold(N_NEW_OBJECTS)
+KEPT_BLOCK_BYTES = 128 << 20
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep freed blocks of up to 128 MiB for the next ones, 512 MiB of them at the heap's end at most.
+    """Have glibc keep freed blocks of up to 128 MiB, and at most 512 MiB of them.
 
-    By itself it gives blocks beyond 32 MiB back to the system, which hands out the next one page by page, cleared:
-    a quarter of the time of a training step on pixels, whose maps take 67 MB each. Other C libraries are left as they
-    are.
+    glibc returns blocks over 32 MiB to the system, which hands them out again page by page, cleared.
+    ``benchmarks/training.py`` keeps this: with ``--give-back``, a training step on pixels takes 1.45 times as long.
     """
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
         library.mallopt(_M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES)
-        library.mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
-        library.mallopt(_M_TOP_PAD, GROWTH_BYTES)
+        library.mallopt(_M_TRIM_THRESHOLD, 512 << 20)
+        library.mallopt(_M_TOP_PAD, 64 << 20)
 
 
-def leave_the_rest() -> None:
-    """Have nothing looked through at the end, when all memory goes back anyhow."""
-    gc.freeze()
+_PARENT_SECONDS = 0.2
 
 
-_SET_PARENT_DEATH_SIGNAL = 1
+def end_with_parent(parent: int) -> None:
+    """End this process soon after process number ``parent``, which started it, has ended.
 
-
-def end_with_parent(parent: int | None = None) -> None:
-    """Have the kernel kill this process when its parent ends, where the system can (Linux); elsewhere do nothing.
-
-    A thread that waits for the parent is not enough: a library that never gives the interpreter's lock back keeps it
-    from running. ``parent`` is the parent's number as known before; if it is gone already, this process ends at once.
+    Neither loky nor ``subprocess`` does that when the parent is killed; ``tests/core/test_processes.py`` and
+    ``tests/kills`` check it.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    except (OSError, AttributeError):
-        return
-    if parent is not None and os.getppid() != parent:
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
         os._exit(1)
 
-
-_MARK = "VOLTA_ENDS_WITH"
-_KEEP_VARIABLES = "SPT_NOENV"
-"""Asks setproctitle, by which Ray's agents rename themselves, not to write over the variables that /proc shows."""
-_WATCH = """
-import os, signal, sys, time
-sys.stdin.buffer.read()
-mark = sys.argv[1].encode()
-for _ in range(100):
-    marked, children = [], {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-            if state in b"ZX":
-                continue
-            children.setdefault(int(parent), []).append(int(name))
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\\0"):
-                    marked.append(int(name))
-        except OSError:
-            pass
-    found = set()
-    while marked:
-        process = marked.pop()
-        if process not in found:
-            found.add(process)
-            marked += children.get(process, ())
-    for process in found:
-        try:
-            os.kill(process, signal.SIGKILL)
-        except OSError:
-            pass
-    if not found:
-        break
-    time.sleep(0.05)
-"""
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
-def killed_with_this_process() -> Iterator[None]:
-    """Have whatever is started in this block, and whatever that starts, killed when this process is gone (Linux).
+def process_pool(
+    n_workers: int, initializer: Callable[..., None] | None = None, *arguments: object
+) -> Iterator[ProcessPoolExecutor]:
+    """Run the block with loky's processes, each of which has called ``initializer``; kill them afterwards.
 
-    They are known by a variable that they inherit, so that what is started after the block lives on, or by a parent
-    that has it. Libraries that start servers of their own have them look for their parent now and then; a busy machine
-    makes that many seconds.
+    They do not run the caller's script, so that it needs no ``if __name__ == "__main__"``. Unlike loky's own, they end
+    when this process is killed, and Ctrl-C reaches this process alone.
     """
-    if not sys.platform.startswith("linux") or _MARK in os.environ:
-        yield
-        return
-    value = uuid.uuid4().hex
-    # Only this process has the other end of the pipe, which is never closed but by its end.
-    entry, _ = os.pipe()
-    watcher = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _WATCH, f"{_MARK}={value}"],
-        stdin=entry,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    os.close(entry)
-    # It outlives this process on purpose, and nobody waits for it.
-    watcher.returncode = 0
-    wanted = {_MARK: value, _KEEP_VARIABLES: "1"}
-    added = {name: text for name, text in wanted.items() if name not in os.environ}
-    os.environ.update(added)
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(n_workers, initializer=_start_worker, initargs=(os.getpid(), initializer, arguments))
     try:
-        yield
+        # Processes and threads inherit which signals are blocked. The first call starts all of them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            pool.submit(os.getpid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield pool
     finally:
-        for name in added:
-            del os.environ[name]
+        pool.shutdown(kill_workers=True)
+
+
+def _start_worker(parent: int, initializer: Callable[..., None] | None, arguments: tuple[object, ...]) -> None:
+    end_with_parent(parent)
+    if initializer is not None:
+        initializer(*arguments)
 
 
 _START = (
-    "import json, sys; job = json.loads(sys.stdin.buffer.readline()); sys.path[:] = job['path']; "
-    "from volta.core.processes import serve; serve(job['parent'])"
-)
-
-
-class SecondProcessError(VoltaError):
-    """A helper could not be started, ended, or failed in a call."""
-
-
-class SecondProcess:
-    """A process that calls functions of this package, given as ``module:name``.
-
-    Arguments and results travel between the two processes as pickles, which come from nowhere else. It ends with
-    ``close``, with the block it is used in, or with its parent.
-    """
-
-    def __init__(self) -> None:
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _START],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-            )
-        except OSError as error:
-            raise SecondProcessError(f"a second process cannot be started: {error}") from error
-        try:
-            self._send(json.dumps({"path": [str(place) for place in sys.path], "parent": os.getpid()}).encode() + b"\n")
-        except OSError as error:
-            self.close()
-            raise SecondProcessError(f"a second process cannot be started: {error}") from error
-
-    def call(self, function: str, *arguments: object) -> Any:
-        """Return what the function makes of the arguments, there."""
-        answer = self._process.stdout
-        try:
-            job = pickle.dumps((function, arguments))
-        except Exception as error:
-            # Whatever an object raises when it is pickled.
-            raise SecondProcessError(f"what {function} is called with cannot be sent: {error}") from error
-        try:
-            self._send(job)
-            # Of one's own making, by the process that this one has started.
-            failed, result = pickle.load(answer)  # type: ignore[arg-type]
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
-            raise SecondProcessError(f"the second process has ended ({error})") from error
-        if failed:
-            raise SecondProcessError(f"{function} failed in a second process: {result}")
-        return result
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            # A process that is gone cannot take what was not yet flushed.
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-
-    def __enter__(self) -> SecondProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _send(self, content: bytes) -> None:
-        entry = self._process.stdin
-        if entry is not None:
-            entry.write(content)
-            entry.flush()
-
-
-def serve(parent: int) -> None:
-    """Answer the calls that come on standard input until it closes."""
-    settle()
-    # Ctrl-C is for the parent, which then ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with_parent(parent)
-    with os.fdopen(os.dup(1), "wb") as answer:
-        # Libraries that print must not disturb the answers.
-        os.dup2(2, 1)
-        while True:
-            try:
-                function, arguments = pickle.load(sys.stdin.buffer)
-            except EOFError:
-                return
-            module, _, name = function.partition(":")
-            try:
-                found = False, getattr(import_module(module), name)(*arguments)
-            except Exception as error:
-                found = True, f"{type(error).__name__}: {error}"
-            answer.write(pickle.dumps(found))
-            answer.flush()
-
-
-_START_SANDBOX = (
-    "import json, sys; job = json.loads(sys.stdin.buffer.readline()); sys.path[:] = job['path']; "
+    "import json, sys; job = json.load(sys.stdin); sys.path[:] = job['path']; "
     "from volta.core.processes import serve_sandboxed; serve_sandboxed(job)"
 )
-_ANSWER_BYTES = 1 << 28
 
 
 def run_sandboxed(
@@ -305,42 +132,28 @@ def run_sandboxed(
         "bytes": limits.parser_bytes,
     }
     text, code, late = run_job(job)
-    return _judge(path, text, code, late, limits, seconds)
+    return _result_of(path, text, code, late, limits, seconds)
 
 
-def _in_a_new_process(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
-    """Return the answer to a job, how its process ended, and whether it was ended for taking too long."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-c", _START_SANDBOX],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        process.kill()
-
-    timer = threading.Timer(job["seconds"], stop)
-    timer.start()
+def _run_in_new_process(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
+    """Return the answer to a job, the exit code of its process, and whether it was killed for taking too long."""
     try:
-        text = _exchange(process, job)
-    finally:
-        timer.cancel()
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            # A process that is gone cannot take what was not yet flushed.
-            with suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-    return text, process.returncode, late.is_set()
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _START],
+            input=json.dumps(job).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            timeout=job["seconds"],
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return b"", -signal.SIGKILL, True
+    return done.stdout, done.returncode, False
 
 
-run_job: Callable[[Mapping[str, Any]], tuple[bytes, int, bool]] = _in_a_new_process
-"""How a job gets its process; the fuzz suite, with its thousands, forks them from one that has imported the parsers."""
+run_job: Callable[[Mapping[str, Any]], tuple[bytes, int, bool]] = _run_in_new_process
+"""How a job gets its process. The fuzz suite runs thousands and forks them from one that has imported the parsers."""
 
 
 def serve_sandboxed(job: Mapping[str, Any]) -> None:
@@ -350,7 +163,6 @@ def serve_sandboxed(job: Mapping[str, Any]) -> None:
         os.dup2(2, 1)
         end_with_parent(int(job["parent"]))
         _restrict(float(job["seconds"]), int(job["bytes"]))
-        threading.Thread(target=_leave_with_parent, daemon=True).start()
         module, _, name = job["function"].partition(":")
         try:
             result = {"result": getattr(import_module(module), name)(**job["arguments"])}
@@ -364,19 +176,7 @@ def serve_sandboxed(job: Mapping[str, Any]) -> None:
         os._exit(0)
 
 
-def _exchange(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> bytes:
-    entry, answer = process.stdin, process.stdout
-    if entry is None or answer is None:
-        return b""
-    try:
-        entry.write(json.dumps(job).encode() + b"\n")
-        entry.flush()
-    except OSError:
-        return b""
-    return answer.read(_ANSWER_BYTES)
-
-
-def _judge(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
+def _result_of(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
     try:
         answer = json.loads(text)
     except ValueError:
@@ -414,9 +214,3 @@ def _restrict(seconds: float, n_bytes: int) -> None:
         # A system that refuses one limit still has the others and the parent's clock.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (value if hard < 0 else min(value, hard), hard))
-
-
-def _leave_with_parent() -> None:
-    """End this process when the parent is gone: only then does its end of standard input close."""
-    sys.stdin.buffer.read()
-    os._exit(1)

@@ -139,7 +139,6 @@ RISK_COVERAGE = Chart(
         ),
     ),
     choices=_choices,
-    needs="predictions",
 )
 
 
@@ -289,7 +288,6 @@ RELIABILITY = Chart(
     choices=_reliability_choices,
     wide=True,
     shared=True,
-    needs="predictions",
 )
 
 
@@ -326,7 +324,6 @@ CALIBRATION_BARS = Chart(
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
     shared=True,
-    needs="records",
 )
 
 
@@ -502,5 +499,4 @@ ACCURACY_ECE = Chart(
     ),
     switches=(Switch("density", "density of the other methods’ seeds"),),
     shared=True,
-    needs="records",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,7 +240,6 @@ def with_metrics(methods: Sequence[MethodValues], *metrics: str) -> list[MethodV
     return [method for method in methods if method.has(*metrics)]
 
 
-Needs = Literal["records", "predictions", "tests"]
 Json = Mapping[str, object]
 """Numbers on their way to the page: mappings, sequences, texts, numbers and arrays."""
 
@@ -300,10 +299,6 @@ class Chart:
         Whether it takes the page's whole width.
     shared
         Whether it shows only what probabilities decide, so that methods on one network are drawn once.
-    needs
-        What its numbers come from: the ``records`` alone, the stored ``predictions`` too (bins, curves, histograms), or
-        the ``tests`` (``differences``, ``pairs``). It is drawn for print as soon as that is there, while the rest is
-        computed.
     """
 
     name: str
@@ -317,4 +312,3 @@ class Chart:
     switches: tuple[Switch, ...] = ()
     wide: bool = False
     shared: bool = False
-    needs: Needs = "tests"

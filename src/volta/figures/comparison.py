@@ -139,7 +139,6 @@ SUMMARY_HEATMAP = Chart(
     ),
     choices=_choices,
     wide=True,
-    needs="records",
 )
 
 
@@ -359,7 +358,6 @@ PARALLEL_COORDINATES = Chart(
     ),
     choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
     wide=True,
-    needs="records",
 )
 
 

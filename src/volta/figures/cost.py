@@ -106,7 +106,6 @@ EFFICIENCY = Chart(
     available=lambda numbers: numbers.has("latency_ms", "ece", "size_mb"),
     data=lambda numbers: points_json(numbers, "latency_ms", "ece", "Latency against ECE", "size_mb"),
     prints=(PrintVersion("efficiency", lambda numbers: efficiency(numbers.context, numbers.compared_methods)),),
-    needs="records",
 )
 
 
@@ -163,5 +162,4 @@ TRAINING_CURVES = Chart(
     prints=(PrintVersion("training_curves", _print),),
     choices=lambda numbers: (Choice("seed", "seed", tuple((str(seed), str(seed)) for seed in _seeds(numbers))),),
     shared=True,
-    needs="records",
 )

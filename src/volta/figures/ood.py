@@ -90,7 +90,6 @@ OOD_BARS = Chart(
         ),
     ),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
-    needs="records",
 )
 
 
@@ -129,7 +128,6 @@ NEAR_FAR_OOD = Chart(
     available=lambda numbers: numbers.has(X, Y),
     data=lambda numbers: points_json(numbers, X, Y, "Near against far OOD"),
     prints=(PrintVersion("near_far_ood", lambda numbers: near_far_ood(numbers.context, numbers.compared_methods)),),
-    needs="records",
 )
 
 
@@ -188,7 +186,6 @@ def lines_chart(
         data=lambda numbers: lines_json(numbers, curves_of(numbers), labels, metric_name(metric), diagonal),
         prints=(PrintVersion(name, print_first),),
         choices=lambda numbers: (set_choice(numbers, curves_of(numbers)),),
-        needs="predictions",
     )
 
 
@@ -374,5 +371,4 @@ SCORE_HISTOGRAMS = Chart(
     prints=(PrintVersion("score_histograms", _print),),
     choices=_choices,
     wide=True,
-    needs="predictions",
 )

@@ -152,7 +152,6 @@ CORRUPTION_HEATMAP = Chart(
     ),
     wide=True,
     shared=True,
-    needs="records",
 )
 
 
@@ -281,5 +280,4 @@ SEVERITY_CURVES = Chart(
     prints=(PrintVersion("severity_curves", _severity_curves_print),),
     choices=_choices,
     shared=True,
-    needs="records",
 )

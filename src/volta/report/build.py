@@ -11,9 +11,8 @@ from volta.core.files import remove_temp_files, write_text
 from volta.core.processes import n_cores
 from volta.core.types import plain_name
 from volta.figures import CHARTS
-from volta.figures.chart_data import Needs
-from volta.figures.charts import Drawing
-from volta.report.curves import NO_CURVES, Predictions, group_numbers, read_group
+from volta.figures.charts import draw_figures
+from volta.report.curves import Predictions, group_numbers, read_group
 from volta.report.page import (
     ChartView,
     FigureFile,
@@ -25,7 +24,7 @@ from volta.report.page import (
     group_view,
     render_page,
 )
-from volta.report.run import Group, Run, load_run
+from volta.report.run import Run, load_run
 from volta.report.statistics import Statistics, StoredAnalyses, read_analyses, run_statistics
 from volta.stats.bootstrap import N_RESAMPLES
 
@@ -73,19 +72,13 @@ def make_report(
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
     every pair); our method if None. A run with interim analyses is tested at the level of the last.
     """
-    with Drawing(n_cores()) as drawing:
-        remove_temp_files(store.figures_folder)
-        run = load_run(store, say)
-        # Helpers draw what is known already while predictions are read, and then while tests are computed.
-        _draw(run, store, drawing, "records")
-        read = read_groups(store, run, with_rows=n_resamples > 0)
-        _draw(run, store, drawing, "predictions", read)
-        write_results(store, run.records)
-        rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
-        stats = run_statistics(store, run.tables, n_resamples, reference, rows)
-        write_tables(store, stats)
-        _draw(run, store, drawing, "tests", read, stats)
-        drawing.finish()
+    remove_temp_files(store.figures_folder)
+    run = load_run(store, say)
+    read = read_groups(store, run, with_rows=n_resamples > 0)
+    write_results(store, run.records)
+    rows = {(group.task, group.protocol): read[group.key].rows for group in run.groups}
+    stats = run_statistics(store, run.tables, n_resamples, reference, rows)
+    write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, read, drawn=store, analyses=read_analyses(store)))
     return BuiltReport(path, run, stats)
@@ -107,15 +100,27 @@ def make_page(
 ) -> str:
     """Return the page, about its tasks unless ``title`` says otherwise.
 
-    ``read``: what the stored predictions of each group come to. ``drawn``: the run folder whose figures for print the
-    page offers; those about several tasks are drawn here.
+    ``read``: what the stored predictions of each group come to. ``drawn``: the run folder into which figures
+    for print are drawn, which the page then offers.
     """
-    views, data, room = [], [], Room()
+    views, data, room, shown = [], [], Room(), []
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         numbers = group_numbers(group, read[group.key].curves, own.ablation, own.pairs)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
-        prefix, sheet = _prefix(run, group), None
+        # The names of figures tell groups apart, where a run has several.
+        prefix = f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""
+        shown.append((group, own, numbers, charts, prefix))
+    if drawn is not None:
+        figures = [
+            (version, numbers, drawn.figures_folder / f"{prefix}{version.name}")
+            for _, _, numbers, charts, prefix in shown
+            for chart in charts
+            for version in chart.prints
+        ]
+        draw_figures(figures, n_cores())
+    for group, own, numbers, charts, prefix in shown:
+        sheet = None
         files: list[tuple[FigureFile, ...]] = [()] * len(charts)
         if drawn is not None:
             folder = drawn.figures_folder
@@ -134,26 +139,3 @@ def write_tables(store: RunStore, stats: Statistics) -> None:
             (store.root / name).unlink(missing_ok=True)
         else:
             write_text(store.root / name, content)
-
-
-def _draw(
-    run: Run,
-    store: RunStore,
-    drawing: Drawing,
-    known: Needs,
-    read: Mapping[str, Predictions] | None = None,
-    stats: Statistics | None = None,
-) -> None:
-    """Have the charts drawn that need just what has become known."""
-    for group in run.groups:
-        own = stats.of(group.task, group.protocol) if stats else None
-        tests = (own.ablation, own.pairs) if own else ((), ())
-        numbers = group_numbers(group, read[group.key].curves if read else NO_CURVES, *tests)
-        for chart in CHARTS:
-            if chart.needs == known and chart.available(numbers):
-                drawing.add(chart, numbers, store.figures_folder, _prefix(run, group))
-
-
-def _prefix(run: Run, group: Group) -> str:
-    """Return what the names of a group's figures begin with, where a run has several groups."""
-    return f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""

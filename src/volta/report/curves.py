@@ -123,10 +123,6 @@ class Curves:
     precision_recall: Mapping[str, Mapping[str, MethodCurve]]
 
 
-NO_CURVES = Curves({}, {}, {}, {}, {}, {})
-"""What is known of them before predictions are read."""
-
-
 class CurveCollector:
     """Curves of a group's methods, gathered one cell at a time."""
 
