@@ -86,8 +86,12 @@ def process_pool(
     They do not run the caller's script, so that it needs no ``if __name__ == "__main__"``. Unlike loky's own, they end
     when this process is killed, and Ctrl-C reaches this process alone.
     """
+    from multiprocessing import resource_tracker
+
     from joblib.externals.loky import ProcessPoolExecutor
 
+    # It unblocks signals when it starts.
+    resource_tracker.ensure_running()
     pool = ProcessPoolExecutor(n_workers, initializer=_start_worker, initargs=(os.getpid(), initializer, arguments))
     try:
         # Processes and threads inherit which signals are blocked. The first call starts all of them.
