@@ -129,7 +129,7 @@ LOSSES = ("margin", "reconstruction", "diversity", "contrastive")
 
 def ablation(**changed):
     rows = {"volta": method(), "volta-full": method()}
-    rows |= {f"volta-full-no-{name}": method() for name in LOSSES} | {f"volta-plus-{name}": method() for name in LOSSES}
+    rows |= {f"volta-full-no-{name}": method() for name in LOSSES} | {f"volta-add-{name}": method() for name in LOSSES}
     return rows | {name.replace("_", "-"): values for name, values in changed.items()}
 
 
@@ -140,20 +140,20 @@ def test_auxiliary_losses_that_gain_nothing():
 
 
 def test_an_auxiliary_loss_that_helps_refutes():
-    row = verdicts(ablation(volta_plus_contrastive=method(0.95)))["auxiliary-losses-do-not-help"]
+    row = verdicts(ablation(volta_add_contrastive=method(0.95)))["auxiliary-losses-do-not-help"]
     assert row.verdict == "refuted"
-    assert "VOLTA-PLUS-CONTRASTIVE" in row.sentence
+    assert "VOLTA-ADD-CONTRASTIVE" in row.sentence
 
 
 def test_a_significant_gain_below_the_margin_refutes_nothing():
     gaining = method(0.9) | {
         "accuracy": [value + step for value, step in zip(around(0.9), (2e-3, 2.1e-3, 1.9e-3), strict=True)]
     }
-    assert verdicts(ablation(volta_plus_contrastive=gaining))["auxiliary-losses-do-not-help"].verdict == "supported"
+    assert verdicts(ablation(volta_add_contrastive=gaining))["auxiliary-losses-do-not-help"].verdict == "supported"
 
 
 def test_an_auxiliary_loss_that_harms_does_not_refute():
-    assert verdicts(ablation(volta_plus_margin=method(0.8)))["auxiliary-losses-do-not-help"].verdict == "supported"
+    assert verdicts(ablation(volta_add_margin=method(0.8)))["auxiliary-losses-do-not-help"].verdict == "supported"
 
 
 def test_noise_is_no_proof_that_losses_do_not_help():
@@ -164,7 +164,7 @@ def test_noise_is_no_proof_that_losses_do_not_help():
 
 def test_half_an_ablation_is_not_enough():
     rows = ablation()
-    del rows["volta-plus-margin"]
+    del rows["volta-add-margin"]
     row = verdicts(rows)["auxiliary-losses-do-not-help"]
     assert row.verdict == "inconclusive"
     assert "7 of 8 pairs" in row.sentence

@@ -52,10 +52,10 @@ ABLATION = (
     ("volta-full-no-mc", "− MC inference"),
     ("volta-full-no-temperature", "− temperature scaling"),
     ("volta-full-no-posthoc", "− post-hoc only"),
-    ("volta-plus-margin", "VOLTA + margin"),
-    ("volta-plus-reconstruction", "VOLTA + reconstruction"),
-    ("volta-plus-diversity", "VOLTA + diversity"),
-    ("volta-plus-contrastive", "VOLTA + contrastive"),
+    ("volta-add-margin", "VOLTA + margin"),
+    ("volta-add-reconstruction", "VOLTA + reconstruction"),
+    ("volta-add-diversity", "VOLTA + diversity"),
+    ("volta-add-contrastive", "VOLTA + contrastive"),
 )
 SHIFTS = tuple(f"{name}-{severity}" for name in ("noise", "blur", "contrast") for severity in range(1, 6))
 

@@ -213,17 +213,17 @@ def test_ablation_compares_with_the_full_model_and_with_volta():
             "volta": VOLTA_VALUES,
             "energy": ENERGY_VALUES,
             "volta-full": ENERGY_VALUES,
-            "volta-plus-margin": ENERGY_VALUES,
+            "volta-add-margin": ENERGY_VALUES,
         }
     )
     rows = compare_ablation([results])
     assert {(row.row, row.reference) for row in rows} == {
-        ("volta-plus-margin", "volta-full"),
+        ("volta-add-margin", "volta-full"),
         ("volta", "volta-full"),
         ("volta-full", "volta"),
-        ("volta-plus-margin", "volta"),
+        ("volta-add-margin", "volta"),
     }
-    same = by(rows, row="volta-plus-margin", reference="volta-full", metric="nll")
+    same = by(rows, row="volta-add-margin", reference="volta-full", metric="nll")
     assert same.p == pytest.approx(1.0)
     other = by(rows, row="volta-full", reference="volta", metric="ece")
     assert other.p == pytest.approx(stats.ttest_rel(ENERGY_VALUES["ece"], VOLTA_VALUES["ece"]).pvalue)
@@ -237,8 +237,8 @@ def test_ablation_compares_with_the_full_model_and_with_volta():
 
 
 def test_ablation_without_a_reference_says_so():
-    rows = compare_ablation([table({"volta": VOLTA_VALUES, "volta-plus-margin": ENERGY_VALUES})])
-    assert by(rows, row="volta-plus-margin", reference="volta-full", metric="ece").note == "no ece for volta-full"
+    rows = compare_ablation([table({"volta": VOLTA_VALUES, "volta-add-margin": ENERGY_VALUES})])
+    assert by(rows, row="volta-add-margin", reference="volta-full", metric="ece").note == "no ece for volta-full"
 
 
 def test_summary_has_mean_deviation_and_n():

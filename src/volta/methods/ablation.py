@@ -44,14 +44,14 @@ class Ablation(Enum):
         _FULL | _FIXED_TEMPERATURE | {"refit_temperature": False},
     )
     NO_POSTHOC = ("volta-full-no-posthoc", "− post-hoc refit only", _FULL | {"refit_temperature": False})
-    PLUS_MARGIN = ("volta-plus-margin", "VOLTA + margin", {"margin": AUXILIARY_WEIGHT})
-    PLUS_RECONSTRUCTION = (
-        "volta-plus-reconstruction",
+    ADD_MARGIN = ("volta-add-margin", "VOLTA + margin", {"margin": AUXILIARY_WEIGHT})
+    ADD_RECONSTRUCTION = (
+        "volta-add-reconstruction",
         "VOLTA + reconstruction",
         {"reconstruction": AUXILIARY_WEIGHT},
     )
-    PLUS_DIVERSITY = ("volta-plus-diversity", "VOLTA + diversity", {"diversity": AUXILIARY_WEIGHT})
-    PLUS_CONTRASTIVE = ("volta-plus-contrastive", "VOLTA + contrastive", {"contrastive": AUXILIARY_WEIGHT})
+    ADD_DIVERSITY = ("volta-add-diversity", "VOLTA + diversity", {"diversity": AUXILIARY_WEIGHT})
+    ADD_CONTRASTIVE = ("volta-add-contrastive", "VOLTA + contrastive", {"contrastive": AUXILIARY_WEIGHT})
 
     def __init__(self, key: str, title: str, settings: Mapping[str, Any]) -> None:
         self.key = key

@@ -67,8 +67,8 @@ class Budget:
         return replace(recipe, max_epochs=epochs)
 
 
-CLIMB_SHARE = 0.1
-"""The share of OneCycle's steps over which the learning rate climbs."""
+WARM_UP_SHARE = 0.1
+"""The share of OneCycle's steps over which the learning rate rises."""
 
 TrainingMark: TypeAlias = Literal["stopped early", "still improving", "stopped in the climb"]
 

@@ -601,7 +601,7 @@ def questions_of(claims: Iterable[ClaimRow]) -> list[Question]:
 
 def _auxiliary_pairs(ours: str) -> tuple[Pair, ...]:
     removed = (Ablation.NO_MARGIN, Ablation.NO_RECONSTRUCTION, Ablation.NO_DIVERSITY, Ablation.NO_CONTRASTIVE)
-    added = (Ablation.PLUS_MARGIN, Ablation.PLUS_RECONSTRUCTION, Ablation.PLUS_DIVERSITY, Ablation.PLUS_CONTRASTIVE)
+    added = (Ablation.ADD_MARGIN, Ablation.ADD_RECONSTRUCTION, Ablation.ADD_DIVERSITY, Ablation.ADD_CONTRASTIVE)
     return (*((Ablation.FULL.key, row.key) for row in removed), *((row.key, ours) for row in added))
 
 
