@@ -21,18 +21,18 @@ def test_what_is_too_large_to_hold_is_mapped_with_the_same_bits(tmp_path: Path) 
     network = linear_network()
     inputs = np.random.default_rng(0).normal(size=(_PIECE_ROWS + 5, 3)).astype(np.float32)
     cache = SpilledOutputCache(held=1000, folder=tmp_path)
-    found, expected = cache.outputs(network, inputs), network.outputs(inputs)
+    found, expected = cache.outputs(network, "test", inputs), network.outputs(inputs)
     assert isinstance(found.logits, np.memmap)
     assert isinstance(found.features, np.memmap)
     np.testing.assert_array_equal(found.logits, expected.logits)
     np.testing.assert_array_equal(found.features, expected.features)
     np.testing.assert_array_equal(found.need_last_layer().weight, expected.need_last_layer().weight)
-    assert cache.outputs(network, inputs) is found
+    assert cache.outputs(network, "test", inputs) is found
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_small_is_held(tmp_path: Path) -> None:
     inputs = np.ones((10, 3), dtype=np.float32)
-    found = SpilledOutputCache(held=1000, folder=tmp_path / "none").outputs(linear_network(), inputs)
+    found = SpilledOutputCache(held=1000, folder=tmp_path / "none").outputs(linear_network(), "test", inputs)
     assert not isinstance(found.logits, np.memmap)
     assert not (tmp_path / "none").exists()

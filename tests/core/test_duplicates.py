@@ -1,59 +1,51 @@
-"""Copies of rows are told from rows that are equal by right."""
+"""Exact duplicates stay in one part, unless they are many."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from volta.core.splits import duplicate_groups, n_duplicates
+from volta.core.splits import MOST_DUPLICATES, duplicate_groups, n_overlapping
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(300, 4))
 LABELS = RANDOM.integers(3, size=300)
 
 
-def test_copies_have_the_number_of_their_row():
+def test_duplicates_have_the_number_of_their_group():
     order = RANDOM.permutation(900)
     rows, labels = ROWS.repeat(3, axis=0)[order], LABELS.repeat(3)[order]
     groups = duplicate_groups(rows, labels)
     assert len(np.unique(groups)) == 300
-    for group in range(5):
+    for group in range(300):
         assert len(np.unique(rows[groups == group], axis=0)) == 1
 
 
-def test_a_rare_class_that_was_oversampled_is_told():
-    rare = np.flatnonzero(LABELS == 2)
-    rows, labels = (np.concatenate([part, *[part[rare]] * 10]) for part in (ROWS, LABELS))
-    assert len(np.unique(duplicate_groups(rows, labels))) == 300
+def test_a_single_duplicate_is_found():
+    groups = duplicate_groups(np.append(ROWS, ROWS[7:8], axis=0), np.append(LABELS, LABELS[7]))
+    assert groups[-1] == groups[7] == 7
+    assert len(np.unique(groups)) == 300
 
 
-@pytest.mark.parametrize(
-    ("rows", "labels"),
-    [
-        (ROWS, LABELS),
-        (RANDOM.integers(18, 90, size=(600, 1)), RANDOM.integers(2, size=600)),
-        (RANDOM.integers(10, size=(3000, 3)), RANDOM.integers(2, size=3000)),
-        (np.eye(12)[RANDOM.integers(12, size=600)], np.zeros(600, dtype=int)),
-        (ROWS[:30].repeat(50, axis=0), LABELS[:30].repeat(50)),
-        (ROWS.repeat(3, axis=0), RANDOM.integers(3, size=900)),
-    ],
-    ids=["distinct", "ages", "three factors", "one-hot", "kinds", "labels of their own"],
-)
-def test_rows_that_are_equal_by_right_are_no_copies(rows, labels):
+@pytest.mark.parametrize(("times", "n_groups"), [(MOST_DUPLICATES, 300), (MOST_DUPLICATES + 1, 299 + 21)])
+def test_what_occurs_more_than_twenty_times_is_ordinary(times, n_groups):
+    off = np.full((times, 4), -1.0)
+    groups = duplicate_groups(
+        np.concatenate([ROWS[:299], off, ROWS[:1]]), np.append(LABELS[:299], [0] * times + [LABELS[0]])
+    )
+    assert len(np.unique(groups)) == n_groups
+    assert groups[-1] == 0
+
+
+def test_no_duplicates_are_none():
+    assert duplicate_groups(ROWS, LABELS) is None
+    assert duplicate_groups(ROWS[:30].repeat(50, axis=0), LABELS[:30].repeat(50)) is None
+    assert duplicate_groups(np.repeat(ROWS[:1], 300, axis=0), np.arange(300) % 3) is None
+
+
+def test_equal_features_with_other_labels_are_no_duplicates():
+    rows, labels = ROWS.repeat(2, axis=0), np.stack([LABELS, (LABELS + 1) % 3], axis=1).ravel()
     assert duplicate_groups(rows, labels) is None
-
-
-def test_equal_rows_of_one_hot_columns_are_no_copies():
-    random = np.random.default_rng(0)
-    values = random.choice(4, p=[0.7, 0.1, 0.1, 0.1], size=(4000, 10))
-    rows = np.eye(4)[values].reshape(4000, 40)
-    assert len(np.unique(rows, axis=0)) < 3900
-    labels = (values[:, :3] == 0).sum(axis=1)
-    assert duplicate_groups(rows, labels) is None
-    assert n_duplicates(rows[:2000], rows[2000:]) == 0
-    # One column that tells rows apart is enough to see copies.
-    told = np.column_stack([rows, random.normal(size=4000)])
-    assert len(np.unique(duplicate_groups(told.repeat(2, axis=0), labels.repeat(2)))) == 4000
 
 
 def test_numbers_follow_the_order_of_the_rows():
@@ -64,16 +56,21 @@ def test_numbers_follow_the_order_of_the_rows():
     assert np.array_equal(groups, duplicate_groups(np.sin(ROWS[order]), LABELS[order]))
 
 
-def test_a_class_that_is_copies_of_one_row_has_rows_of_its_own():
+def test_a_class_of_one_repeated_sample_can_be_in_every_part():
     rows, labels = (np.concatenate([ROWS, ROWS[:1].repeat(4, axis=0) + 1.0]), np.append(LABELS, [3] * 4))
-    groups = duplicate_groups(rows, labels)
-    assert len(np.unique(groups)) == 304
+    assert duplicate_groups(rows, labels) is None
+    more = np.concatenate([rows, ROWS[:1]]), np.append(labels, LABELS[0])
+    assert len(np.unique(duplicate_groups(*more))) == 304
 
 
-def test_rows_of_another_part_are_counted():
+def test_groups_of_some_places():
+    places = np.array([5, 9, 200, 9])
+    assert duplicate_groups(ROWS, np.zeros(4, dtype=np.int64), places).tolist() == [0, 1, 2, 1]
+
+
+def test_samples_of_another_part_are_counted():
     other = RANDOM.normal(size=(100, 4))
-    assert n_duplicates(other, ROWS) == 0
-    assert n_duplicates(np.concatenate([ROWS[:30], other]), ROWS) == 30
-    assert n_duplicates(ROWS, ROWS.repeat(2, axis=0)) == 300
-    ages = RANDOM.integers(18, 90, size=(600, 1))
-    assert n_duplicates(ages[:300], ages[300:]) == 0
+    assert n_overlapping(other, ROWS) == 0
+    assert n_overlapping(np.concatenate([ROWS[:30], other]), ROWS) == 30
+    assert n_overlapping(ROWS, ROWS.repeat(2, axis=0)) == 300
+    assert n_overlapping(ROWS, np.concatenate([ROWS[:1].repeat(MOST_DUPLICATES + 1, axis=0), ROWS[1:10]])) == 9

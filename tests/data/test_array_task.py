@@ -33,7 +33,7 @@ def test_one_set_becomes_60_20_20_the_same_every_time_and_no_row_twice():
 def test_copies_of_a_row_are_in_one_part_and_test_and_calibrate_once():
     rare = np.flatnonzero(LABELS == 3)
     rows, labels = (np.concatenate([part, *[part[rare]] * 9]) for part in (ROWS, LABELS))
-    with pytest.warns(UserWarning, match="rows are left out as copies of drawn test or calibration rows"):
+    with pytest.warns(UserWarning, match="rows are left out as duplicates of drawn test or calibration rows"):
         task = Task.from_arrays(train=(rows, labels))
     parts = {"train": task.fit.train, "val": task.fit.val, "cal": task.fit.cal, "test": task.test}
     seen = {name: {tuple(row) for row in part.inputs} for name, part in parts.items()}

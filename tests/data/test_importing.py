@@ -65,7 +65,7 @@ def test_copies_of_a_row_are_in_one_part(root: Path, tmp_path: Path, kind: str) 
     assert (report.rows["cal"], report.rows["test"]) == (10, 20)
     n_left_out = len(index) - sum(report.rows.values())
     assert n_left_out > 0
-    assert f"{n_left_out} rows are left out as copies of drawn test or calibration rows" in " ".join(report.notes)
+    assert f"{n_left_out} rows are left out as duplicates of drawn test or calibration rows" in " ".join(report.notes)
     task = find_task("mine", root).load(kind, LoadOptions(root))
     seen = [{row.tobytes() for row in part.inputs} for part in (task.fit.train, task.fit.val, task.fit.cal, task.test)]
     assert sum(map(len, seen)) == len(set().union(*seen)) == 100

@@ -12,7 +12,7 @@ POLICY = fit_coverage(np.linspace(0, 0.5, 99), coverage=0.9)
 def test_ood_comes_before_abstention():
     found = decide(PROBS, UNCERTAINTY, policy=POLICY, pvalues=[0.5, 0.01, 0.05], fpr=0.05)
     assert [found[row].action for row in range(len(found))] == ["answer", "ood", "ood"]
-    assert found[2].reason == "p-value at most 0.05: unlike the calibration rows"
+    assert found[2].reason == "OOD: conformal p-value at most 0.05"
     assert found[0].pvalue == 0.5
 
 

@@ -5,29 +5,28 @@ from hypothesis import strategies as st
 
 from volta.core.errors import InputError
 from volta.decisions import Monitor
-from volta.decisions.monitor import RunningRanks, betting_functions, online_pvalues
+from volta.decisions.monitor import betting_functions, online_pvalues
 
 
-@given(st.integers(0, 10_000), st.integers(1, 40), st.lists(st.integers(1, 200), min_size=1, max_size=5))
-def test_counts_are_the_definition(seed, n_before, batches):
+class NoDraws:
+    """A generator whose U is 1, so that a p-value counts what is larger or equal."""
+
+    def random(self, size):
+        return np.zeros(size)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.lists(st.integers(1, 1500), min_size=1, max_size=4))
+def test_pvalues_are_the_definition(seed, n_before, batches):
     rng = np.random.default_rng(seed)
     stream = rng.integers(0, 9, n_before + sum(batches)).astype(float)
-    ranks = RunningRanks(stream[:n_before])
-    found = [ranks.add(part) for part in np.split(stream[n_before:], np.cumsum(batches)[:-1])]
-    larger, equal = (np.concatenate(part) for part in zip(*found, strict=True))
+    earlier, found = np.sort(stream[:n_before]), []
+    for part in np.split(stream[n_before:], np.cumsum(batches)[:-1]):
+        pvalues, earlier = online_pvalues(earlier, part, NoDraws())
+        found.append(pvalues)
     rows = range(n_before, len(stream))
-    assert larger.tolist() == [np.count_nonzero(stream[:row] > stream[row]) for row in rows]
-    assert equal.tolist() == [np.count_nonzero(stream[:row] == stream[row]) for row in rows]
-    assert len(ranks) == len(stream)
-
-
-def test_long_and_short_arrays_are_merged():
-    rng = np.random.default_rng(0)
-    stream = rng.normal(size=3000)
-    ranks = RunningRanks(np.zeros(1))
-    larger = np.concatenate([ranks.add(stream[row : row + 1])[0] for row in range(len(stream))])
-    for row in (10, 600, 1500, 2999):
-        assert larger[row] == np.count_nonzero(np.append(stream[:row], 0.0) > stream[row])
+    expected = [(np.count_nonzero(stream[:row] >= stream[row]) + 1) / (row + 1) for row in rows]
+    assert np.concatenate(found).tolist() == expected
+    assert np.array_equal(earlier, np.sort(stream))
 
 
 def test_bets_are_densities():
@@ -42,7 +41,7 @@ def test_bets_are_densities():
 def test_martingale_by_hand():
     """M after one row, and after two: every bet from the first row, every bet from the second, and what is kept."""
     monitor = Monitor([0.0], rng=np.random.default_rng(0))
-    p = online_pvalues(RunningRanks(np.zeros(1)), np.array([1.0, 2.0]), np.random.default_rng(0))
+    p, _ = online_pvalues(np.zeros(1), np.array([1.0, 2.0]), np.random.default_rng(0))
     first, second = betting_functions(p)
     state = monitor.update([1.0])
     assert np.exp(state.log_martingale) == pytest.approx(0.5 * first.mean() + 0.5)

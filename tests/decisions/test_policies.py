@@ -51,7 +51,7 @@ def test_too_few_rows_are_named():
     policy = fit_policy([0.1], [True])
     assert not policy.exists
     assert policy.coverage == 0
-    assert policy.note == "1 calibration rows are too few: even without an error, 149 would have to be answered"
+    assert policy.note == "max_error=0.02 needs at least 149 calibration samples; got 1"
     assert not policy.answers([-np.inf, 0.0]).any()
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volta.core.errors import InputError
-from volta.decisions import fit_guard, fit_ood
+from volta.decisions import fit_ood, fit_range_check
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def rows():
 
 
 def test_range_by_hand():
-    guard = fit_guard(np.arange(1001.0)[:, None] / 1000)
+    guard = fit_range_check(np.arange(1001.0)[:, None] / 1000)
     assert (guard.low[0], guard.high[0]) == pytest.approx((0.001, 0.999))
     excess = guard.excess([[0.5], [2.0], [-1.0]])
     assert excess[0, 0] == 0
@@ -26,7 +26,7 @@ def test_range_by_hand():
 def test_distance_whitens(rows):
     """On training rows the mean squared distance is near 1; a row against the correlation is far, one along it is not."""
     correlated = np.random.default_rng(1).multivariate_normal([0, 0], [[1, 0.99], [0.99, 1]], size=5000)
-    guard = fit_guard(correlated)
+    guard = fit_range_check(correlated)
     assert np.mean(guard._distances(correlated) ** 2) == pytest.approx(1, abs=0.05)
     along, against = guard.score([[1.5, 1.5], [1.5, -1.5]])
     assert against > 5 * along
@@ -34,7 +34,7 @@ def test_distance_whitens(rows):
 
 def test_shifted_and_scaled_rows_are_far(rows):
     train, cal, new = rows[:1000], rows[1000:1500], rows[1500:]
-    guard = fit_guard(train)
+    guard = fit_range_check(train)
     test = fit_ood(guard.score(cal))
     assert test.flags(guard.score(new + 10 * train.std(axis=0))).mean() >= 0.99
     assert test.flags(guard.score(new * 1000)).mean() >= 0.99
@@ -46,14 +46,14 @@ def test_shifted_and_scaled_rows_are_far(rows):
 
 @given(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3))
 def test_finite_for_any_finite_input(values):
-    guard = fit_guard(np.random.default_rng(0).normal(size=(50, 3)))
+    guard = fit_range_check(np.random.default_rng(0).normal(size=(50, 3)))
     score = guard.score([values])
     assert np.isfinite(score).all()
     assert score[0] >= 0
 
 
 def test_extreme_values_order(rows):
-    guard = fit_guard(rows)
+    guard = fit_range_check(rows)
     scores = guard.score(np.outer([1e3, 1e10, 1e20, 1e30, 1e38], np.ones(5)))
     assert (np.diff(scores) > 0).all()
     assert np.isfinite(scores).all()
@@ -61,10 +61,10 @@ def test_extreme_values_order(rows):
 
 def test_constant_columns_and_a_single_row():
     constant = np.column_stack([np.random.default_rng(0).normal(size=300), np.full(300, 0.1)])
-    guard = fit_guard(constant)
+    guard = fit_range_check(constant)
     inside, outside = guard.score([[0.0, 0.1], [0.0, 5.0]])
     assert outside > inside + 4
-    single = fit_guard([[1.0, 2.0]])
+    single = fit_range_check([[1.0, 2.0]])
     assert single.score([[1.0, 2.0]])[0] == 0
     assert single.score([[1.0, 5.0]])[0] > 3
 
@@ -72,12 +72,12 @@ def test_constant_columns_and_a_single_row():
 def test_wild_training_values_decide_nothing(rows):
     wild = rows.copy()
     wild[0] = 1e30
-    guard = fit_guard(wild)
+    guard = fit_range_check(wild)
     assert guard.score(rows[:1] + 20 * rows.std(axis=0))[0] > guard.score(rows).max()
 
 
 def test_explanation_names_the_columns(rows):
-    guard = fit_guard(rows)
+    guard = fit_range_check(rows)
     row = rows.mean(axis=0)
     row[1], row[4] = 100.0, -200.0
     found, none = guard.explain(np.stack([row, rows.mean(axis=0)]), names=["a", "b", "c", "d", "e"])
@@ -92,23 +92,23 @@ def test_explanation_names_the_columns(rows):
 
 def test_chunks_and_dtypes_change_nothing(rows):
     many = np.tile(rows, (40, 1))
-    guard = fit_guard(rows)
+    guard = fit_range_check(rows)
     np.testing.assert_allclose(guard.score(many)[-2000:], guard.score(rows), rtol=1e-12)
     np.testing.assert_allclose(guard.score(rows.astype(np.float32)), guard.score(rows), rtol=1e-3, atol=1e-4)
     wide = np.random.default_rng(0).normal(size=(200, 300))
-    assert np.isfinite(fit_guard(wide).score(wide)).all()
+    assert np.isfinite(fit_range_check(wide).score(wide)).all()
 
 
 def test_rejects_bad_arguments(rows):
-    guard = fit_guard(rows)
+    guard = fit_range_check(rows)
     with pytest.raises(InputError, match="inputs row 0 holds nan"):
-        fit_guard([[np.nan, 1.0]])
+        fit_range_check([[np.nan, 1.0]])
     with pytest.raises(InputError, match="inputs row 0 holds inf"):
         guard.score(np.full((1, 5), np.inf))
-    with pytest.raises(InputError, match="inputs has 2 columns but the guard was fitted on 5"):
+    with pytest.raises(InputError, match="inputs has 2 columns but the range check was fitted on 5"):
         guard.score([[0.0, 1.0]])
     with pytest.raises(InputError, match=r"inputs has shape \(1, 3, 2, 2\); pass"):
-        fit_guard(np.zeros((1, 3, 2, 2)))
+        fit_range_check(np.zeros((1, 3, 2, 2)))
     with pytest.raises(InputError, match="names holds 1 names but inputs has 5 columns"):
         guard.explain(rows[:1], names=["a"])
     with pytest.raises(InputError, match="most is 0"):

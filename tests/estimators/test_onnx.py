@@ -8,7 +8,7 @@ import torch
 
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, __version__
 from volta.core.errors import InputError, NotFittedError
-from volta.decisions import fit_guard
+from volta.decisions import fit_range_check
 from volta.estimators import onnx
 from volta.estimators.deciding import TooFewRowsWarning
 
@@ -44,7 +44,7 @@ def assert_decides_alike(session, classifier, rows, **settings):
     prediction = classifier.predict_full(rows)
     np.testing.assert_allclose(got["probs"], prediction.probs, atol=1e-5)
     np.testing.assert_allclose(got["uncertainty"], prediction.uncertainty, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(got["ood_score"], classifier._judge(rows).ood, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got["ood_score"], classifier._scored(rows)[1], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(got["ood_pvalue"], expected.pvalue)
     np.testing.assert_array_equal(got["set"], expected.sets)
     np.testing.assert_array_equal(got["decision"], expected.action)
@@ -180,7 +180,7 @@ def test_ranks_are_those_of_numpy_for_every_length():
 
 def test_guard_scores_are_the_guards():
     rows, _ = rows_of(200, seed=0)
-    guard = fit_guard(rows)
+    guard = fit_range_check(rows)
     wide = np.concatenate([rows, far_rows()]).astype(np.float64)
     furthest, distance = onnx.GuardScores(guard)(torch.tensor(wide))
     expected = guard.parts(wide)

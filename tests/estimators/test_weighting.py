@@ -76,11 +76,12 @@ def test_copies_of_a_row_do_not_both_train_and_calibrate():
     assert classifier.predict_set(new, alpha=0.1)[np.arange(3000), truth].mean() > 0.85
 
 
-def test_weights_of_a_single_column_may_let_copies_calibrate_and_say_so():
+def test_counts_above_twenty_let_a_row_both_train_and_calibrate_and_say_so():
     rows, labels = draw(80)
-    counts = np.random.default_rng(3).integers(4, size=80)
-    with pytest.warns(RepeatedRowsWarning, match="pass cal_set for guarantees whatever the weights mean"):
-        VoltaClassifier("linear").fit(rows[:, :1], labels, sample_weight=counts)
+    counts = np.ones(80)
+    counts[3] = 30
+    with pytest.warns(RepeatedRowsWarning, match="counts a row more than 20 times"):
+        VoltaClassifier("linear").fit(rows, labels, sample_weight=counts)
 
 
 @pytest.mark.slow

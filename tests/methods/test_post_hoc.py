@@ -73,7 +73,7 @@ def test_plain_arrays_give_what_the_trainer_gives(setting, name, tmp_path):
     outputs = as_a_user_has_them(network, test.inputs)
     prediction = method.predict_outputs(outputs)
     same(prediction, through_trainer.predict(test.inputs))
-    same(prediction, through_trainer.predict_outputs(trainer.outputs(network, test.inputs)))
+    same(prediction, through_trainer.predict_outputs(trainer.cache.outputs(network, "test", test.inputs)))
     save_method(method, name, tmp_path / "method.safetensors")
     loaded, _ = load_method(tmp_path / "method.safetensors", METHODS)
     same(prediction, loaded.predict_outputs(outputs))
@@ -141,8 +141,8 @@ def test_only_what_a_method_asks_for_is_computed(setting):
     trainer = Trainer(seed=5, budget=Budget(max_epochs=1))
     seen = []
     compute = trainer.cache.outputs
-    trainer.cache.outputs = lambda network, inputs: seen.append(len(inputs)) or compute(network, inputs)
+    trainer.cache.outputs = lambda network, name, inputs: seen.append(name) or compute(network, name, inputs)
     METHODS["energy"]().fit(data, trainer)
     assert seen == []
     METHODS["temperature"]().fit(data, trainer)
-    assert seen == [len(data.val)]
+    assert seen == ["val"]

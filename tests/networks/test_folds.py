@@ -32,8 +32,8 @@ def test_validation_rows_are_judged_by_networks_that_never_saw_them(noise):
     trainer = Trainer(seed=1)
     method = Volta().fit(noise, trainer)
     assert accuracy(method.network_.outputs(noise.train.inputs).logits, noise.train.labels) > 0.9
-    assert accuracy(trainer.outputs(method.network_, noise.val.inputs).logits, noise.val.labels) < 0.75
-    assert accuracy(trainer.outputs(method.network_, noise.train.inputs).logits, noise.train.labels) > 0.9
+    assert accuracy(trainer.outputs(method.network_, noise, "val").logits, noise.val.labels) < 0.75
+    assert accuracy(trainer.outputs(method.network_, noise, "train").logits, noise.train.labels) > 0.9
     assert trainer.n_trained == 6
 
 

@@ -160,8 +160,8 @@ def test_rates_asked_for_are_rates_given(n_cal):
     n_draws, n_new, abstained, flagged = 200, 50, 0, 0
     for _ in range(n_draws):
         # New calibration rows for the same network: what the rates are over.
-        judged = classifier._judge(draw(n_cal + n_new)[0])
-        uncertainty, ood = judged.prediction.uncertainty, judged.ood
+        prediction, ood, _ = classifier._scored(draw(n_cal + n_new)[0])
+        uncertainty = prediction.uncertainty
         policy = decisions.fit_coverage(uncertainty[:n_cal], coverage=0.9)
         abstained += int((~policy.answers(uncertainty[n_cal:])).sum())
         flagged += int(decisions.fit_ood(ood[:n_cal]).flags(ood[n_cal:], fpr=0.01).sum())

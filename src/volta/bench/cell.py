@@ -112,17 +112,17 @@ class SpilledOutputCache(OutputCache):
         super().__init__()
         self._held_bytes = held
         self._folder = folder
-        self._spilled: dict[tuple[str, int], tuple[Array, Outputs]] = {}
+        self._spilled: dict[tuple[str, str], Outputs] = {}
 
-    def outputs(self, network: Network, inputs: Array) -> Outputs:
-        """Return ``network.outputs(inputs)``, computed once for the same array object."""
+    def outputs(self, network: Network, name: str, inputs: Array) -> Outputs:
+        """Return ``network.outputs(inputs)``, computed once for each network and ``name``."""
         n_bytes = len(inputs) * (8 * network.spec.n_classes + 4 * network.spec.body.width)
         if n_bytes <= self._held_bytes or inputs.ndim != 2:
-            return super().outputs(network, inputs)
-        key = (network.key, id(inputs))
+            return super().outputs(network, name, inputs)
+        key = (network.key, name)
         if key not in self._spilled:
-            self._spilled[key] = (inputs, _spilled(network, inputs, self._folder or cache_folder() / "outputs"))
-        return self._spilled[key][1]
+            self._spilled[key] = _spilled(network, inputs, self._folder or cache_folder() / "outputs")
+        return self._spilled[key]
 
 
 def _spilled(network: Network, inputs: Array, parent: Path) -> Outputs:
@@ -148,24 +148,21 @@ def _spilled(network: Network, inputs: Array, parent: Path) -> Outputs:
 def predict_sets(method: Method, task: Task, trainer: Trainer) -> dict[str, Array]:
     """Return what is stored of a cell: predictions on test and shifted rows, OOD scores, probabilities of val rows."""
 
-    def predict(inputs: Array) -> Prediction:
-        return _predict(method, inputs, trainer, task.fit.n_classes)
+    def predict(name: str, inputs: Array) -> Prediction:
+        if isinstance(method, PostHoc):
+            outputs = trainer.cache.outputs(method.network_, name, inputs)
+            return check_prediction(method, method.predict_outputs, outputs, task.fit.n_classes)
+        return check_prediction(method, method.predict, inputs, task.fit.n_classes)
 
-    arrays = _labelled_arrays("test", predict(task.test.inputs), task.test.labels)
+    arrays = _labelled_arrays("test", predict("test", task.test.inputs), task.test.labels)
     val = task.fit.val
-    arrays[f"{VAL}/probs"] = predict(val.inputs).probs
+    arrays[f"{VAL}/probs"] = predict("val", val.inputs).probs
     arrays[f"{VAL}/labels"] = val.labels.astype(np.int32)
     for name, ood_set in task.ood.items():
-        arrays[f"ood:{name}/ood_score"] = predict(ood_set.inputs).ood_score
+        arrays[f"ood:{name}/ood_score"] = predict(f"ood:{name}", ood_set.inputs).ood_score
     for name, shifted in task.shifts.items():
-        arrays |= _labelled_arrays(f"shift:{name}", predict(shifted.inputs), shifted.labels)
+        arrays |= _labelled_arrays(f"shift:{name}", predict(f"shift:{name}", shifted.inputs), shifted.labels)
     return arrays
-
-
-def _predict(method: Method, inputs: Array, trainer: Trainer, n_classes: int) -> Prediction:
-    if isinstance(method, PostHoc):
-        return check_prediction(method, method.predict_outputs, trainer.outputs(method.network_, inputs), n_classes)
-    return check_prediction(method, method.predict, inputs, n_classes)
 
 
 def _labelled_arrays(name: str, prediction: Prediction, labels: Array) -> dict[str, Array]:

@@ -307,20 +307,16 @@ def check_prediction(method: Titled, predict: Callable[[Rows], Prediction], rows
         kind = type(found).__name__  # type: ignore[unreachable]
         raise InputError(f"{method.title} gave a {kind}; expected a volta.Prediction(probs, uncertainty)")
     n_rows = len(rows)
-    _check(method, "probs", found.probs, (n_rows, n_classes))
-    _check(method, "uncertainty", found.uncertainty, (n_rows,))
-    if found.ood_score is not found.uncertainty:
-        _check(method, "ood_score", found.ood_score, (n_rows,))
-    if found.sets is not None:
-        _check(method, "sets", found.sets, (n_rows, n_classes))
+    for name in ("probs", "uncertainty", "ood_score", "sets"):
+        values: Any = getattr(found, name)
+        if name == "sets" and values is None:
+            continue
+        if not isinstance(values, np.ndarray):
+            raise InputError(f"{method.title} gave {name} as a {type(values).__name__}; expected a NumPy array")
+        shape = (n_rows, n_classes) if name in ("probs", "sets") else (n_rows,)
+        if values.shape != shape:
+            raise InputError(f"{method.title} gave {name} of shape {values.shape}; expected {shape}")
     return found
-
-
-def _check(method: Titled, name: str, values: Any, shape: tuple[int, ...]) -> None:
-    if not isinstance(values, np.ndarray):
-        raise InputError(f"{method.title} gave {name} as a {type(values).__name__}; expected a NumPy array")
-    if values.shape != shape:
-        raise InputError(f"{method.title} gave {name} of shape {values.shape}; expected {shape}")
 
 
 Names = tuple[str, ...] | None

@@ -30,7 +30,7 @@ class Scaler:
     """z = (x − centre) / scale, column by column; without ``centre`` and ``scale`` z = x.
 
     ``limit``: the network sees z cut to ±limit, a million times beyond the training rows, so that no square of it
-    overflows float32. Rows that far out are told from others by the input guard, which sees them uncut.
+    overflows float32. Rows that far out are told from others by the range check, which sees them uncut.
     """
 
     centre: NDArray[np.float64] | None
@@ -43,7 +43,7 @@ class Scaler:
         return "none" if self.centre is None else "standard"
 
     def exact(self, rows: Array) -> NDArray[np.float64]:
-        """Return (n, d) float64, cut only to float32's range: what the input guard sees."""
+        """Return (n, d) float64, cut only to float32's range: what the range check sees."""
         with np.errstate(over="ignore"):
             if self.centre is None or self.scale is None:
                 wide = rows.astype(np.float64)

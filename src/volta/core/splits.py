@@ -1,45 +1,36 @@
-"""Splits that depend on the labels and a seed alone, and duplicates that must stay in one part.
-
-Rows of few values are equal by chance, and by right: two patients of one age. Copies are told from them by two counts
-of pairs of rows: those that would be equal if columns had nothing to do with one another, and those that are equal in
-the half of the columns that tell most and not in all. Copies have next to none of either.
-"""
+"""Splits that depend on the labels and a seed alone, and duplicates that must stay in one part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.scaling import row_parts
-from volta.core.seeding import SPLIT_SEED, rng
+from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array
 
-FEWEST_DUPLICATES = 10
 MOST_DUPLICATES = 20
-"""Rows that are given more often than this, on average, are kinds of rows and no copies."""
+"""Samples that occur more often than this are ordinary samples, such as a sensor's record while it is off."""
 
-_MORE_THAN_CHANCE = 100.0
-_OTHER_LABELS = 0.01
-_SAMPLE = 4096
-_ALIKE_THROUGHOUT = 0.9
+OVERLAP_WARNS, OVERLAP_RAISES = 0.02, 0.5
+"""Shares of a user's calibration samples that are training samples too, from which on `fit` warns and raises."""
+
+_LABEL_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
-def content_keys(
-    rows: Array, labels: NDArray[np.int64] | None = None, columns: NDArray[np.int64] | None = None
-) -> NDArray[np.uint64]:
-    """Return a number for each row (n, d) and its label that their bits decide, or those of some ``columns``."""
+def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArray[np.uint64]:
+    """Return a 64-bit hash of each sample's features (n, d), and of its label where labels are given."""
     random = np.random.default_rng(SPLIT_SEED)
     factors = random.integers(2**63, size=rows.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     keys = np.zeros(len(rows), dtype=np.uint64) if labels is None else labels.astype(np.uint64) * factors[-1]
     for part in row_parts(rows):
-        seen, own = (rows[part], factors[:-1]) if columns is None else (rows[part][:, columns], factors[columns])
-        bits = np.ascontiguousarray(seen, dtype=np.float64).view(np.uint64)
+        bits = np.ascontiguousarray(rows[part], dtype=np.float64).view(np.uint64)
         # The low bits of round numbers are 0: fold the high ones down, or products of few bits would tie.
-        keys[part] += ((bits ^ (bits >> np.uint64(29))) * own).sum(axis=1, dtype=np.uint64)
+        keys[part] += ((bits ^ (bits >> np.uint64(29))) * factors[:-1]).sum(axis=1, dtype=np.uint64)
     keys ^= keys >> np.uint64(31)
     return keys
 
@@ -47,111 +38,58 @@ def content_keys(
 def duplicate_groups(
     rows: Array, labels: NDArray[np.int64], taken: NDArray[np.int64] | None = None, *, n_parts: int = 2
 ) -> NDArray[np.int64] | None:
-    """Return for each row (n, d) the number of the row that it is a copy of; None where no row is a copy.
+    """Return the number of each sample's group of duplicates, from 0 in the order of the samples; None without any.
 
-    Equal rows are copies where chance would make them a hundred times rarer, where rows that are equal in the columns
-    that tell most are equal in all, and equal labels go with them. Rows of a class that has fewer distinct ones than
-    ``n_parts`` count as rows of their own: some have to train and others to be held out. Numbers run from 0 in the
-    order of the rows. ``taken`` are the places of the rows that ``labels`` are of, where they are not all.
+    Duplicates are equal in all features and in the label. A group of at most ``MOST_DUPLICATES`` stays in one part, so
+    that no sample both trains and calibrates. Samples that occur more often are ordinary: each is a group of its own.
+    So are those of a class with fewer distinct samples than ``n_parts``, which could not be in every part otherwise.
+    Near-duplicates are not looked for. ``taken``: the places in ``rows`` that ``labels`` belong to, all unless set.
     """
-    taken = np.arange(len(rows)) if taken is None else taken
-    distinct, groups, counts = np.unique(content_keys(rows)[taken], return_inverse=True, return_counts=True)
-    n_rows = len(taken)
-    n_repeated = n_rows - len(distinct)
-    if n_repeated == 0 or len(distinct) < FEWEST_DUPLICATES or n_rows > MOST_DUPLICATES * len(distinct):
-        return None
-    first = np.empty(len(distinct), dtype=np.int64)
-    first[groups[::-1]] = np.arange(n_rows)[::-1]
-    if np.count_nonzero(labels != labels[first][groups]) > _OTHER_LABELS * n_repeated:
-        return None
-    n_pairs = _pairs_within(counts)
-    one, other = np.array_split(taken[_sample(n_rows)], 2)
-    chances = _chances(rows[one], rows[other])
-    if n_pairs <= _MORE_THAN_CHANCE * n_rows * (n_rows - 1.0) * chances.prod():
-        return None
-    some = content_keys(rows, columns=_telling(chances))[taken]
-    if n_pairs < _ALIKE_THROUGHOUT * _pairs_within(np.unique(some, return_counts=True)[1]):
-        return None
-    lone = np.bincount(labels[first], minlength=int(labels.max()) + 1) < n_parts
-    apart = np.flatnonzero(lone[labels])
-    groups[apart] = len(distinct) + np.arange(len(apart))
+    keys = content_keys(rows) if taken is None else content_keys(rows)[taken]
+    keys ^= labels.astype(np.uint64) * _LABEL_FACTOR
+    _, first, groups, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    n_distinct = np.bincount(labels[first], minlength=int(labels.max(initial=0)) + 1)
+    ordinary = np.flatnonzero((counts[groups] > MOST_DUPLICATES) | (n_distinct[labels] < n_parts))
+    groups[ordinary] = len(first) + np.arange(len(ordinary))
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[groups]
+    return np.argsort(np.argsort(first))[groups] if len(first) < len(groups) else None
 
 
-def first_of_each(copies: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of the first row of each number of `copy_groups`."""
-    return np.unique(copies, return_index=True)[1]
+def first_of_each(duplicates: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place of the first sample of each group of `duplicate_groups`."""
+    return np.unique(duplicates, return_index=True)[1]
 
 
-def all_of(copies: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of all rows whose number of `copy_groups` is among ``numbers``, in ascending order."""
-    return np.flatnonzero(np.isin(copies, numbers))
+def all_of(duplicates: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of all samples of the named groups of `duplicate_groups`, in ascending order."""
+    return np.flatnonzero(np.isin(duplicates, groups))
 
 
-def n_duplicates(rows: Array, others: Array) -> int:
-    """Return how many of the rows (m, d) are copies of ``others`` (n, d); 0 where that may be chance."""
-    ours, theirs = content_keys(rows), content_keys(others)
-    if any(len(keys) > MOST_DUPLICATES * len(np.unique(keys)) for keys in (ours, theirs)):
-        return 0
-    n_seen = int(np.isin(ours, theirs).sum())
-    if n_seen < FEWEST_DUPLICATES:
-        return 0
-    n_pairs = _pairs_between(ours, theirs)
-    chances = _chances(rows[_sample(len(rows))], others[_sample(len(others))])
-    if n_pairs <= _MORE_THAN_CHANCE * len(rows) * float(len(others)) * chances.prod():
-        return 0
-    alike = (content_keys(part, columns=_telling(chances)) for part in (rows, others))
-    return n_seen if n_pairs >= _ALIKE_THROUGHOUT * _pairs_between(*alike) else 0
-
-
-def _pairs_within(counts: NDArray[np.int64]) -> float:
-    """Return how many ordered pairs of equal values there are, of distinct values that stand ``counts`` times each."""
-    return float((counts * (counts - 1.0)).sum())
-
-
-def _pairs_between(values: NDArray[Any], others: NDArray[Any]) -> float:
-    """Return how many pairs of one of ``values`` and one of ``others`` are equal."""
-    (ours, counts), (theirs, times) = (np.unique(part, return_counts=True) for part in (values, others))
-    _, here, there = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    return float((counts[here] * times[there].astype(np.float64)).sum())
-
-
-def _chances(rows: Array, others: Array) -> NDArray[np.float64]:
-    """Return for each column how likely one of ``rows`` equals one of ``others`` there."""
-    n_pairs = float(len(rows)) * len(others)
-    return np.array([_pairs_between(rows[:, at], others[:, at]) / n_pairs for at in range(rows.shape[1])])
-
-
-def _telling(chances: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the half of the columns in which two rows are equal least often."""
-    return np.sort(np.argsort(chances, kind="stable")[: (len(chances) + 1) // 2])
-
-
-def _sample(n_rows: int) -> NDArray[np.int64]:
-    """Return the places of up to twice ``_SAMPLE`` rows, in an order of no meaning."""
-    return rng(SPLIT_SEED, "copies").permutation(n_rows)[: 2 * _SAMPLE]
+def n_overlapping(rows: Array, others: Array) -> int:
+    """Return how many samples (m, d) occur among ``others`` (n, d), at most ``MOST_DUPLICATES`` times."""
+    distinct, counts = np.unique(content_keys(others), return_counts=True)
+    return int(np.isin(content_keys(rows), distinct[counts <= MOST_DUPLICATES]).sum())
 
 
 def duplicates_left_out(given: Iterable[Sized], parts: Iterable[Sized]) -> str:
-    """Say how many of the rows given are in no part, because they are copies of rows that are; empty if all are."""
+    """Say how many samples are in no part because they duplicate one that is; empty if all are."""
     n_left_out = sum(map(len, given)) - sum(map(len, parts))
     if not n_left_out:
         return ""
     return (
-        f"{n_left_out} rows are left out as copies of drawn test or calibration rows: copies of one row stay in one "
-        "part, so that no row is learned from and judged, and are judged once"
+        f"{n_left_out} rows are left out as duplicates of drawn test or calibration rows: duplicates stay in one part, "
+        "and count once where they test or calibrate"
     )
 
 
 def duplicates_in_test(test: Array, train: Array) -> str:
-    """Say that test rows are copies of training rows; empty where they are not."""
-    n_seen = n_duplicates(test, train)
-    if not n_seen:
+    """Say that test samples are training samples too; empty where fewer than ``OVERLAP_WARNS`` are."""
+    n_seen = n_overlapping(test, train)
+    if n_seen < OVERLAP_WARNS * len(test) or not n_seen:
         return ""
     return (
-        f"test has {n_seen} rows of {len(test)} that are training rows too: what is measured on them says nothing of "
-        "new rows; give others, or none, and test rows are drawn"
+        f"test has {n_seen} rows of {len(test)} that are training rows too, so results on them are too good; pass "
+        "other test rows, or none: then they are drawn from the training rows"
     )
 
 
@@ -169,18 +107,18 @@ class FitRows(NamedTuple):
 
 
 def split_fit_rows(
-    labels: Rows, n_val: int, n_cal: int, rng: np.random.Generator, copies: Rows | None = None
+    labels: Rows, n_val: int, n_cal: int, rng: np.random.Generator, duplicates: Rows | None = None
 ) -> FitRows:
     """Draw ``n_cal`` rows plainly at random, then ``n_val`` of the others with their class shares; the rest is train.
 
     Conformal guarantees need calibration rows that are drawn as test rows are, which stratified ones are not. Of the
-    others, training rows come first: a class that has a row left has one in train. Rows of equal number in ``copies``
-    (see `copy_groups`) are copies of one: they count once, stay together, and calibrate once.
+    others, training rows come first: a class that has a row left has one in train. Rows of equal number in
+    ``duplicates`` (see `duplicate_groups`) count once, stay together, and calibrate once.
     """
-    if copies is not None:
-        first = first_of_each(copies)
+    if duplicates is not None:
+        first = first_of_each(duplicates)
         drawn = split_fit_rows(labels[first], n_val, n_cal, rng)
-        return FitRows(all_of(copies, drawn.train), all_of(copies, drawn.val), np.sort(first[drawn.cal]))
+        return FitRows(all_of(duplicates, drawn.train), all_of(duplicates, drawn.val), np.sort(first[drawn.cal]))
     if n_val < 0 or n_cal < 0 or n_val + n_cal > len(labels):
         raise InputError(f"n_val is {n_val} and n_cal is {n_cal}; pass numbers that the {len(labels)} rows suffice for")
     cal, rest = random_take(len(labels), n_cal, rng)
@@ -273,31 +211,31 @@ def parts_of_train(given: Collection[str]) -> int:
 
 
 def complete_parts(
-    labels: Mapping[str, Rows], rng: np.random.Generator, where: str, copies_of: Callable[[str], Rows | None]
+    labels: Mapping[str, Rows], rng: np.random.Generator, where: str, duplicates_of: Callable[[str], Rows | None]
 ) -> dict[str, tuple[str, Rows]]:
     """Return train, val, cal and test, each as the part of ``labels`` that it is taken from and its rows there.
 
     Parts that are given are kept. What is missing is drawn from the training rows: a fifth of all rows as test and a
     fifth for val and cal, so that training rows alone give 60/20/20; a lone ``val`` is halved into val and cal.
-    ``where`` says in errors what was divided. ``copies_of`` gives the numbers of `copy_groups` of a part that rows are
-    drawn from: copies of one row stay in one part, and drawn test and calibration rows are taken once.
+    ``where`` says in errors what was split. ``duplicates_of`` gives the `duplicate_groups` of a part that rows are
+    drawn from: duplicates stay in one part, and drawn test and calibration rows are taken once.
     """
     drawn_from = {"train"} if {"test", "val"} - labels.keys() else set()
     if "val" in labels and "cal" not in labels:
         drawn_from.add("val")
-    copies = {part: numbers for part in sorted(drawn_from) if (numbers := copies_of(part)) is not None}
-    first = {part: first_of_each(numbers) for part, numbers in copies.items()}
-    once = {part: own[first[part]] if part in copies else own for part, own in labels.items()}
+    duplicates = {part: numbers for part in sorted(drawn_from) if (numbers := duplicates_of(part)) is not None}
+    first = {part: first_of_each(numbers) for part, numbers in duplicates.items()}
+    once = {part: own[first[part]] if part in duplicates else own for part, own in labels.items()}
 
-    def with_copies(part: str, source: str, rows: Rows) -> Rows:
-        if source not in copies:
+    def with_duplicates(part: str, source: str, rows: Rows) -> Rows:
+        if source not in duplicates:
             return rows
         if part in {"cal", "test"}:
             return np.sort(first[source][rows])
-        return all_of(copies[source], rows)
+        return all_of(duplicates[source], rows)
 
     drawn = _draw_missing(once, rng, where)
-    return {part: (source, with_copies(part, source, rows)) for part, (source, rows) in drawn.items()}
+    return {part: (source, with_duplicates(part, source, rows)) for part, (source, rows) in drawn.items()}
 
 
 def _draw_missing(labels: Mapping[str, Rows], rng: np.random.Generator, where: str) -> dict[str, tuple[str, Rows]]:

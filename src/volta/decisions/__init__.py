@@ -1,4 +1,4 @@
-"""Decisions with guarantees, from anybody's scores: ranks, sets, p-values, abstention, stream monitor, input guard.
+"""Decisions with guarantees, from anybody's scores: ranks, sets, p-values, abstention, stream monitor, range check.
 
 NumPy alone, float64. Calibration rows are rows that neither trained nor tuned what is calibrated on them.
 """
@@ -30,7 +30,7 @@ from volta.decisions.ood import (
     fit_ood,
 )
 from volta.decisions.policies import Policy, fit_coverage, fit_policy, rows_needed
-from volta.decisions.range_check import InputGuard, OutOfRange, fit_guard
+from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
 
 __all__ = [
     "ConformalRank",
@@ -38,12 +38,12 @@ __all__ = [
     "Decision",
     "Decisions",
     "Drift",
-    "InputGuard",
     "Monitor",
     "MonitorState",
     "OodTest",
     "OutOfRange",
     "Policy",
+    "RangeCheck",
     "ScoreCombination",
     "SetPredictor",
     "SetScore",
@@ -57,9 +57,9 @@ __all__ = [
     "decide",
     "fit_combination",
     "fit_coverage",
-    "fit_guard",
     "fit_ood",
     "fit_policy",
+    "fit_range_check",
     "fit_sets",
     "fit_thresholds",
     "lac_scores",

@@ -105,9 +105,9 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> tuple
 
 @dataclass(frozen=True)
 class ConformalRank:
-    """The rank r = ⌈(n + 1)(1 − α)⌉ among ``n`` calibration scores, and what it promises.
+    """The rank r = ⌈(n + 1)(1 − α)⌉ among ``n`` calibration scores, and its guarantee.
 
-    ``enough`` is False where r > n: no calibration score is large enough, the threshold is infinite and the promise is
+    ``enough`` is False where r > n: no calibration score is large enough, the threshold is infinite and the guarantee is
     kept only because nothing is ruled out. ``smallest_n`` is the least n with a finite threshold at this α.
     """
 
@@ -166,16 +166,13 @@ def exact_level(value: float, name: str) -> Fraction:
     return nearest_fraction(check_fraction(value, name))
 
 
+@lru_cache(maxsize=256)
 def float_level(value: float, name: str) -> float:
     """Return `exact_level` as a float: what a share or a p-value is compared with."""
-    return _nearest_float(check_fraction(value, name))
+    return float(exact_level(value, name))
 
 
 @lru_cache(maxsize=256)
-def _nearest_float(value: float) -> float:
-    return float(nearest_fraction(value))
-
-
 def smallest_n(alpha: float) -> int:
     """Least number of calibration rows with a finite conformal threshold: ⌈1/α⌉ − 1.
 
@@ -198,7 +195,7 @@ def first_names(names: Sequence[Any]) -> str:
 
 
 def conformal_rank(n: int, alpha: float) -> ConformalRank:
-    """Rank r = ⌈(n + 1)(1 − α)⌉ among n calibration scores, with its promise.
+    """Rank r = ⌈(n + 1)(1 − α)⌉ among n calibration scores, with its guarantee.
 
     Guarantee: for exchangeable scores a new one is at most the r-th smallest calibration score with probability at
     least 1 − α, over the draw of calibration and new rows together. Reference: Vovk, Gammerman and Shafer (2005),
@@ -345,7 +342,7 @@ class SetThresholds:
 
     @property
     def note(self) -> str:
-        """Say in words which promises are kept only by including everything; empty where none is."""
+        """Say in words which guarantees hold only by including everything; empty where none is."""
         return self.note_of(range(len(self.values)))
 
     def note_of(self, names: Sequence[Any]) -> str:
@@ -450,7 +447,7 @@ def fit_sets(
     included; ``thresholds.note`` says so.
 
     A set may be empty: no class fits the row as well as calibration rows fit theirs. ``allow_empty=False`` puts the
-    likeliest class into such sets, which can only raise the coverage above the promise. ``rng`` asks for the
+    likeliest class into such sets, which can only raise the coverage above the guarantee. ``rng`` asks for the
     randomised form of aps and raps, here and in ``predict``; pass independent draws.
     probs: (n_samples, n_classes); labels: (n_samples,).
 

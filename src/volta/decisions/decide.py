@@ -183,12 +183,8 @@ def unchecked_decisions(
 @lru_cache(maxsize=64)
 def _reasons(policy: Policy, fpr: float) -> tuple[str, str, str]:
     limit = f"{policy.threshold:.4g}"
-    answer = f"uncertainty at most {limit}, the policy's threshold"
+    answer = f"uncertainty at most the policy's threshold, {limit}"
     if policy.threshold == math.inf:
-        answer = policy.note or "every row is answered, by the policy"
-    abstain = f"uncertainty above {limit}, the policy's threshold" if policy.exists else f"no policy: {policy.note}"
-    return (
-        answer,
-        abstain,
-        f"p-value at most {fpr:g}: unlike the calibration rows",
-    )
+        answer = policy.note or "the policy answers every sample"
+    abstain = f"uncertainty above the policy's threshold, {limit}" if policy.exists else f"no policy: {policy.note}"
+    return answer, abstain, f"OOD: conformal p-value at most {fpr:g}"

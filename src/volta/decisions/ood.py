@@ -67,7 +67,7 @@ class OodTest:
 
         names: what to call the groups, their numbers unless set.
         """
-        needed = smallest_n(float_level(fpr, "fpr"))
+        needed = smallest_n(fpr)
         if self._fewest >= needed:
             return ""
         few = [group for group, own in enumerate(self.scores) if len(own) < needed]

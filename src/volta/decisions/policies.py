@@ -24,7 +24,7 @@ class Policy:
 
     ``coverage`` is the expected share of rows answered, in [``coverage_low``, ``coverage_high``] with probability
     ``confidence``. ``n`` calibration rows decided, of which ``n_answered`` would be answered; ``n_errors`` of those are
-    wrong (None where only a coverage was asked for). ``exists`` is False where no threshold keeps the promise with
+    wrong (None where only a coverage was asked for). ``exists`` is False where no threshold gives the guarantee with
     these rows: ``note`` says why, or which other condition the reader has to know.
     """
 
@@ -111,7 +111,7 @@ def fit_policy(
     >>> policy.exists, 0.85 < policy.coverage < 0.92
     (True, True)
     >>> fit_policy(u[:50], u[:50] < 0.9, max_error=0.02).note
-    '50 calibration rows are too few: even without an error, 149 would have to be answered'
+    'max_error=0.02 needs at least 149 calibration samples; got 50'
     """
     scores, right = check_scores(uncertainty, "uncertainty"), check_correct(correct)
     n = check_same_length(uncertainty=scores, correct=right)
@@ -152,7 +152,7 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
     uncertainties without ties; rows exchangeable. Given the calibration rows the share answered is Beta(r, n + 1 − r)
     distributed, which gives the interval. Rows that tie with the threshold are answered too: with m ≥ r calibration
     rows answered the coverage is taken for m / (n + 1), and the interval ends where Beta(m + 1, n − m) does. Nothing is
-    promised of the error.
+    guaranteed of the error.
     Reference: Vovk (2012), Conditional Validity of Inductive Conformal Predictors.
     uncertainty: (n_samples,) of calibration rows, higher = less certain.
 
@@ -241,7 +241,7 @@ def _distinct_ends(ordered: Floats, start: int, stop: int) -> NDArray[np.intp]:
 
 def _why_none(n: int, needed: int, max_error: float, confidence: float) -> str:
     if n < needed:
-        return f"{n} calibration rows are too few: even without an error, {needed} would have to be answered"
+        return f"max_error={max_error:g} needs at least {needed} calibration samples; got {n}"
     return (
         f"no threshold shows an error of at most {max_error:g} with confidence {confidence:g} on {n} calibration rows; "
         "allow more error, ask for less confidence, or calibrate on more rows"

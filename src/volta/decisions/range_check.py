@@ -72,8 +72,8 @@ class OutOfRange:
 
 
 @dataclass(frozen=True, eq=False)
-class InputGuard:
-    """What training rows look like, column by column and together; made by `fit_guard`.
+class RangeCheck:
+    """What training rows look like, column by column and together; made by `fit_range_check`.
 
     ``low``, ``high``, ``centre``, ``scale``: (n_features,); ``whitening``: (n_features, n_features);
     ``unit``: the distance that 99 % of the training rows stay within.
@@ -87,7 +87,7 @@ class InputGuard:
     unit: float
 
     def score(self, inputs: ArrayLike) -> Floats:
-        """Return g(x) of each row, higher = further outside; see `fit_guard`. inputs: (n_samples, n_features)."""
+        """Return g(x) of each row, higher = further outside; see `fit_range_check`. inputs: (n_samples, n_features)."""
         furthest, distance = self.parts(inputs)
         return furthest + distance
 
@@ -152,7 +152,7 @@ class InputGuard:
         array = _check_inputs(inputs)
         if array.shape[1] != len(self.low):
             raise InputError(
-                f"inputs has {array.shape[1]} columns but the guard was fitted on {len(self.low)}; pass those"
+                f"inputs has {array.shape[1]} columns but the range check was fitted on {len(self.low)}; pass those"
             )
         return array
 
@@ -169,7 +169,7 @@ class InputGuard:
         return np.asarray(np.sqrt(np.add.reduce(whitened, axis=1) / len(self.low)))
 
 
-def fit_guard(inputs: ArrayLike) -> InputGuard:
+def fit_range_check(inputs: ArrayLike) -> RangeCheck:
     """Learn range and shape of training rows, for one score a row: g(x) = max_j e_j(x) + D(x) / D₉₉.
 
     e_j(x) = max(0, x_j − h_j, l_j − x_j) / σ_j: standard deviations outside the range [l_j, h_j] of column j, its
@@ -188,10 +188,10 @@ def fit_guard(inputs: ArrayLike) -> InputGuard:
     inputs: (n_samples, n_features), on the scale the model sees.
 
     >>> rows = np.random.default_rng(0).normal(size=(500, 3))
-    >>> guard = fit_guard(rows)
-    >>> bool(guard.score([[0, 0, 10]])[0] > guard.score(rows).max())
+    >>> range_check = fit_range_check(rows)
+    >>> bool(range_check.score([[0, 0, 10]])[0] > range_check.score(rows).max())
     True
-    >>> [found.column for found in guard.explain([[0, 0, 10]])[0]]
+    >>> [found.column for found in range_check.explain([[0, 0, 10]])[0]]
     [2]
     """
     array = _check_inputs(inputs)
@@ -199,10 +199,10 @@ def fit_guard(inputs: ArrayLike) -> InputGuard:
     moving = deviation > 0
     scale = np.where(moving, deviation, np.median(deviation[moving]) if moving.any() else 1.0)
     whitening = _whitening(array, low, high, centre, scale)
-    guard = InputGuard(low, high, centre, scale, whitening, unit=1.0)
-    distances = np.concatenate([guard._distances(_standardise(chunk, centre, scale)) for _, chunk in _chunks(array)])
+    check = RangeCheck(low, high, centre, scale, whitening, unit=1.0)
+    distances = np.concatenate([check._distances(_standardise(chunk, centre, scale)) for _, chunk in _chunks(array)])
     unit = float(np.quantile(distances, DISTANCE_QUANTILE))
-    return InputGuard(low, high, centre, scale, whitening, unit=unit if unit > 0 else 1.0)
+    return RangeCheck(low, high, centre, scale, whitening, unit=unit if unit > 0 else 1.0)
 
 
 def _columns(array: NDArray[Any]) -> tuple[Floats, Floats, Floats, Floats]:

@@ -34,11 +34,11 @@ from volta.report.table_model import asset, template_environment
 MOST_VALUES = 5
 
 LIMITS = (
-    "Every promise is for new rows that come as the calibration rows did. When the world, the instrument or the choice "
+    "Every guarantee is for samples exchangeable with the calibration set. When the world, the instrument or the choice "
     "of rows changes, none of them holds; the classifier's monitor, fed with the stream, tells when that happens.",
     "Promises hold on average over rows, not for a single row, and not within a group of rows that is picked later; "
     'sets and flags within every class need conditional="class", in Python.',
-    "An OOD flag says that a row is unlike the calibration rows, not why. How many OOD rows are found is not promised: "
+    "An OOD flag says that a row is unlike the calibration rows, not why. How many OOD rows are found is not guaranteed: "
     "rows unlike others in ways that neither the network nor the range of columns shows go through.",
     "Probabilities are calibrated as measured here, on average; that is no guarantee, and least where few rows lie.",
     "The classes are those of the training rows. A row of any other class gets one of them, unless it is flagged.",
@@ -83,7 +83,7 @@ def loss_words(n_folds: int, solved: bool) -> tuple[str, str]:
 
 
 def policy_sentence(policy: Policy) -> str:
-    """Return what a policy promises and what it costs, with the number of rows it rests on."""
+    """Return what a policy guarantees and what it costs, with the number of rows it rests on."""
     if not policy.exists:
         return f"no row is answered: {policy.note}"
     within = f"{percent(policy.coverage_low)} to {percent(policy.coverage_high)}"
@@ -91,7 +91,7 @@ def policy_sentence(policy: Policy) -> str:
         note = f" ({policy.note})" if policy.note else ""
         return (
             f"{percent(policy.coverage)} of rows are answered on average, {within} with confidence "
-            f"{percent(policy.confidence)}, from {policy.n} calibration rows; nothing is promised of the error{note}"
+            f"{percent(policy.confidence)}, from {policy.n} calibration rows; no guarantee on the error{note}"
         )
     return (
         f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered rows are wrong; "
@@ -139,19 +139,19 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
     pieces: list[RowStatistics] = []
     uncertainty: list[Floats] = []
     pvalues: list[Floats] = []
-    absurd: list[NDArray[np.bool_]] = []
+    extremes: list[NDArray[np.bool_]] = []
     sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
     predictors = [_sets(classifier, alpha) for alpha in SET_ALPHAS]
     test = classifier.calibration_.ood_test()
     for part in table.chunks():
         labels = _numbers(classifier, table, part)
-        judged = classifier._judge(part.rows)
-        probs, each = judged.prediction.probs, np.arange(len(labels))
-        predicted = judged.prediction.labels
+        prediction, ood, extreme = classifier._scored(part.rows)
+        probs, each = prediction.probs, np.arange(len(labels))
+        predicted = prediction.labels
         pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
-        uncertainty.append(judged.prediction.uncertainty)
-        pvalues.append(test.pvalues(judged.ood))
-        absurd.append(judged.novelty.absurd)
+        uncertainty.append(prediction.uncertainty)
+        pvalues.append(test.pvalues(ood))
+        extremes.append(extreme)
         for place, predictor in enumerate(predictors):
             sets = predictor.predict(probs)
             sizes[place] += sets.sum()
@@ -162,7 +162,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
         np.concatenate([piece.correct for piece in pieces]),
         np.concatenate([piece.true_prob for piece in pieces]),
     )
-    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(absurd)
+    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(extremes)
     return Evidence(
         source=f"the {n_rows} labelled rows of {table.table.path.name}",
         rows=rows,
@@ -425,7 +425,7 @@ def _policies(classifier: VoltaClassifier) -> Section:
     bounded = [kept.policy(max_error, None, 0.95) for max_error in MAX_ERRORS]
     plain = [kept.policy(None, coverage, 0.95) for coverage in COVERAGES]
     table = CardTable(
-        ("asked", "what is promised"),
+        ("asked", "guarantee"),
         (
             *((f"max_error {error:g}", policy_sentence(one)) for error, one in zip(MAX_ERRORS, bounded, strict=True)),
             *((f"coverage {share:g}", policy_sentence(one)) for share, one in zip(COVERAGES, plain, strict=True)),
@@ -451,13 +451,13 @@ def _card_sets(classifier: VoltaClassifier, evidence: Evidence) -> Section:
         row: tuple[str, ...] = (f"{alpha:g}", threshold, percent(1 - alpha), f"{percent(low)} to {percent(high)}")
         row += (f"{evidence.set_sizes[place]:.3f}",)
         rows.append(row if evidence.set_coverage is None else (*row, percent(evidence.set_coverage[place])))
-    head = ("alpha", "threshold", "coverage promised", "given these rows, 95 %", "mean size")
+    head = ("alpha", "threshold", "coverage guaranteed", "given these rows, 95 %", "mean size")
     table = CardTable(head if evidence.set_coverage is None else (*head, "coverage measured"), tuple(rows))
     return Section(
         "Prediction sets",
         (
             f"Score {score}, {len(kept.labels)} calibration rows. A set holds the true class with at least the "
-            f"probability promised, over calibration and new rows together. Sizes are from {evidence.source}.",
+            f"probability guaranteed, over calibration and new rows together. Sizes are from {evidence.source}.",
         ),
         tables=(table,),
     )
@@ -469,7 +469,7 @@ def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
         (percent(fpr), percent(float(test.false_alarm_rate(fpr)[0])), test.note(fpr) or "enough calibration rows")
         for fpr in FPRS
     ]
-    head: tuple[str, ...] = ("fpr asked", "false alarms promised, at most", "rows")
+    head: tuple[str, ...] = ("fpr asked", "false alarms guaranteed, at most", "rows")
     if evidence.flagged is not None:
         rows = [(*row, percent(share)) for row, share in zip(rows, evidence.flagged, strict=True)]
         head = (*head, "flagged of the rows given")

@@ -19,18 +19,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from volta._version import __version__
-from volta.core.checks import check_count, check_features
+from volta.core.checks import CHUNK_ELEMENTS, check_count, check_features
 from volta.core.errors import InputError, warn_user
 from volta.core.files import hash_array
 from volta.core.scaling import ScaleName, fit_scaler
-from volta.core.types import Array, FitData, Split
-from volta.decisions.conformal import ScoreName
+from volta.core.types import Array, FitData, Prediction, Split
+from volta.decisions.conformal import Floats, ScoreName
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
     DecidingMixin,
-    Judged,
+    Flags,
     calibrate,
-    exact_rows,
     fit_ood_score,
     predict_rows,
 )
@@ -86,8 +85,8 @@ class FitRecord:
     ``class_counts``: part → rows of each class, in the order of ``classes_``; ``data_hash``: part → SHA-256 over
     features and class numbers as they were used; ``files``: name → SHA-256 of the files they were read from, where they
     were; ``label``: the column that held the classes; ``versions``: package → version. Where ``n_folds`` is not 0
-    there were few rows: ``train`` are all but the calibration rows, they steer too, in so many folds, and ``val`` are
-    those of them that another fit left out, to join OOD scores and order a policy's thresholds.
+    that many folds replaced the validation set: ``train`` are all but the calibration samples, and ``val`` are those of
+    them that another fit left out, to join OOD scores and order a policy's thresholds.
     """
 
     class_counts: dict[str, tuple[int, ...]]
@@ -189,51 +188,12 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-@dataclass(frozen=True)
-class Training:
-    """How a classifier trains its method."""
-
-    seed: int
-    protocol: ProtocolName
-    max_epochs: int | None
-    device: str
-    verbose: bool
-
-    def fit(self, method: Method, data: FitData) -> tuple[Method, tuple[TrainingLog, ...]]:
-        """Return the fitted method and how its networks were trained; warns where a training looks unfinished."""
-        from volta.networks.trainer import Trainer, pick_device
-        from volta.networks.training import one_thread_for
-
-        max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
-        trainer = Trainer(
-            seed=self.seed,
-            protocol=self.protocol,
-            budget=Budget(max_epochs=max_epochs),
-            device=pick_device(self.device),
-            on_epoch=ProgressLines() if self.verbose else None,
-        )
-        with one_thread_for(data.train.inputs.size):
-            fitted = method.fit(data, trainer)
-        history = tuple(trainer.trainings.values())
-        warn_about(history)
-        return fitted, history
-
-    def fit_without(self, method: Method, data: FitData) -> Method:
-        """Return the method fitted for what it says about validation rows alone, which no row of its training is.
-
-        Its own temperature does not matter, so nothing is said about too few rows for one.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return replace(self, verbose=False).fit(method, data)[0]
-
-
 class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on your own features: probabilities, uncertainty, abstention, prediction sets, OOD flags.
 
-    Features are scaled inside the model. Of the rows given to ``fit`` a tenth, drawn with the classes' shares, steers
-    training and temperatures, and a tenth, a plain random draw that is used for nothing else, calibrates sets, policies
-    and OOD flags, so that their guarantees hold for new rows that come as the rows given did.
+    Features are scaled inside the model. Of the samples given to ``fit`` 10 % (stratified) are the validation set, for
+    early stopping and temperatures, and 10 % (a plain random draw) the calibration set, for prediction sets, policies
+    and OOD flags alone. Guarantees hold for new samples that are exchangeable with those given to ``fit``.
 
     Parameters
     ----------
@@ -254,7 +214,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     max_epochs
         Train at most this long.
     keep_rows
-        Keep the training rows, so that ``explain`` can show the most alike ones; they are saved with the model.
+        Keep the training rows, so that ``explain`` can show the most similar ones; they are saved with the model.
     verbose
         Write the training's progress to standard error.
     device
@@ -271,8 +231,8 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     policy_
         Which rows are answered; see ``fit_policy``.
     fit_record_
-        The rows it was fitted on: how many of each class train, steer and calibrate, their hashes, and whether few
-        rows did both by folds.
+        The training, validation and calibration samples: how many of each class, their hashes, and whether folds
+        replaced the validation set.
     history_
         How each network was trained: ``val_losses``, ``best_epoch``, ``epochs``, ``max_epochs``, ``seconds``.
 
@@ -321,8 +281,9 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     ) -> Self:
         """Fit on (n, d) features and (n,) labels of any kind that can be sorted.
 
-        ``eval_set=(X, y)`` are rows of your own to steer training and temperatures, ``cal_set=(X, y)`` rows of your own
-        to calibrate on; what is not passed is held out from X. ``sample_weight`` (n,): a row of weight 0 does not
+        ``eval_set=(X, y)`` is the validation set and ``cal_set=(X, y)`` the calibration set; what is not passed is held
+        out from X. Overlap of ``cal_set`` with training or validation samples warns at 2 % and raises at 50 %.
+        ``sample_weight`` (n,): a row of weight 0 does not
         count, whole numbers count rows (3: as if the row came three times), other weights scale a row's losses.
         The order of rows does not matter.
         """
@@ -343,8 +304,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         if self.scaler_.kind == "none":
             check_features(learned.inputs, "X")
         train = replace(learned, inputs=self.scaler_.apply(learned.inputs), weights=averaging_one(learned.weights))
-        # The same rows once more, as an array of its own: outputs are kept by array.
-        val = replace(train, inputs=train.inputs[:]) if few else self._scaled(parts.val)
+        val = train if few else self._scaled(parts.val)
         data = FitData(
             train,
             val,
@@ -355,15 +315,17 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
             n_folds=N_FOLDS if few else 0,
         )
         self.seed_ = seed_of(self.random_state)
-        training = Training(self.seed_, self.protocol, self.max_epochs, self.device, self.verbose)
-        judge = copy.deepcopy(method)
-        self.method_, self.history_ = training.fit(method, data)
+        other = copy.deepcopy(method)
+        self.method_, self.history_ = self._train(method, data, self.verbose)
         if few:
-            # Rows that trained look less surprising than new ones do: another fit judges the validation rows.
+            # Rows that trained look less surprising than new ones do: another fit predicts the validation rows. Its
+            # own temperature does not matter, so nothing is said about too few rows for one.
             held_out = self._scaled(parts.val)
             data = replace(data, train=self._scaled(parts.train), val=held_out, cal=held_out, n_folds=0)
-            judge = training.fit_without(judge, data)
-        self._calibrate(judge if few else self.method_, data.train.inputs, parts.val, parts.cal)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                other, _ = self._train(other, data, verbose=False)
+        self._calibrate(other if few else self.method_, data.train.inputs, parts.val, parts.cal)
         recorded = {"train": learned, "val": parts.val, "cal": parts.cal}
         self.fit_record_ = record_fit(recorded, self.classes_, N_FOLDS if few else 0)
         index = np.concatenate([parts.train_index, parts.val_index]) if few else parts.train_index
@@ -372,7 +334,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         return self
 
     def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
-        """Return for each row the nearest classes, columns out of range, and with ``keep_rows`` alike training rows.
+        """Return for each row the nearest classes, columns out of range, and with ``keep_rows`` similar training rows.
 
         At most ``most`` of each. ``print`` shows an explanation in words.
         """
@@ -382,7 +344,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
             rows,
             method=self.method_,
             scaler=self.scaler_,
-            guard=self.ood_score_.guard,
+            range_check=self.ood_score_.range_check,
             reference=self.reference_,
             prediction=predict_rows(self.method_, self.scaler_, rows, len(self.classes_)),
             classes=self.classes_,
@@ -391,7 +353,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         )
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted classifier to one sealed safetensors file; nothing is pickled."""
+        """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled."""
         from volta.estimators.saving import file_path, save_classifier
 
         self._fitted()
@@ -402,7 +364,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
+        """Return the classifier that :meth:`save` wrote; a file that was altered or cut off raises."""
         from volta.estimators.saving import load_classifier
         from volta.methods.saving import MODEL_FILE
 
@@ -433,7 +395,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
         Its input is ``inputs``, (n, d) float64 rows in the units that ``fit`` saw, one or more of them. Its outputs are
         ``probs`` (n, K); ``label`` (n,) the likeliest class's number; ``uncertainty`` (n,); ``ood_score`` (n,),
-        the method's and the input guard's joined, and its conformal p-value ``ood_pvalue`` (n,); ``set`` (n, K), the
+        the method's and the range check's joined, and its conformal p-value ``ood_pvalue`` (n,); ``set`` (n, K), the
         prediction set at ``alpha``; and ``decision`` (n,): 0 answer, 1 abstain by ``policy_``, 2 OOD at ``fpr``. The
         model's metadata holds, as JSON, ``classes`` in the order of the columns, ``volta_version``, ``method``,
         ``decisions``, ``feature_names`` and the thresholds.
@@ -449,15 +411,35 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")
 
-    def _calibrate(self, judge: Method, scaled_train: Array, val: Split, cal: Split) -> None:
+    def _train(self, method: Method, data: FitData, verbose: bool) -> tuple[Method, tuple[TrainingLog, ...]]:
+        """Return the fitted method and how its networks were trained; warn where a training looks unfinished."""
+        from volta.networks.trainer import Trainer, pick_device
+        from volta.networks.training import one_thread_for
+
+        max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
+        trainer = Trainer(
+            seed=self.seed_,
+            protocol=self.protocol,
+            budget=Budget(max_epochs=max_epochs),
+            device=pick_device(self.device),
+            on_epoch=ProgressLines() if verbose else None,
+        )
+        with one_thread_for(data.train.inputs.size):
+            fitted = method.fit(data, trainer)
+        history = tuple(trainer.trainings.values())
+        warn_about(history)
+        return fitted, history
+
+    def _calibrate(self, for_val: Method, scaled_train: Array, val: Split, cal: Split) -> None:
+        """Calibrate on ``cal``; ``for_val`` predicts validation rows, which it was not trained on."""
         from volta.methods.conformal import Aps
 
-        judged_val = predict_rows(judge, self.scaler_, val.inputs, len(self.classes_))
-        self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, judged_val)
-        judged_cal = predict_rows(self.method_, self.scaler_, cal.inputs, len(self.classes_))
-        ood = self.ood_score_.of(cal.inputs, judged_cal).scores
+        predicted_val = predict_rows(for_val, self.scaler_, val.inputs, len(self.classes_))
+        self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, predicted_val)
+        predicted_cal = predict_rows(self.method_, self.scaler_, cal.inputs, len(self.classes_))
+        ood, _ = self.ood_score_.of(cal.inputs, predicted_cal)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
-        self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
+        self.calibration_ = calibrate(predicted_cal, cal.labels, ood, predicted_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)
 
     def _scaled(self, part: Split) -> Split:
@@ -467,14 +449,19 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         self._fitted()
         return check_rows(self, X)
 
-    def _judge(self, X: Any) -> Judged:  # noqa: N803
+    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
+        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+        return predict_rows(self.method_, self.scaler_, self._rows(X), len(self.classes_))
+
+    def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
         rows = self._rows(X)
-        exact = exact_rows(self.scaler_, rows)
+        # Scaled once for the network and the range check, unless there are so many rows that a copy is large.
+        exact = self.scaler_.exact(rows) if rows.size <= CHUNK_ELEMENTS else None
         prediction = predict_rows(self.method_, self.scaler_, rows, len(self.classes_), exact)
-        return Judged(prediction, lambda: self.ood_score_.of(rows, prediction, exact))
+        return prediction, *self.ood_score_.of(rows, prediction, exact)
 
     def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
+        if not hasattr(self, "calibration_"):
             raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
 
 

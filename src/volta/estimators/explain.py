@@ -1,4 +1,4 @@
-"""Why a row was classified as it was: the nearest classes, columns out of range, the most alike training rows."""
+"""Why a row was classified as it was: the nearest classes, columns out of range, the most similar training rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
-from volta.decisions import InputGuard, OutOfRange
+from volta.decisions import OutOfRange, RangeCheck
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
@@ -27,7 +27,7 @@ class NearClass:
 
 
 @dataclass(frozen=True, eq=False)
-class AlikeRow:
+class SimilarRow:
     """A training row: its number in the X given to fit, its label, the cosine to it and its values as given."""
 
     index: int
@@ -41,15 +41,15 @@ class Explanation:
     """What stands behind one row's prediction.
 
     ``classes``: the nearest by cosine to their prototype, nearest first; ``out_of_range``: columns outside what
-    training rows have, the furthest first, in the user's units; ``rows``: the most alike training rows, None where the
-    model was told not to keep them.
+    training rows have, the furthest first, in the user's units; ``rows``: the most similar training rows, None unless
+    the model keeps them.
     """
 
     label: Any
     probability: float
     classes: tuple[NearClass, ...]
     out_of_range: tuple[OutOfRange, ...]
-    rows: tuple[AlikeRow, ...] | None
+    rows: tuple[SimilarRow, ...] | None
 
     def __str__(self) -> str:
         lines = [f"{self.label} with probability {self.probability:.3g}"]
@@ -65,7 +65,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class TrainingRows:
     """Training rows for later comparison: ``index`` in X, ``labels`` (class numbers), ``values``, unit ``vectors``."""
 
     index: NDArray[np.int64]
@@ -83,7 +83,7 @@ class Reference:
     """
 
     prototypes: NDArray[np.float32]
-    kept: KeptRows | None
+    kept: TrainingRows | None
 
 
 def embed(method: Method, scaled: Array) -> NDArray[np.float32]:
@@ -104,7 +104,7 @@ def fit_reference(
         return Reference(own, None)
     vectors = _vectors(method, scaled)
     prototypes = _mean_directions(vectors, labels, n_classes) if own is None else own
-    return Reference(prototypes, None if kept is None else KeptRows(kept[0], labels, kept[1], _unit(vectors)))
+    return Reference(prototypes, None if kept is None else TrainingRows(kept[0], labels, kept[1], _unit(vectors)))
 
 
 def explain_rows(
@@ -112,7 +112,7 @@ def explain_rows(
     *,
     method: Method,
     scaler: Scaler,
-    guard: InputGuard,
+    range_check: RangeCheck,
     reference: Reference,
     prediction: Prediction,
     classes: NDArray[Any],
@@ -122,7 +122,7 @@ def explain_rows(
     """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike."""
     vectors = embed(method, scaler.apply(rows))
     similarities = vectors @ reference.prototypes.T
-    outside = guard.explain(scaler.exact(rows), names=names, most=most)
+    outside = range_check.explain(scaler.exact(rows), names=names, most=most)
     labels = prediction.labels
     return [
         Explanation(
@@ -130,7 +130,7 @@ def explain_rows(
             probability=float(prediction.probs[row, labels[row]]),
             classes=_nearest_classes(similarities[row], prediction.probs[row], classes, most),
             out_of_range=tuple(_in_units(found, scaler, float(rows[row, found.column])) for found in outside[row]),
-            rows=None if reference.kept is None else _alike(vectors[row], reference.kept, classes, most),
+            rows=None if reference.kept is None else _similar(vectors[row], reference.kept, classes, most),
         )
         for row in range(len(rows))
     ]
@@ -141,11 +141,12 @@ def _nearest_classes(similarities: Array, probs: Array, classes: NDArray[Any], m
     return tuple(NearClass(_plain(classes[k]), float(similarities[k]), float(probs[k])) for k in order)
 
 
-def _alike(vector: Array, kept: KeptRows, classes: NDArray[Any], most: int) -> tuple[AlikeRow, ...]:
+def _similar(vector: Array, kept: TrainingRows, classes: NDArray[Any], most: int) -> tuple[SimilarRow, ...]:
     cosines = kept.vectors @ vector
     order = np.argsort(-cosines, kind="stable")[:most]
     return tuple(
-        AlikeRow(int(kept.index[i]), _plain(classes[kept.labels[i]]), float(cosines[i]), kept.values[i]) for i in order
+        SimilarRow(int(kept.index[i]), _plain(classes[kept.labels[i]]), float(cosines[i]), kept.values[i])
+        for i in order
     )
 
 

@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError, MissingDataError, StoreError
 from volta.core.scaling import ScaleName
-from volta.core.types import Array
+from volta.core.types import Array, Prediction
 from volta.data.images import list_images, place_images
 from volta.decisions import Policy
+from volta.decisions.conformal import Floats
 from volta.estimators.classifier import TrainingParameters, VoltaClassifier
-from volta.estimators.deciding import DecidingMixin, Judged
+from volta.estimators.deciding import DecidingMixin, Flags
 from volta.estimators.explain import Explanation
 from volta.estimators.inputs import UnfittedClassifierError
 
@@ -212,7 +213,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         return policy
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted classifier to one sealed file, with the backbone's name and the hash of its weights.
+        """Write the classifier to one file with a checksum, with the backbone's name and the hash of its weights.
 
         The backbone's weights are not in the file; :meth:`load` finds them again and refuses others.
         """
@@ -332,9 +333,12 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         made = extract(images, self.backbone_, cache=_path(self.cache), device=device, on_progress=shown)
         return made.array
 
-    def _judge(self, X: Any) -> Judged:  # noqa: N803
-        features = self.features(X)
-        return self.classifier_._judge(features)
+    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
+        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+        return self.classifier_.predict_full(self.features(X))
+
+    def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
+        return self.classifier_._scored(self.features(X))
 
     def _fitted(self) -> None:
         if not self.__sklearn_is_fitted__():

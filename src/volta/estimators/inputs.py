@@ -1,4 +1,4 @@
-"""What ``fit`` was given: checked, weighted, and divided into training, validation and calibration rows."""
+"""The arguments of ``fit``: checked, weighted, and split into training, validation and calibration sets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from volta.core.checks import missing_values, refuse_mask, without_graph
 from volta.core.errors import InputError, NotFittedError, VoltaWarning, warn_user
 from volta.core.seeding import SPLIT_SEED, rng
-from volta.core.splits import content_keys, duplicate_groups, n_duplicates
+from volta.core.splits import (
+    MOST_DUPLICATES,
+    OVERLAP_RAISES,
+    OVERLAP_WARNS,
+    content_keys,
+    duplicate_groups,
+    n_overlapping,
+    split_fit_rows,
+)
 from volta.core.types import Array, Split
 
 if TYPE_CHECKING:
@@ -32,9 +40,14 @@ class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: i
 
 def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
     """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
-    refuse_mask(X, name)
-    X = without_graph(X)  # noqa: N806
-    rows: Array = X if not reset and _is_plain(estimator, X) else _validated(estimator, X, name, reset)
+    plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS and len(X) > 0
+    # scikit-learn's checks, which these rows need none of, take longer than a prediction of one row.
+    if plain and not reset and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_"):
+        rows: Array = X
+    else:
+        refuse_mask(X, name)
+        X = without_graph(X)  # noqa: N806
+        rows = _validated(estimator, X, name, reset)
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
         total = np.add.reduce(rows, axis=None, dtype=np.float64)
@@ -78,18 +91,6 @@ def _column_without_numbers(X: Any) -> tuple[Any, Any, Any] | None:  # noqa: N80
             except (TypeError, ValueError):
                 return name, column.dtype, value
     return None
-
-
-def _is_plain(estimator: Any, X: Any) -> bool:  # noqa: N803
-    """Whether X needs none of scikit-learn's checks, which take longer than a prediction of one row."""
-    return (
-        type(X) is np.ndarray
-        and X.ndim == 2
-        and X.dtype in _FLOATS
-        and len(X) > 0
-        and X.shape[1] == estimator.n_features_in_
-        and not hasattr(estimator, "feature_names_in_")
-    )
 
 
 def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArray[Any]:
@@ -147,17 +148,13 @@ HELD_OUT = 0.2
 MIN_ROWS = 10
 
 FEW_VAL_ROWS = 300
-"""Fewer validation rows than this are too few for a temperature: all rows but calibration rows train, and what
-validation rows are for is done by folds."""
+"""Below this many validation samples all but the calibration samples train, and folds replace the validation set."""
 
 N_FOLDS = 5
 
-FEWEST_SEEN = 0.02
-"""Own calibration rows are looked at where at least this share of them is seen among the rows that are learned from."""
-
 
 class RepeatedRowsWarning(VoltaWarning):
-    """Copies of one row may train and calibrate; the message says what to do."""
+    """Duplicates of one sample may train and calibrate; the message says what to do."""
 
 
 def split_rows(
@@ -166,24 +163,21 @@ def split_rows(
     hold_val: bool = True,
     hold_cal: bool = True,
     draw: int = 0,
-    copies: NDArray[np.int64] | None = None,
+    duplicates: NDArray[np.int64] | None = None,
 ) -> FitRows:
-    """Hold out a tenth of the rows to steer training (``val``) and a tenth to calibrate (``cal``).
+    """Hold out a tenth of the samples as validation set (``val``) and a tenth as calibration set (``cal``).
 
-    Calibration rows are a plain random draw from all rows, so that they are exchangeable with new rows, rare classes
-    included; see `split_fit_rows`. What is not held out, because the user has rows for it, is empty. The draw depends
-    on the number of rows, the labels and ``draw`` alone. Rows of equal number in ``copies`` (see `copy_groups`) are
-    copies of one: they stay together, and calibrate once.
+    Calibration samples are a plain random draw from all, so that they are exchangeable with new ones, rare classes
+    included; see `split_fit_rows`. What is not held out, because the user has samples for it, is empty. The draw
+    depends on the number of samples, the labels and ``draw`` alone. ``duplicates``: see `duplicate_groups`.
     """
-    from volta.core.splits import split_fit_rows
-
     if hold_val or hold_cal:
         _check_rows(labels)
-    n_rows = len(labels) if copies is None else int(copies.max()) + 1
+    n_rows = len(labels) if duplicates is None else int(duplicates.max()) + 1
     n_held_out = max(2, round(HELD_OUT * n_rows))
     n_val = n_held_out // 2 if hold_val else 0
     n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
-    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw), copies)
+    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw), duplicates)
 
 
 def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -199,16 +193,19 @@ def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray
 
 
 def check_unseen(cal: Array, learned: Array, name: str) -> None:
-    """Refuse calibration rows (m, d) that are copies of the rows (n, d) a model learns from."""
-    n_seen = n_duplicates(cal, learned)
-    if n_seen < FEWEST_SEEN * len(cal):
+    """Warn from ``OVERLAP_WARNS`` and raise from ``OVERLAP_RAISES`` of the calibration samples that are learned from.
+
+    Samples are compared by the exact values of their features. Where fewer than half of the learned samples are
+    distinct, equal values are common in the data and prove nothing: then nothing is raised.
+    """
+    share = n_overlapping(cal, learned) / len(cal)
+    if share < OVERLAP_WARNS:
         return
     said = (
-        f"{name} has {n_seen} rows of {len(cal)} among those that the model learns from, so that no promise would "
-        "hold for new rows; pass rows that are in no other part"
+        f"{name} has {round(share * len(cal))} rows of {len(cal)} among those that the model learns from, so that no "
+        "guarantee would hold for new rows; pass rows that are in no other part"
     )
-    # Rows that are mostly one of a kind are no kinds of rows: there is no doubt that they are copies.
-    if n_seen >= len(cal) / 2 and len(np.unique(content_keys(cal))) >= len(cal) / 2:
+    if share >= OVERLAP_RAISES and len(np.unique(content_keys(learned))) >= len(learned) / 2:
         raise InputError(said)
     warn_user(said, RepeatedRowsWarning)
 
@@ -231,22 +228,14 @@ MOST_REPEATS = 10
 """Whole-number weights are taken as counts of rows where there are at most this many times as many rows then."""
 
 
-@dataclass(frozen=True, eq=False)
-class CountedRows:
-    """``index`` names the rows that count, each as often as it does; ``weights`` (n,), or None where all are alike."""
-
-    index: NDArray[np.int64]
-    weights: NDArray[np.float64] | None
-
-
-def count_rows(sample_weight: ArrayLike | None, rows: Array) -> CountedRows:
-    """Return which rows count and how much.
+def count_rows(sample_weight: ArrayLike | None, rows: Array) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Return which rows count, each as often as it does, and (n,) weights, None where all are alike.
 
     Rows of weight 0 do not count. Whole numbers are counts: a row of weight 3 is three rows. Other weights are how much
     a row counts in the losses, and in nothing else.
     """
     if sample_weight is None:
-        return CountedRows(np.arange(len(rows)), None)
+        return np.arange(len(rows)), None
     from sklearn.utils.validation import _check_sample_weight
 
     refuse_mask(sample_weight, "sample_weight")
@@ -256,8 +245,8 @@ def count_rows(sample_weight: ArrayLike | None, rows: Array) -> CountedRows:
         raise InputError("sample_weight is 0 for every row; pass a positive weight for some")
     weights = given[counted]
     if (weights == np.round(weights)).all() and weights.sum() <= MOST_REPEATS * len(rows):
-        return CountedRows(np.repeat(counted, weights.astype(np.int64)), None)
-    return CountedRows(counted, weights)
+        return np.repeat(counted, weights.astype(np.int64)), None
+    return counted, weights
 
 
 def weigh_classes(
@@ -327,25 +316,24 @@ def split_fit_input(
     """
     rows = check_rows(estimator, X, reset=True)
     targets = check_targets(estimator, y, len(rows))
-    counted = count_rows(sample_weight, rows)
-    index = counted.index
+    index, row_weights = count_rows(sample_weight, rows)
     classes, numbers = np.unique(targets[index], return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"y holds one class only ({classes[:1].tolist()[0]!r}); a classifier needs at least two")
     labels = numbers.astype(np.int64)
     of_class = weigh_classes(class_weight, classes, labels)
     order, draw = shuffled_by_content(rows[index], labels)
-    weights = _product(counted.weights, of_class, labels)
+    weights = _product(row_weights, of_class, labels)
     index, whole = index[order], Split(rows[index], labels, weights).take(order)
-    copies = duplicate_groups(whole.inputs, whole.labels)
-    if copies is None and cal_set is None and len(np.unique(index)) < len(index):
+    if cal_set is None and np.bincount(index).max() > MOST_DUPLICATES:
         warn_user(
-            "sample_weight holds whole numbers above 1, which count rows, and rows are too much alike to tell copies "
-            "of one from others: some may both train and calibrate; pass cal_set for guarantees whatever the weights "
-            "mean",
+            f"sample_weight counts a row more than {MOST_DUPLICATES} times, so it is an ordinary row: it may both "
+            "train and calibrate; pass cal_set, or weights that are not whole numbers (w / w.mean())",
             RepeatedRowsWarning,
         )
-    parts = split_rows(whole.labels, hold_val=eval_set is None, hold_cal=cal_set is None, draw=draw, copies=copies)
+    duplicates = duplicate_groups(whole.inputs, whole.labels)
+    hold_val, hold_cal = eval_set is None, cal_set is None
+    parts = split_rows(whole.labels, hold_val=hold_val, hold_cal=hold_cal, draw=draw, duplicates=duplicates)
     val, cal = whole.take(parts.val), Split(whole.inputs[parts.cal], whole.labels[parts.cal])
     if eval_set is not None:
         own = _own_rows(estimator, eval_set, classes, "eval_set")

@@ -25,7 +25,7 @@ from volta.core.errors import InputError
 from volta.core.files import canonical_json
 from volta.core.scaling import LARGEST_INPUT, Scaler
 from volta.core.seeding import rng
-from volta.decisions import InputGuard, OodTest, Policy, ScoreCombination, SetPredictor
+from volta.decisions import OodTest, Policy, RangeCheck, ScoreCombination, SetPredictor
 from volta.decisions.conformal import Floats, exact_level
 from volta.decisions.decide import ACTIONS
 from volta.decisions.range_check import LARGEST
@@ -61,10 +61,10 @@ class Rounding(NamedTuple):
     probs: float = 1e-9
 
 
-def probe_rows(guard: InputGuard) -> Floats:
-    """Return random rows, in the units the guard sees, with the training rows' means and covariances."""
-    noise = rng(0, "export").normal(size=(N_PROBES, len(guard.centre)))
-    return np.asarray(guard.centre + guard.scale * np.linalg.solve(guard.whitening.T, noise.T).T)
+def probe_rows(range_check: RangeCheck) -> Floats:
+    """Return random rows, in the units the range check sees, with the training rows' means and covariances."""
+    noise = rng(0, "export").normal(size=(N_PROBES, len(range_check.centre)))
+    return np.asarray(range_check.centre + range_check.scale * np.linalg.solve(range_check.whitening.T, noise.T).T)
 
 
 def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Rounding:
@@ -153,21 +153,23 @@ def _count(found: Tensor) -> Tensor:
     return found.double().sum(dim=-1)
 
 
-class GuardScores(nn.Module):
-    """The guard's two scores of exactly scaled rows (n, d) as (n, 1) each; see `fit_guard`.
+class RangeScores(nn.Module):
+    """The range check's two scores of exactly scaled rows (n, d) as (n, 1) each; see `fit_range_check`.
 
-    The first is negative within the range, where the guard has 0: no combination tells them apart. Whitening, columns'
-    scales, mean over columns and unit are one matrix, the length of whose product is the distance.
+    The first is negative within the range, where the range check has 0: no combination tells them apart. Whitening,
+    columns' scales, mean over columns and unit are one matrix, the length of whose product is the distance.
     """
 
-    def __init__(self, guard: InputGuard) -> None:
+    def __init__(self, range_check: RangeCheck) -> None:
         super().__init__()
-        self._bounded = guard.has_tiny_scale
-        whitening = guard.whitening / (guard.unit * math.sqrt(len(guard.low)))
+        self._bounded = range_check.has_tiny_scale
+        whitening = range_check.whitening / (range_check.unit * math.sqrt(len(range_check.low)))
         if not self._bounded:
-            whitening = whitening / guard.scale[:, None]
-        self.low, self.high, self.scale = (_constant(values) for values in (guard.low, guard.high, guard.scale))
-        self.centre, self.whitening = _constant(guard.centre), _constant(whitening)
+            whitening = whitening / range_check.scale[:, None]
+        self.low, self.high, self.scale = (
+            _constant(values) for values in (range_check.low, range_check.high, range_check.scale)
+        )
+        self.centre, self.whitening = _constant(range_check.centre), _constant(whitening)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return how far the furthest column is out of range, and the whitened distance."""
@@ -196,7 +198,7 @@ class Combined(nn.Module):
         self.beyond = _constant((np.arange(len(combination.surprises)) == ordered.shape[1]).astype(np.float64)[:, None])
         self.highest_rank = float(combination.surprises[-1])
         self.rounding = rounding
-        self.absurd_beyond = extreme_beyond(combination) if len(ordered) > 1 else np.inf
+        self.extreme_beyond = extreme_beyond(combination) if len(ordered) > 1 else np.inf
         self.tie = rounding.scores * float(np.abs(ordered[0, -1]) / combination.units[0]) + ABSOLUTE_TIE
 
     def forward(self, scores: Tensor) -> Tensor:
@@ -233,17 +235,17 @@ class Decider(nn.Module):
         self._set_score = sets.score.name
         self._set_threshold, self._set_tie = float(sets.thresholds.values[0]), rounding.probs
 
-    def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, absurd: Tensor) -> GraphOutputs:
+    def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, extreme: Tensor) -> GraphOutputs:
         """Return all that the graph gives; ``total`` (n, 1), the sum of a row's inputs, is NaN where one of them is.
 
-        Such a row is the furthest out of all, and OOD whatever ``fpr`` is, as are rows that are ``absurd`` (n, 1); what
-        comes of NaN in between is not told, since runtimes differ in what they clip it to.
+        Such a row is the furthest out of all, and OOD whatever ``fpr`` is, as are rows that are ``extreme`` (n, 1).
+        Runtimes differ in what they clip NaN to in between.
         """
         ood = ood.masked_fill(total.isnan(), math.inf)
         unlike = torch.tensor(ACTIONS.index("ood"))
         # 0 is answer and 1 abstain: a comparison is the decision.
         decision = (found.uncertainty > self.threshold).long()
-        flagged = ((ood > self.unflagged) | absurd).squeeze(1)
+        flagged = ((ood > self.unflagged) | extreme).squeeze(1)
         return GraphOutputs(
             found.probs,
             found.probs.argmax(dim=1),
@@ -266,11 +268,11 @@ class FeatureGraph(nn.Module):
     """A :class:`VoltaClassifier` from rows (n, d) in the user's units."""
 
     def __init__(
-        self, method: RowGraph, scaler: Scaler, guard: InputGuard, combination: Combined, decider: Decider
+        self, method: RowGraph, scaler: Scaler, range_check: RangeCheck, combination: Combined, decider: Decider
     ) -> None:
         super().__init__()
         self.method = method
-        self.guard = GuardScores(guard)
+        self.range_check = RangeScores(range_check)
         self.combination = combination
         self.decider = decider
         self._limit = scaler.limit
@@ -284,11 +286,11 @@ class FeatureGraph(nn.Module):
         if self.centre is not None and self.scale is not None:
             rows = ((rows - self.centre) / self.scale).clamp(-FLOAT32_MAX, FLOAT32_MAX)
         found = self.method(rows.clamp(-self._limit, self._limit).float())
-        furthest, distance = self.guard(rows)
+        furthest, distance = self.range_check(rows)
         scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
         total = inputs.sum(dim=1, keepdim=True)
         outputs: GraphOutputs = self.decider(
-            found, self.combination(scores), total, furthest > self.combination.absurd_beyond
+            found, self.combination(scores), total, furthest > self.combination.extreme_beyond
         )
         return outputs
 
@@ -311,11 +313,11 @@ class OutputsGraph(nn.Module):
     """A :class:`PostHocClassifier` from a network's logits (n, K), and penultimate vectors (n, w) where it has any."""
 
     def __init__(
-        self, method: HasTensorFormula, guard: InputGuard | None, combination: Combined, decider: Decider
+        self, method: HasTensorFormula, range_check: RangeCheck | None, combination: Combined, decider: Decider
     ) -> None:
         super().__init__()
         self._formula = method.predict_tensors
-        self.guard = None if guard is None else GuardScores(guard)
+        self.range_check = None if range_check is None else RangeScores(range_check)
         self.combination = combination
         self.decider = decider
 
@@ -324,13 +326,13 @@ class OutputsGraph(nn.Module):
         wide = logits.double()
         vectors = wide[:, :0] if features is None else features.double()
         found = self._formula(TensorOutputs(wide, vectors))
-        guarded = () if self.guard is None else self.guard(vectors)
-        ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *guarded], dim=1))
-        absurd = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
-        if guarded:
-            absurd = absurd | (guarded[0] > self.combination.absurd_beyond)
+        in_range = () if self.range_check is None else self.range_check(vectors)
+        ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *in_range], dim=1))
+        extreme = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
+        if in_range:
+            extreme = extreme | (in_range[0] > self.combination.extreme_beyond)
         total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(found, ood, total, absurd)
+        outputs: GraphOutputs = self.decider(found, ood, total, extreme)
         return outputs
 
 
@@ -368,10 +370,10 @@ def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
     from volta.methods.saving import row_graph
 
     method, ood = classifier.method_, classifier.ood_score_
-    graph, probes = row_graph(method), probe_rows(ood.guard)
+    graph, probes = row_graph(method), probe_rows(ood.range_check)
     combined = Combined(ood.combination, measured_rounding(method, graph, probes))
     decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
-    module = FeatureGraph(graph, ood.scaler, ood.guard, combined, decider)
+    module = FeatureGraph(graph, ood.scaler, ood.range_check, combined, decider)
     _check_agreement(classifier, module, ood.scaler.inverse(probes), rules)
     return module
 
@@ -448,11 +450,11 @@ def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodSc
     if not isinstance(method, HasTensorFormula):
         raise no_graph(method)
     examples = {"logits": torch.zeros((2, len(classifier.classes_)))}
-    if ood.guard is not None:
-        examples["features"] = torch.zeros((2, len(ood.guard.low)))
+    if ood.range_check is not None:
+        examples["features"] = torch.zeros((2, len(ood.range_check.low)))
     combined = Combined(ood.combination, Rounding())
     decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
-    module = OutputsGraph(method, ood.guard, combined, decider)
+    module = OutputsGraph(method, ood.range_check, combined, decider)
     write_onnx(module, examples, GraphOutputs._fields, path, notes_of(classifier, method, rules))
 
 

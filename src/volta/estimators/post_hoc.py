@@ -22,14 +22,14 @@ from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.core.splits import all_of, duplicate_groups, first_of_each
 from volta.core.types import Array, Prediction
-from volta.decisions import fit_combination, fit_guard
-from volta.decisions.conformal import ScoreName
+from volta.decisions import fit_combination, fit_range_check
+from volta.decisions.conformal import Floats, ScoreName
 from volta.estimators.classifier import seed_of
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
     DecidingMixin,
     FeatureOodScore,
-    Judged,
+    Flags,
     calibrate,
     output_scores,
     predict_outputs,
@@ -221,8 +221,9 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
                 _check_size(rows.outputs, name)
                 _check_scale(rows.outputs, name)
         for learned in (train, val):
-            if learned is not None:
-                check_unseen(cal.outputs.logits, learned.outputs.logits, "cal")
+            # Never by logits alone: those of trees tie.
+            if learned is not None and learned.outputs.features is not None and cal.outputs.features is not None:
+                check_unseen(_columns(cal.outputs), _columns(learned.outputs), "cal")
         self.seed_ = seed_of(self.random_state)
         if val is None:
             val, cal = _halves(cal, self.seed_)
@@ -231,18 +232,20 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
-        guard = None if features is None or val.outputs.features is None else fit_guard(features)
-        judged_val = self._predict(val.outputs)
-        _check_scores(self.method_, judged_val)
-        self.ood_score_ = FeatureOodScore(guard, fit_combination(*output_scores(guard, val.outputs, judged_val)))
-        judged_cal = self._predict(cal.outputs)
-        ood = self.ood_score_.of(cal.outputs, judged_cal).scores
-        self.calibration_ = calibrate(judged_cal, cal.labels, ood, judged_val.uncertainty)
+        range_check = None if features is None or val.outputs.features is None else fit_range_check(features)
+        predicted_val = self._predict(val.outputs)
+        _check_scores(self.method_, predicted_val)
+        self.ood_score_ = FeatureOodScore(
+            range_check, fit_combination(*output_scores(range_check, val.outputs, predicted_val))
+        )
+        predicted_cal = self._predict(cal.outputs)
+        ood, _ = self.ood_score_.of(cal.outputs, predicted_cal)
+        self.calibration_ = calibrate(predicted_cal, cal.labels, ood, predicted_val.uncertainty)
         self._set_policy(coverage=DEFAULT_COVERAGE)
         return self
 
     def save(self, path: Path | str) -> None:
-        """Write the fitted classifier, without the network, to one sealed safetensors file."""
+        """Write the fitted classifier, without the network, to one safetensors file with a checksum."""
         self._fitted()
         state = {name: getattr(self, name) for name in _STATE}
         parameters = self.get_params(deep=False)
@@ -252,7 +255,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Return the classifier that :meth:`save` wrote; a file that was altered or cut off is refused."""
+        """Return the classifier that :meth:`save` wrote; a file that was altered or cut off raises."""
         method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
         with MODEL_FILE.making(path):
             classifier = cls(**parameters)
@@ -283,21 +286,35 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"method is {self.method!r}, which trains a network of its own; pass one of {possible}")
         return method
 
-    def _judge(self, X: Outputs | LabelledOutputs | ArrayLike) -> Judged:  # noqa: N803
+    def predict_full(self, X: Outputs | LabelledOutputs | ArrayLike) -> Prediction:  # noqa: N803
+        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+        return self._predict(self._outputs(X))
+
+    def _scored(self, X: Outputs | LabelledOutputs | ArrayLike) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
+        outputs = self._outputs(X)
+        prediction = self._predict(outputs)
+        return prediction, *self.ood_score_.of(outputs, prediction)
+
+    def _outputs(self, X: Outputs | LabelledOutputs | ArrayLike) -> Outputs:  # noqa: N803
+        """Return X as outputs that fit the ones of ``fit``."""
         self._fitted()
         refuse_mask(X, "X")
         given = X.outputs if isinstance(X, LabelledOutputs) else X
         outputs = given if isinstance(given, Outputs) else Outputs(cast(Any, given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
-        guard = self.ood_score_.guard
-        if guard is not None and outputs.features is not None and outputs.features.shape[1] != len(guard.low):
+        range_check = self.ood_score_.range_check
+        if (
+            range_check is not None
+            and outputs.features is not None
+            and outputs.features.shape[1] != len(range_check.low)
+        ):
             raise InputError(
-                f"X has features of {outputs.features.shape[1]} columns but the fit's had {len(guard.low)}; pass those"
+                f"X has features of {outputs.features.shape[1]} columns but the fit's had {len(range_check.low)}; "
+                "pass those"
             )
         _check_size(outputs, "X")
-        prediction = self._predict(outputs)
-        return Judged(prediction, lambda: self.ood_score_.of(outputs, prediction))
+        return outputs
 
     def _predict(self, outputs: Outputs) -> Prediction:
         return predict_outputs(self.method_, outputs, len(self.classes_))
@@ -305,6 +322,10 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     def _fitted(self) -> None:
         if not hasattr(self, "calibration_"):
             raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
+
+
+def _columns(outputs: Outputs) -> Array:
+    return np.hstack([outputs.need_features(), outputs.logits])
 
 
 def _check_size(outputs: Outputs, name: str) -> None:
@@ -329,30 +350,30 @@ def _check_scale(outputs: Outputs, name: str) -> None:
         )
 
 
-def _check_scores(method: PostHoc, judged: Prediction) -> None:
+def _check_scores(method: PostHoc, predicted: Prediction) -> None:
     """Say so where a method cannot tell rows apart, as energies of log-probabilities cannot: all are 0."""
-    if len(judged) > 1 and np.ptp(judged.uncertainty) == 0:
+    if len(predicted) > 1 and np.ptp(predicted.uncertainty) == 0:
         warn_user(
-            f"{method.title} gives all {len(judged)} validation rows the same uncertainty; pass logits as the network "
-            "gives them, not logarithms of probabilities, or take another method (softmax)",
+            f"{method.title} gives all {len(predicted)} validation rows the same uncertainty; pass logits as the "
+            "network gives them, not logarithms of probabilities, or take another method (softmax)",
             EqualScoresWarning,
         )
 
 
 def _halves(rows: LabelledOutputs, seed: int) -> tuple[LabelledOutputs, LabelledOutputs]:
-    """Return rows to fit on and rows to calibrate with; copies of one row stay together and calibrate once.
+    """Return rows to fit on and rows to calibrate with; duplicates stay together and calibrate once.
 
-    Copies are told by features: logits of many rows are alike where a network is sure.
+    Duplicates are found by features: logits of many rows are equal where a network is certain, and those of trees tie.
     """
     if len(rows.labels) < 2:
         raise InputError("cal has 1 row; pass at least 2, or val=LabelledOutputs(...) too")
     features = rows.outputs.features
-    copies = None if features is None else duplicate_groups(features, rows.labels)
-    n_rows = len(rows.labels) if copies is None else int(copies.max()) + 1
+    duplicates = None if features is None else duplicate_groups(features, rows.labels)
+    n_rows = len(rows.labels) if duplicates is None else int(duplicates.max()) + 1
     order = rng(seed, "post_hoc", "halves").permutation(n_rows)
     fitted, held_out = np.split(order, [n_rows // 2])
-    if copies is not None:
-        fitted, held_out = all_of(copies, fitted), first_of_each(copies)[held_out]
+    if duplicates is not None:
+        fitted, held_out = all_of(duplicates, fitted), first_of_each(duplicates)[held_out]
     return _take(rows, np.sort(fitted)), _take(replace(rows, weights=None), np.sort(held_out))
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError, StoreError
 from volta.estimators.classifier import FitRecord
 from volta.estimators.deciding import CALIBRATION_TYPES, FeatureOodScore
-from volta.estimators.explain import KeptRows, Reference
+from volta.estimators.explain import Reference, TrainingRows
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import MODEL_FILE, load_method, parameters_of, save_method
@@ -25,7 +25,7 @@ _HELD: dict[Holder, str] = {
     "PostHocClassifier": "a network's outputs",
 }
 
-STATE_TYPES = (*CALIBRATION_TYPES, KeptRows, Reference, FitRecord, TrainingLog)
+STATE_TYPES = (*CALIBRATION_TYPES, TrainingRows, Reference, FitRecord, TrainingLog)
 
 
 def file_path(path: Path | str) -> Path:

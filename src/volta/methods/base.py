@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from volta.core.checks import check_features, check_labels
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
-from volta.networks.network import ExactRows, Network
+from volta.networks.network import Network
 from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs, SplitName, check_split_name, plain_splits
 from volta.networks.recipe import PROTOCOLS, ProtocolName
 from volta.networks.trainer import Trainer
@@ -71,14 +71,6 @@ class Method(ABC):
             raise InputError(f"inputs has rows of shape {tuple(inputs.shape[1:])}; the method was fitted on {shape}")
         return self._predict(inputs)
 
-    @final
-    def unchecked_predict(self, inputs: Array) -> Prediction:
-        """Return ``predict`` of finite feature rows of the right shape in float64, which are not looked at again.
-
-        Networks compute them in float64.
-        """
-        return self._predict(inputs.view(ExactRows))
-
     @abstractmethod
     def _fit(self, data: FitData, trainer: Trainer) -> None: ...
 
@@ -110,7 +102,7 @@ class PostHoc(Method):
 
         def of(name: SplitName) -> LabelledOutputs:
             split = getattr(data, check_split_name(name))
-            return LabelledOutputs(trainer.outputs(self.network_, split.inputs), split.labels, split.weights)
+            return LabelledOutputs(trainer.outputs(self.network_, data, name), split.labels, split.weights)
 
         self.fit_outputs(FitOutputs(of, trainer.seed))
 

@@ -19,8 +19,10 @@ def row_slices(values: Array, n_rows: int) -> Iterator[slice]:
         yield slice(start, start + n_rows)
 
 
-def cached_slices(values: Array) -> Iterator[slice]:
+def cached_slices(values: Array) -> Iterable[slice]:
     """Walk the rows of a matrix in pieces that stay in the processor's cache: arrays of full size cost far more."""
+    if values.size <= _CACHED_VALUES:
+        return (slice(None),)
     return row_slices(values, max(1, _CACHED_VALUES // max(1, values.shape[1])))
 
 
@@ -36,7 +38,7 @@ def softmax(logits: Floats, scale: float = 1.0) -> Floats:
     for rows in cached_slices(logits):
         part = probs[rows]
         _exponentials(logits[rows], scale, part)
-        part /= row_sums(part)[:, None]
+        part /= np.einsum("ij->i", part)[:, None]
     return probs
 
 
@@ -61,7 +63,7 @@ def softmax_and_doubt(logits: Floats) -> tuple[Floats, Floats]:
         part = probs[rows]
         _exponentials(logits[rows], 1.0, part)
         doubt[rows] = _share_of_others(part)
-        part /= row_sums(part)[:, None]
+        part /= np.einsum("ij->i", part)[:, None]
     return probs, doubt
 
 
@@ -166,9 +168,9 @@ def _exponentials(logits: Floats, scale: float, out: Floats) -> Floats:
 def _share_of_others(exponentials: Floats) -> Floats:
     """Return the share of all classes but one of the largest, whose exponential is 1."""
     below = np.where(exponentials < 1.0, exponentials, 0.0)
-    others = row_sums(below)
+    others = np.einsum("ij->i", below)
     # Where several classes are largest, all of them but one are among the others.
-    others += np.rint(row_sums(exponentials) - others) - 1.0
+    others += np.rint(np.einsum("ij->i", exponentials) - others) - 1.0
     return np.asarray(others / (1.0 + others))
 
 

@@ -86,13 +86,13 @@ class Volta(Method):
         self.seed_ = trainer.seed
         self.beta_ = 1.0 / self.learned_temperature
         if self.refit_temperature:
-            logits = trainer.outputs(self.network_, data.val.inputs).logits
+            logits = trainer.outputs(self.network_, data, "val").logits
             similarities, weights = self._similarities(logits), data.val.weights
             self.beta_ = fit_temperature(similarities, data.val.labels, start=self.beta_, weights=weights).beta
 
     def _predict(self, inputs: Array) -> Prediction:
         if self.n_passes == 0:
-            logits, learned = self.network_.outputs(inputs).logits, self.learned_temperature
+            logits, learned = self.network_.outputs(inputs).logits, self.network_.temperature
             uncertainty = one_minus_max_softmax(logits, learned / self.uncertainty_temperature)
             return Prediction(softmax(logits, self.beta_ * learned), uncertainty)
         generators = [rng(self.seed_, "volta", index) for index in range(self.n_passes)]

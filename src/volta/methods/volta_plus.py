@@ -193,7 +193,7 @@ class VoltaPlus(Method):
         judged, of_distances = self._judge_distances(even, data, trainer)
         self.network_ = self._wide_network(even, cycle, data, trainer)
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
-        held_out = [trainer.outputs(network, data.val.inputs) for network in self._networks]
+        held_out = [trainer.outputs(network, data, "val") for network in self._networks]
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
         logits = self._joined([found.logits for found in held_out])
         self.lowest_energy_ = float(energy(logits).min())

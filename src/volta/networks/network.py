@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from volta.core.types import Array
 from volta.networks.modules import Encoder, Identity, Linear, Mlp, PrototypeHead, Prototypes, cut, sampled_from
-from volta.networks.outputs import LastLayer, Outputs
+from volta.networks.outputs import LastLayer, NetworkOutputs, Outputs
 from volta.networks.recipe import TrainingLog
 from volta.networks.spec import Classifier, NetworkSpec, spec_from_json
 from volta.networks.training import EVAL_ROWS, InputRows
@@ -25,112 +25,82 @@ from volta.networks.training import EVAL_ROWS, InputRows
 FEW_ROWS = 16
 
 Floats: TypeAlias = NDArray[np.float64]
-Step: TypeAlias = Callable[[Floats], Floats]
-"""From rows (n, d) to rows (n, w)."""
 
 
-def array_form(spec: NetworkSpec, classifier: Classifier) -> tuple[Step, Step] | None:
-    """Return body and head in evaluation mode as functions of float64 rows, or None where a part has no such form."""
-    body, head = _body(spec, classifier), _head(spec, classifier)
-    return None if body is None or head is None else (body, head)
+class NetworkArrays:
+    """A network's weights as float64 arrays, for few rows: PyTorch spends its time on the calls there.
 
-
-def _body(spec: NetworkSpec, classifier: Classifier) -> Step | None:
-    module: Any = classifier.body
-    if isinstance(spec.body, Identity):
-        return lambda rows: rows
-    if isinstance(spec.body, Mlp):
-        return _in_turn([_rectified(layer) for layer in module if isinstance(layer, nn.Linear)])
-    if not isinstance(spec.body, Encoder):
-        return None
-    layers = list(module.layers)
-    n_hidden = 4 * len(spec.body.hidden)
-    steps = [_hidden(linear, norm) for linear, norm in zip(layers[:n_hidden:4], layers[1:n_hidden:4], strict=True)]
-    encode = _in_turn(steps + [_linear(layer) for layer in layers[n_hidden:]])
-    if module.residual is None:
-        return encode
-    past = _linear(module.residual)
-    return lambda rows: encode(rows) + past(rows)
-
-
-def _head(spec: NetworkSpec, classifier: Classifier) -> Step | None:
-    if isinstance(spec.head, Linear):
-        layer = classifier.head.last_layer()
-        return None if layer is None else _affine(layer.weight, layer.bias)
-    if not isinstance(spec.head, Prototypes):
-        return None
-    head = cast(PrototypeHead, classifier.head)
-    weight = _array(head.prototypes).T / math.exp(float(head.log_temperature.detach()))
-
-    def similarities(rows: Floats) -> Floats:
-        lengths = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
-        return np.asarray((rows / np.maximum(lengths, 1e-12)) @ weight)
-
-    return similarities
-
-
-def _in_turn(steps: list[Step]) -> Step:
-    def run(rows: Floats) -> Floats:
-        for step in steps:
-            rows = step(rows)
-        return rows
-
-    return run
-
-
-def _affine(weight: NDArray[Any], bias: NDArray[Any]) -> Step:
-    turned, added = np.ascontiguousarray(weight.T, dtype=np.float64), bias.astype(np.float64)
-
-    def apply(rows: Floats) -> Floats:
-        product: Floats = rows @ turned
-        product += added
-        return product
-
-    return apply
-
-
-def _linear(layer: nn.Linear) -> Step:
-    return _affine(_array(layer.weight), _array(layer.bias))
-
-
-def _rectified(layer: nn.Linear) -> Step:
-    apply = _linear(layer)
-    return lambda rows: np.maximum(apply(rows), 0.0)
-
-
-def _hidden(linear: nn.Linear, norm: nn.LayerNorm) -> Step:
-    """Return linear, LayerNorm and GELU in one, in few operations.
-
-    Weights whose mean over the outputs is 0 give outputs whose mean is; and with t = y/√2, √½ of which is in the
-    norm's weights, GELU(y) = √½ (t + t erf(t)).
+    `benchmarks/latency.py` keeps it: without it `decide` of one row takes 1.4 times as long (30 columns), and with the
+    paper's MLP twice as long.
     """
-    weight, bias, width = _array(linear.weight), _array(linear.bias), linear.out_features
-    even = _affine(weight - weight.mean(axis=0), bias - bias.mean())
-    gain, shift = math.sqrt(0.5) * _array(norm.weight), math.sqrt(0.5) * _array(norm.bias)
-    share, eps = np.full((width, 1), 1.0 / width), norm.eps
 
-    def apply(rows: Floats) -> Floats:
-        rows = even(rows)
-        deviation = (rows * rows) @ share
-        deviation += eps
-        rows /= np.sqrt(deviation, out=deviation)
-        rows *= gain
-        rows += shift
-        found: Floats = erf(rows)
-        found *= rows
-        found += rows
-        found *= math.sqrt(0.5)
-        return found
+    def __init__(self, classifier: Classifier, n_hidden: int, is_mlp: bool) -> None:
+        body: Any = classifier.body
+        self._rectified = [_affine(layer) for layer in body if isinstance(layer, nn.Linear)] if is_mlp else []
+        layers = list(getattr(body, "layers", ()))
+        self._hidden = [self._of_hidden(*layers[start : start + 2]) for start in range(0, 4 * n_hidden, 4)]
+        self._projections = [_affine(layer) for layer in layers[4 * n_hidden :]]
+        residual = getattr(body, "residual", None)
+        self._residual = None if residual is None else _affine(residual)
+        head = classifier.head
+        self._prototypes = self._layer = None
+        if isinstance(head, PrototypeHead):
+            self._prototypes = _array(head.prototypes).T / math.exp(float(head.log_temperature.detach()))
+        else:
+            layer = cast(LastLayer, head.last_layer())
+            self._layer = np.ascontiguousarray(layer.weight.T, dtype=np.float64), layer.bias.astype(np.float64)
 
-    return apply
+    @staticmethod
+    def _of_hidden(linear: nn.Linear, norm: nn.LayerNorm) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
+        """Return a linear layer whose outputs have mean 0, and LayerNorm's weights times √½, as GELU needs them."""
+        weight, bias = _array(linear.weight), _array(linear.bias)
+        weight, bias = weight - weight.mean(axis=0), bias - bias.mean()
+        gain, shift = math.sqrt(0.5) * _array(norm.weight), math.sqrt(0.5) * _array(norm.bias)
+        share = np.full((linear.out_features, 1), 1.0 / linear.out_features)
+        return np.ascontiguousarray(weight.T), bias, gain, shift, share, norm.eps
+
+    def outputs(self, inputs: Floats) -> tuple[Floats, Floats]:
+        """Return logits and penultimate vectors. With t = y/√2, GELU(y) = √½ (t + t erf(t))."""
+        rows = inputs
+        for weight, bias in self._rectified:
+            rows = rows @ weight
+            rows += bias
+            rows = np.maximum(rows, 0.0)
+        for weight, bias, gain, shift, share, eps in self._hidden:
+            rows = rows @ weight
+            rows += bias
+            deviation = (rows * rows) @ share
+            deviation += eps
+            rows /= np.sqrt(deviation, out=deviation)
+            rows *= gain
+            rows += shift
+            curved: Floats = erf(rows)
+            curved *= rows
+            curved += rows
+            curved *= math.sqrt(0.5)
+            rows = curved
+        for weight, bias in self._projections:
+            rows = rows @ weight
+            rows += bias
+        if self._residual is not None:
+            past = inputs @ self._residual[0]
+            past += self._residual[1]
+            rows = rows + past
+        if self._prototypes is not None:
+            lengths = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
+            return (rows / np.maximum(lengths, 1e-12)) @ self._prototypes, rows
+        weight, bias = cast(tuple[Floats, Floats], self._layer)
+        logits: Floats = rows @ weight
+        logits += bias
+        return logits, rows
+
+
+def _affine(layer: nn.Linear) -> tuple[Floats, Floats]:
+    return np.ascontiguousarray(_array(layer.weight).T), _array(layer.bias)
 
 
 def _array(values: Any) -> Floats:
     return np.asarray(values.detach().cpu().numpy(), dtype=np.float64)
-
-
-class ExactRows(np.ndarray[Any, np.dtype[np.float64]]):
-    """Feature rows (n, d) of float64 that a network is to compute in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,19 +116,17 @@ class Network:
     def outputs(self, inputs: Array) -> Outputs:
         """Return logits, penultimate vectors and the last layer where it is linear, in evaluation mode.
 
-        :class:`ExactRows` are computed in float64 on a processor, so that a row gets the same numbers by itself and
-        among others, far beyond float32; all other inputs are computed in float32, as networks are trained.
+        Feature rows in float64 are computed in float64 on a processor, so that a row gets the same numbers by itself
+        and among others, far beyond float32; all other inputs are computed in float32, as networks are trained.
         """
-        if not (isinstance(inputs, ExactRows) and self.device.type == "cpu"):
+        if not (inputs.dtype == np.float64 and inputs.ndim == 2 and self.device.type == "cpu"):
             return self._run(self.classifier, InputRows(inputs, self.device).eval_batches(), len(inputs))
-        rows = np.asarray(inputs)
-        if len(rows) > FEW_ROWS or self._array_form is None:
-            starts = range(0, len(rows), EVAL_ROWS)
-            pieces = (torch.from_numpy(np.array(rows[start : start + EVAL_ROWS])) for start in starts)
-            return self._run(self._wide, pieces, len(rows))
-        body, head = self._array_form
-        encoded = body(rows)
-        return Outputs.trusted(head(encoded), encoded.astype(np.float32), self._last_layer)
+        if len(inputs) > FEW_ROWS or self._arrays is None:
+            starts = range(0, len(inputs), EVAL_ROWS)
+            pieces = (torch.from_numpy(np.array(inputs[start : start + EVAL_ROWS])) for start in starts)
+            return self._run(self._wide, pieces, len(inputs))
+        logits, encoded = self._arrays.outputs(inputs)
+        return NetworkOutputs(logits, encoded.astype(np.float32), self._last_layer)
 
     @torch.inference_mode()
     def _run(self, classifier: Classifier, batches: Iterator[Tensor], n_rows: int) -> Outputs:
@@ -186,8 +154,12 @@ class Network:
         return copy.deepcopy(self.classifier).double().eval()
 
     @cached_property
-    def _array_form(self) -> tuple[Step, Step] | None:
-        return array_form(self.spec, self.classifier)
+    def _arrays(self) -> NetworkArrays | None:
+        body = self.spec.body
+        if not (isinstance(self.spec.head, Prototypes | Linear) and isinstance(body, Encoder | Mlp | Identity)):
+            return None
+        n_hidden = len(body.hidden) if isinstance(body, Encoder) else 0
+        return NetworkArrays(self.classifier, n_hidden, isinstance(body, Mlp))
 
     @cached_property
     def _last_layer(self) -> LastLayer | None:

@@ -30,7 +30,7 @@ from volta.core.types import Array, EncoderKind, FitData, Split
 from volta.networks.modules import Backbone, Cnn, Encoder, Linear, Mlp
 from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
-from volta.networks.outputs import Outputs
+from volta.networks.outputs import Outputs, SplitName
 from volta.networks.recipe import Budget, ProtocolName, Recipe, TrainingLog
 from volta.networks.spec import NetworkSpec, part_to_json
 from volta.networks.training import EpochReport, train, train_from_scratch
@@ -121,23 +121,23 @@ class MemoryNetworkStore:
 
 
 class OutputCache:
-    """Outputs of networks on whole arrays, so that methods sharing a network share its forward passes.
+    """Outputs of networks on named sets of rows, so that methods sharing a network share its forward passes.
 
     Holds at most ``limit`` bytes and forgets the oldest first.
     """
 
     def __init__(self, limit: int = _OUTPUT_CACHE_BYTES) -> None:
         self._limit = limit
-        self._held: OrderedDict[tuple[str, int], tuple[Array, Outputs]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], Outputs] = OrderedDict()
 
-    def outputs(self, network: Network, inputs: Array) -> Outputs:
-        """Return ``network.outputs(inputs)``, computed once for the same array object."""
-        key = (network.key, id(inputs))
+    def outputs(self, network: Network, name: str, inputs: Array) -> Outputs:
+        """Return ``network.outputs(inputs)``, computed once for each network and ``name``."""
+        key = (network.key, name)
         if key not in self._held:
-            self._held[key] = (inputs, network.outputs(inputs))
-            while len(self._held) > 1 and sum(kept.nbytes for _, kept in self._held.values()) > self._limit:
+            self._held[key] = network.outputs(inputs)
+            while len(self._held) > 1 and sum(kept.nbytes for kept in self._held.values()) > self._limit:
                 self._held.popitem(last=False)
-        return self._held[key][1]
+        return self._held[key]
 
 
 @dataclass
@@ -159,7 +159,7 @@ class Trainer:
     n_trained: int = 0
     seconds_reused: float = 0.0
     trainings: dict[str, TrainingLog] = field(default_factory=dict)
-    _cross_fits: dict[str, tuple[Array, Callable[[], Outputs]]] = field(default_factory=dict, repr=False)
+    _cross_fits: dict[str, Callable[[], Outputs]] = field(default_factory=dict, repr=False)
 
     def network(
         self,
@@ -208,10 +208,8 @@ class Trainer:
                 self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
         self.trainings[network.key] = network.log
         if data.n_folds:
-            self._cross_fits[network.key] = (
-                data.val.inputs,
-                cache(partial(self._cross_fit, network, data, spec, recipe, objective, member)),
-            )
+            cross_fit = partial(self._cross_fit, network, data, spec, recipe, objective, member)
+            self._cross_fits[network.key] = cache(cross_fit)
         return network
 
     def _key(self, spec: NetworkSpec, data: FitData, recipe: Recipe, objective: Objective, member: int) -> str:
@@ -239,7 +237,7 @@ class Trainer:
         for (train_rows, val_rows), fold in zip(self.held_out(data), _folds(data), strict=True):
             part = replace(data, train=train_rows, val=val_rows, n_folds=0)
             logits[fold] = self.network(part, spec, recipe, objective, member=member).outputs(val_rows.inputs).logits
-        return Outputs(logits, network.outputs(data.val.inputs).features)
+        return Outputs(logits, self.cache.outputs(network, "train", data.train.inputs).features)
 
     def held_out(self, data: FitData) -> list[tuple[Split, Split]]:
         """Return (training rows, validation rows): the data's own, or those of each of its folds."""
@@ -285,25 +283,24 @@ class Trainer:
         self.trainings[f"{network.key}/snapshots"] = log
         return states
 
-    def outputs(self, network: Network, inputs: Array) -> Outputs:
-        """Return ``network.outputs(inputs)``, shared between the methods of this trainer's cache.
+    def outputs(self, network: Network, data: FitData, name: SplitName) -> Outputs:
+        """Return the network's outputs on a split of the data it was trained on, shared through this trainer's cache.
 
-        Of the validation rows of data with folds: the logits of networks that were trained without them.
+        Where the data has folds, logits of validation rows are those of networks that were trained without them.
         """
-        inputs_of, cross_fit = self._cross_fits.get(network.key, (None, None))
-        if cross_fit is not None and inputs_of is inputs:
-            return cross_fit()
-        return self.cache.outputs(network, inputs)
+        if data.n_folds and name != "train":
+            return self._cross_fits[network.key]()
+        return self.cache.outputs(network, name, getattr(data, name).inputs)
 
 
 def _folds(data: FitData) -> list[NDArray[np.int64]]:
-    """Return the rows of each fold; copies of one row are in one fold."""
+    """Return the rows of each fold; duplicates are in one fold."""
     labels = data.train.labels
-    copies = duplicate_groups(data.train.inputs, labels)
-    if copies is None:
+    duplicates = duplicate_groups(data.train.inputs, labels)
+    if duplicates is None:
         return stratified_folds(labels, data.n_folds, rng(SPLIT_SEED, "folds"))
-    folds = stratified_folds(labels[first_of_each(copies)], data.n_folds, rng(SPLIT_SEED, "folds"))
-    return [all_of(copies, fold) for fold in folds]
+    folds = stratified_folds(labels[first_of_each(duplicates)], data.n_folds, rng(SPLIT_SEED, "folds"))
+    return [all_of(duplicates, fold) for fold in folds]
 
 
 def pick_device(name: str) -> torch.device:
