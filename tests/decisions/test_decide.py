@@ -19,7 +19,7 @@ def test_ood_comes_before_abstention():
 def test_without_pvalues_and_sets():
     found = decide(PROBS, UNCERTAINTY, policy=POLICY, classes=["cat", "dog"])
     assert found[1].action == "abstain"
-    assert found[1].reason.startswith("uncertainty above 0.45")
+    assert found[1].reason.startswith("uncertainty above the policy's threshold, 0.45")
     assert (found[0].label, found[0].probability) == ("cat", 0.9)
     assert (found[0].pvalue, found[0].classes) == (None, None)
     assert found.to_array().dtype.names == ("action", "label", "probability", "uncertainty", "reason")
@@ -64,7 +64,7 @@ def test_a_policy_that_always_answers_says_so():
     assert decide(PROBS, UNCERTAINTY, policy=few)[0].reason == few.note
     assert few.note.endswith("every row is answered")
     sure = fit_policy(np.zeros(400), np.ones(400, dtype=bool), max_error=0.02, reference=[0.0])
-    assert decide(PROBS, UNCERTAINTY, policy=sure)[0].reason == "every row is answered, by the policy"
+    assert decide(PROBS, UNCERTAINTY, policy=sure)[0].reason == "the policy answers every sample"
 
 
 def test_rejects_bad_arguments():

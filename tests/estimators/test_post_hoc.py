@@ -333,7 +333,7 @@ def test_weights_count_where_calibration_rows_are_halved():
     logits = 3.0 * random.normal(size=(400, 3)) + np.eye(3)[labels]
     weights = np.where(logits.argmax(axis=1) == labels, 2.0, 0.05)
     plain, weighted = (
-        PostHocClassifier("temperature").fit(cal=LabelledOutputs(Outputs(logits), labels, own)).method_.beta_
+        PostHocClassifier("temperature").fit(cal=LabelledOutputs(Outputs(logits), labels, own)).method_.fitted_.beta
         for own in (None, weights)
     )
     assert weighted > 3.0 * plain

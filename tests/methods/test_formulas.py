@@ -52,12 +52,12 @@ def test_softmax_energy_and_max_logit(setting):
 def test_temperature(setting):
     data, _, trainer = setting
     method, prediction, outputs = fit("temperature", setting)
-    assert np.allclose(prediction.probs, softmax(outputs.logits * method.beta_))
+    assert np.allclose(prediction.probs, softmax(outputs.logits * method.fitted_.beta))
     assert np.allclose(prediction.uncertainty, entropy(prediction.probs))
     val = trainer.network(data).outputs(data.val.inputs).logits
     losses = [
         -log_softmax(val * beta, axis=1)[np.arange(len(val)), data.val.labels].mean()
-        for beta in (method.beta_ * 0.99, method.beta_, method.beta_ * 1.01)
+        for beta in (method.fitted_.beta * 0.99, method.fitted_.beta, method.fitted_.beta * 1.01)
     ]
     assert losses[1] == min(losses)
 

@@ -133,7 +133,7 @@ def test_fitting_from_outputs_forgets_an_earlier_fit(setting):
     method.fit_from_outputs(val=splits(data, trainer.network(data))["val"])
     with pytest.raises(InputError, match="without a network"):
         method.predict(test.inputs)
-    assert set(vars(method)) == {"beta_", "input_shape_"}
+    assert set(vars(method)) == {"fitted_", "input_shape_"}
 
 
 def test_only_what_a_method_asks_for_is_computed(setting):

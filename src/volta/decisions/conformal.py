@@ -107,8 +107,8 @@ def binomial_interval(successes: int, trials: int, level: float = 0.95) -> tuple
 class ConformalRank:
     """The rank r = ⌈(n + 1)(1 − α)⌉ among ``n`` calibration scores, and its guarantee.
 
-    ``enough`` is False where r > n: no calibration score is large enough, the threshold is infinite and the guarantee is
-    kept only because nothing is ruled out. ``smallest_n`` is the least n with a finite threshold at this α.
+    ``enough`` is False where r > n: no calibration score is large enough, the threshold is infinite and the guarantee
+    holds only because nothing is ruled out. ``smallest_n`` is the least n with a finite threshold at this α.
     """
 
     n: int

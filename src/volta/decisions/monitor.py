@@ -95,9 +95,9 @@ class Monitor:
     π_s is the stake set on a change at row s, c_t what is left for later ones, so that a late change can be seen
     too; the K functions are in `betting_functions`.
     Guarantee: P(M_t ≥ 1/α for any t) ≤ α without a change, over all time, by Ville's inequality, however often the
-    state is read. Condition: calibration and stream rows are exchangeable until the change, and the score was made without them.
-    An alarm stays. As the stream goes on, its rows become what later ones are ranked among: a change is seen soon after
-    it comes, or hardly at all.
+    state is read. Condition: calibration and stream rows are exchangeable until the change, and the score was made
+    without them. An alarm stays. Later rows are ranked among earlier ones of the stream too: a change is seen soon
+    after it comes, or hardly at all.
     Time: O(n) a call and a thousand rows; memory: 8 bytes a row.
     Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World; Vovk et al. (2021), Retrain or
     Not Retrain: Conformal Test Martingales for Change-Point Detection.

@@ -34,11 +34,11 @@ from volta.report.table_model import asset, template_environment
 MOST_VALUES = 5
 
 LIMITS = (
-    "Every guarantee is for samples exchangeable with the calibration set. When the world, the instrument or the choice "
-    "of rows changes, none of them holds; the classifier's monitor, fed with the stream, tells when that happens.",
-    "Promises hold on average over rows, not for a single row, and not within a group of rows that is picked later; "
+    "Every guarantee is for samples exchangeable with the calibration set. When the world, the instrument or the "
+    "choice of rows changes, none of them holds; the classifier's monitor, fed with the stream, shows when that is.",
+    "Guarantees hold on average over rows, not for a single row, and not within a group of rows that is picked later; "
     'sets and flags within every class need conditional="class", in Python.',
-    "An OOD flag says that a row is unlike the calibration rows, not why. How many OOD rows are found is not guaranteed: "
+    "An OOD flag says that a row is unlike the calibration rows, not why. No share of OOD rows found is guaranteed: "
     "rows unlike others in ways that neither the network nor the range of columns shows go through.",
     "Probabilities are calibrated as measured here, on average; that is no guarantee, and least where few rows lie.",
     "The classes are those of the training rows. A row of any other class gets one of them, unless it is flagged.",

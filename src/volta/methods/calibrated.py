@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
 from volta.core.checks import check_number
 from volta.core.types import Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import Origin, PostHoc
 from volta.methods.calibrators import (
     Calibrator,
     EnsembleTemperatureCalibrator,
@@ -16,29 +16,35 @@ from volta.methods.calibrators import (
     FittedIsotonic,
     FittedMixture,
     FittedStructuredScaling,
+    FittedTemperature,
+    FittedVectorScaling,
     IsotonicCalibrator,
     StructuredMatrixCalibrator,
     StructuredVectorCalibrator,
-    fit_temperature,
-    fit_tempered_vector_scaling,
+    TemperatureCalibrator,
+    VectorCalibrator,
 )
-from volta.methods.scores import entropy, softmax
+from volta.methods.scores import entropy
 from volta.networks.outputs import FitOutputs, Outputs
 
 
 class Calibrated(PostHoc):
     """p by ``calibrator``, fitted on validation rows; u = entropy."""
 
-    origin = "extra"
+    origin: ClassVar[Origin] = "extra"
     standard = False
     calibrator: ClassVar[Calibrator]
     fitted_: FittedCalibrator
+
+    def new_calibrator(self) -> Calibrator:
+        """Return what is fitted; a method with parameters passes them on."""
+        return self.calibrator
 
     @final
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit on the validation rows."""
         val = outputs.of("val")
-        self.fitted_ = self.calibrator.fit(val.outputs.logits, val.labels, val.weights)
+        self.fitted_ = self.new_calibrator().fit(val.outputs.logits, val.labels, val.weights)
 
     @final
     def predict_outputs(self, outputs: Outputs) -> Prediction:
@@ -48,7 +54,7 @@ class Calibrated(PostHoc):
 
 
 @dataclass
-class Temperature(PostHoc):
+class Temperature(Calibrated):
     """p = softmax(l/T) with T > 0 minimising the validation NLL; u = entropy of p.
 
     Departure from the paper: T is found by a safeguarded Newton method in 1/T, which is convex, instead of L-BFGS in T.
@@ -57,25 +63,18 @@ class Temperature(PostHoc):
 
     title = "Temperature scaling"
     origin = "paper"
-
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Fit 1/T on the validation rows."""
-        val = outputs.of("val")
-        self.beta_ = fit_temperature(val.outputs.logits, val.labels, weights=val.weights).beta
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the scaled softmax and its entropy."""
-        probs = softmax(outputs.logits, self.beta_)
-        return Prediction(probs, entropy(probs))
+    standard = True
+    learned_types = (FittedTemperature,)
+    calibrator = TemperatureCalibrator()
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
-        probs = (self.beta_ * outputs.logits).softmax(dim=1)
+        probs = (cast(FittedTemperature, self.fitted_).beta * outputs.logits).softmax(dim=1)
         return graphs.prediction(probs, graphs.entropy(probs))
 
 
 @dataclass
-class VectorScaling(PostHoc):
+class VectorScaling(Calibrated):
     """p = softmax(a ⊙ l + b), a and b (K,) minimising the validation NLL + λ (|a/β − 1|² + |b|²); u = entropy.
 
     β = 1/T is the one temperature of the n rows, fitted first; what differs from it between the K classes is penalised
@@ -84,7 +83,8 @@ class VectorScaling(PostHoc):
     """
 
     title = "Vector scaling"
-    origin = "extra"
+    standard = True
+    learned_types = (FittedVectorScaling,)
 
     ridge: float = 1.0
 
@@ -92,19 +92,14 @@ class VectorScaling(PostHoc):
         """Refuse numbers out of range."""
         check_number(self.ridge, "ridge", zero=True)
 
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Fit scales and biases on the validation rows."""
-        val = outputs.of("val")
-        self.scale_, self.bias_ = fit_tempered_vector_scaling(val.outputs.logits, val.labels, self.ridge, val.weights)
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the scaled softmax and its entropy."""
-        probs = softmax(outputs.logits * self.scale_ + self.bias_)
-        return Prediction(probs, entropy(probs))
+    def new_calibrator(self) -> Calibrator:
+        """Return the calibrator with this ridge."""
+        return VectorCalibrator(ridge=self.ridge)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
-        logits = outputs.logits * graphs.constant(self.scale_) + graphs.constant(self.bias_)
+        fitted = cast(FittedVectorScaling, self.fitted_)
+        logits = outputs.logits * graphs.constant(fitted.scale) + graphs.constant(fitted.bias)
         probs = logits.softmax(dim=1)
         return graphs.prediction(probs, graphs.entropy(probs))
 

@@ -169,21 +169,6 @@ def fit_vector_scaling(
     return found.x[:n_classes], found.x[n_classes:]
 
 
-def fit_tempered_vector_scaling(
-    logits: Floats, labels: NDArray[np.int64], ridge: float, weights: Floats | None = None
-) -> tuple[Floats, Floats]:
-    """Return (a, b) minimising NLL(a ⊙ l + b) + λ (|a/β − 1|² + |b|²), λ = ``ridge`` · K/n, β the one temperature's.
-
-    First the temperature, without a penalty, then what differs from it, penalised the more the more classes there are
-    for n rows: a ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by
-    heart.
-    """
-    beta = fit_temperature(logits, labels, weights=weights).beta
-    n_rows, n_classes = logits.shape
-    scale, bias = fit_vector_scaling(beta * logits, labels, ridge * n_classes / n_rows, weights)
-    return beta * scale, bias
-
-
 class _Problem:
     """L and its derivatives; scores are shifted by their row maximum, which changes neither."""
 
@@ -568,7 +553,11 @@ class VectorCalibrator:
 
     def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedVectorScaling:
         """Fit the temperature, then scales and biases: two convex problems."""
-        return FittedVectorScaling(*fit_tempered_vector_scaling(logits, labels, self.ridge, weights))
+        beta = fit_temperature(logits, labels, weights=weights).beta
+        n_rows, n_classes = logits.shape
+        # A ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by heart.
+        scale, bias = fit_vector_scaling(beta * logits, labels, self.ridge * n_classes / n_rows, weights)
+        return FittedVectorScaling(beta * scale, bias)
 
 
 CALIBRATORS: dict[str, Calibrator] = {
