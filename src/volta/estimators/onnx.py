@@ -70,7 +70,7 @@ def probe_rows(range_check: RangeCheck) -> Floats:
 def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Rounding:
     """Compare graph and Python on ``probes``, rows like the training rows; leave room to spare."""
     rows = probes.astype(np.float32)
-    exact = method.unchecked_predict(rows.astype(np.float64))
+    exact = method.predict(rows.astype(np.float64))
     with torch.no_grad():
         found = graph.eval()(torch.tensor(rows))
     scores = [(found.uncertainty, exact.uncertainty), (found.ood_score, exact.ood_score)]

@@ -62,8 +62,8 @@ def _check_protocol(method: Method, protocol: ProtocolName) -> None:
     _check_same(method, given, _prediction(fitted(), test), "a second fit with the same seed")
     # In float64, as the classifiers ask: in float32 the last digits depend on how many rows are multiplied at once.
     rows = test.astype(np.float64)
-    together = first.unchecked_predict(rows)
-    alone = [first.unchecked_predict(rows[[row]]) for row in range(_N_ALONE)]
+    together = first.predict(rows)
+    alone = [first.predict(rows[[row]]) for row in range(_N_ALONE)]
     for name in _ARRAYS:
         parts = np.concatenate([getattr(one, name) for one in alone])
         if not np.allclose(getattr(together, name)[:_N_ALONE], parts, rtol=1e-4, atol=1e-6):
