@@ -213,8 +213,8 @@ def make_optimiser(
     """Return the recipe's optimiser and its schedule, to be stepped once a batch; ``undecayed`` have no weight decay.
 
     ``onecycle`` rises over ``WARM_UP_SHARE`` of the steps; ``cosine`` falls once an epoch, as in the paper's code.
-    The first optimiser of a process imports PyTorch's compiler: 1.0 s on two cores at 2.5 GHz. So it is made here, by
-    those who train, and nothing that only predicts pays for it.
+    The first optimiser of a process imports PyTorch's compiler: 1.7 s of processor time at 2.5 GHz. So it is made by
+    those who train alone: nothing that only predicts pays for it.
     """
     spared = {id(parameter) for parameter in undecayed}
     parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
