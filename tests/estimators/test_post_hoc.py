@@ -211,7 +211,7 @@ def test_too_few_rows_for_flags_and_policies_are_said_to_be_too_few():
         classifier.is_ood(new, fdr=0.3)
     with pytest.warns(TooFewRowsWarning, match=r"8 calibration rows are too few for coverage = 0\.9"):
         classifier.decide(new, fpr=0.2, alpha=0.2)
-    with pytest.warns(TooFewRowsWarning, match="even without an error, 149 would have to be answered"):
+    with pytest.warns(TooFewRowsWarning, match="max_error=0.02 needs at least 149 calibration samples; got 8"):
         assert not classifier.fit_policy(max_error=0.02).exists
     with pytest.warns(TooFewRowsWarning, match="groups 0, 1, 2 have fewer"):
         classifier.is_ood(new, conditional="class")

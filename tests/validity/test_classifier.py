@@ -194,10 +194,10 @@ def test_a_policy_keeps_its_promise_or_says_that_it_cannot():
     assert wrong[answered].mean() <= 0.1
     assert policy.coverage_low <= answered.mean() <= policy.coverage_high
     classifier.fit(*draw(600))
-    with pytest.warns(UserWarning, match="60 calibration rows are too few"):
+    with pytest.warns(UserWarning, match="max_error=0.02 needs at least 149 calibration samples; got 60"):
         assert not classifier.fit_policy(max_error=0.02).exists
-    assert "60 calibration rows are too few" in classifier.policy_.note
-    with pytest.warns(UserWarning, match="60 calibration rows are too few"):
+    assert "got 60" in classifier.policy_.note
+    with pytest.warns(UserWarning, match="max_error=0.02 needs at least 149 calibration samples; got 60"):
         assert classifier.abstain(new).all()
 
 
