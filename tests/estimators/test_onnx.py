@@ -178,11 +178,11 @@ def test_ranks_are_those_of_numpy_for_every_length():
         np.testing.assert_array_equal(got.numpy(), expected)
 
 
-def test_guard_scores_are_the_guards():
+def test_range_scores_are_the_range_checks():
     rows, _ = rows_of(200, seed=0)
     guard = fit_range_check(rows)
     wide = np.concatenate([rows, far_rows()]).astype(np.float64)
-    furthest, distance = onnx.GuardScores(guard)(torch.tensor(wide))
+    furthest, distance = onnx.RangeScores(guard)(torch.tensor(wide))
     expected = guard.parts(wide)
     np.testing.assert_allclose(np.maximum(furthest.numpy()[:, 0], 0.0), expected[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(distance.numpy()[:, 0], expected[1], rtol=1e-9)
