@@ -142,7 +142,7 @@ def _fill(store: RunStore, config: RunConfig, cells: list[Cell]) -> None:
             backbone=None,
             rows={"train": N_ROWS, "val": 100, "cal": 100}
             | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-            near_ood=(EvalSet("ood", "near_set"),),
+            near_ood=(EvalSet("ood:near_set"),),
             metrics=metrics,
             floored_rows=floored,
             notes=(),
@@ -176,7 +176,7 @@ def _draw(method: str, seed: int) -> Draw:
     for name in ("near_set", "noise"):
         arrays[f"ood:{name}/ood_score"] = random.beta(3, 2, N_ROWS)
     metrics, floored = metrics_of(arrays, ["near_set"])
-    metrics[EvalSet.parse("test")] |= {
+    metrics[EvalSet("test")] |= {
         "latency_ms": 0.01, "latency_p95_ms": 0.02, "size_mb": 1.0, "peak_mb": 1.0, "train_s": 2.0,
     }  # fmt: skip
     return arrays, metrics, floored

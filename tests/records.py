@@ -50,7 +50,7 @@ def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = 
         "wall_s": 1.5,
         "fingerprints": FINGERPRINTS,
     }
-    by_set = {EvalSet.parse(name): dict(values) for name, values in (metrics or {"test": {"accuracy": 0.5}}).items()}
+    by_set = {EvalSet(name): dict(values) for name, values in (metrics or {"test": {"accuracy": 0.5}}).items()}
     return CellRecord(cell=cell, metrics=by_set, **(own | changes))
 
 

@@ -82,7 +82,7 @@ def test_selective_metrics_are_also_given_by_confidence(arrays):
 
 def test_ood_sets_are_far_unless_they_are_near(arrays):
     metrics, _ = metrics_of(arrays, near=["a"])
-    each = {name: metrics[EvalSet("ood", name)]["auroc"] for name in "abc"}
+    each = {name: metrics[EvalSet(f"ood:{name}")]["auroc"] for name in "abc"}
     assert metrics[NEAR]["auroc"] == each["a"]
     assert metrics[FAR]["auroc"] == pytest.approx((each["b"] + each["c"]) / 2)
     undeclared, _ = metrics_of(arrays, near=[])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.records import FINGERPRINTS, make_manifest, make_record
 from volta.bench.keys import Cell, make_cell
 from volta.bench.records import MANIFEST_FILE
 from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
-from volta.core.checksummed import checksummed_object
+from volta.core.checksummed import encode_object
 from volta.core.errors import StoreError
 from volta.core.files import hash_file
 from volta.networks.recipe import Budget
@@ -148,7 +148,7 @@ def test_a_run_without_its_manifest_is_taken_up_again(store):
 
 def test_manifests_that_cannot_be_read_say_what_to_do(store):
     path = store.root / "manifest.json"
-    path.write_bytes(checksummed_object(replace(MANIFEST_FILE, version=999), {}))
+    path.write_bytes(encode_object(replace(MANIFEST_FILE, version=999), {}))
     with pytest.raises(StoreError, match=r"newer version of volta \(format 999"):
         store.read_manifest()
     path.write_text('{"schema": 1}')
@@ -192,4 +192,4 @@ def test_keys_change_with_everything_that_decides_a_result():
         make_cell("digits", "fair", "knn", 1, **{**settings, "fingerprints": replace(FINGERPRINTS, scoring="other")})
         == base
     )
-    assert json.dumps(base.to_json())
+    assert json.dumps(asdict(base))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from volta.core.cache import ARRAY, JOURNAL, META, PART, ArrayCache, ShardWriter, cache_key
+from volta.core.cache import ARRAY, META, PART, ArrayCache, ShardWriter, cache_key
 from volta.core.errors import InputError, StoreError
 
 PARTS = {"what": "squares", "n": 5}
@@ -111,33 +111,6 @@ def test_shards_of_images_resume_and_are_held_to_one_shape(tmp_path: Path) -> No
     assert cache.get(key) is None
     writer.finish(key, {"made": "by shards"}, (3, 4, 4))
     assert np.array_equal(cache.finished(key).array, images)
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that have names")
-@pytest.mark.parametrize("name", [PART, JOURNAL])
-@pytest.mark.parametrize("place", ["pipe", "second name"])
-def test_begun_arrays_of_strangers_are_neither_waited_for_nor_written_to(tmp_path: Path, name: str, place: str) -> None:
-    cache, key = ArrayCache(tmp_path / "cache"), cache_key(PARTS)
-    folder = cache.folder(key)
-    rows = np.ones((6, 2), dtype=np.float32)
-    ShardWriter(folder, 6, rows.dtype).write(0, rows[:2])
-    other = tmp_path / "other"
-    other.write_bytes(before := (folder / name).read_bytes())
-    (folder / name).unlink()
-    if place == "pipe":
-        os.mkfifo(folder / name)
-    else:
-        os.link(other, folder / name)
-    writer = ShardWriter(folder, 6, rows.dtype)
-    if name == JOURNAL:
-        with pytest.raises(StoreError, match=place):
-            writer.write(0, rows)
-    else:
-        writer.write(0, rows)
-        writer.finish(key, {}, (2,))
-        assert np.array_equal(cache.finished(key).array, rows)
-    assert other.read_bytes() == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs hard links")

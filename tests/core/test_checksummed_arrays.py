@@ -1,4 +1,4 @@
-"""A sealed file comes back as it was written, and in no other way."""
+"""A file of arrays comes back as it was written, and in no other way."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import hashlib
 import json
 import zlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from volta.core.checksummed import FileKind, read_checksummed, write_checksummed
+from volta.core.checksummed import FileKind, read_arrays, write_arrays
 from volta.core.errors import StoreError
 
 KIND = FileKind("saved thing", 3, "save it again")
@@ -20,13 +21,13 @@ TENSORS = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False]), "c":
 
 @pytest.fixture
 def path(tmp_path):
-    write_checksummed(tmp_path / "x.safetensors", KIND, TENSORS, {"name": "kept"})
+    write_arrays(tmp_path / "x.safetensors", KIND, TENSORS, {"name": "kept"})
     return tmp_path / "x.safetensors"
 
 
 def test_header_and_arrays_come_back(path):
-    header, arrays = read_checksummed(path, KIND)
-    assert header.values == {"file_format": 3, "file_kind": "saved thing", "name": "kept"}
+    header, arrays = read_arrays(path, KIND, dict[str, Any])
+    assert header == {"file_format": 3, "file_kind": "saved thing", "name": "kept"}
     assert set(arrays) == set(TENSORS)
     for name, array in arrays.items():
         assert array.dtype == TENSORS[name].dtype
@@ -45,9 +46,9 @@ def test_a_change_of_any_single_byte_is_refused_with_the_files_name(path):
         altered[place] ^= 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_checksummed(path, KIND)
+            read_arrays(path, KIND, dict[str, Any])
     path.write_bytes(whole)
-    read_checksummed(path, KIND)
+    read_arrays(path, KIND, dict[str, Any])
 
 
 def test_an_altered_number_is_named_as_such(path):
@@ -55,7 +56,7 @@ def test_an_altered_number_is_named_as_such(path):
     whole[-1] ^= 1
     path.write_bytes(whole)
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_checksummed(path, KIND)
+        read_arrays(path, KIND, dict[str, Any])
 
 
 def test_every_cut_is_refused_and_so_is_anything_added(path):
@@ -63,30 +64,41 @@ def test_every_cut_is_refused_and_so_is_anything_added(path):
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         with pytest.raises(StoreError, match=r"x\.safetensors"):
-            read_checksummed(path, KIND)
+            read_arrays(path, KIND, dict[str, Any])
     path.write_bytes(whole[:-4])
     with pytest.raises(StoreError, match=f"is cut off: it has {len(whole) - 4} of {len(whole)} bytes"):
-        read_checksummed(path, KIND)
+        read_arrays(path, KIND, dict[str, Any])
     path.write_bytes(whole + b"\0")
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_checksummed(path, KIND)
+        read_arrays(path, KIND, dict[str, Any])
 
 
 def test_newer_older_and_alien_files_are_told_apart(path, tmp_path):
     with pytest.raises(StoreError, match=r"newer version of volta \(format 3, this one reads 2\)"):
-        read_checksummed(path, replace(KIND, version=2))
+        read_arrays(path, replace(KIND, version=2), dict[str, Any])
     with pytest.raises(StoreError, match=r"older version of volta \(format 3, this one reads 4\)"):
-        read_checksummed(path, replace(KIND, version=4))
+        read_arrays(path, replace(KIND, version=4), dict[str, Any])
     alien = tmp_path / "alien.safetensors"
     for content in (b"", b"PK\x03\x04 a zip file", save({"weight": np.zeros(3)})):
         alien.write_bytes(content)
         with pytest.raises(StoreError, match=r"alien\.safetensors is not a saved thing"):
-            read_checksummed(alien, KIND)
+            read_arrays(alien, KIND, dict[str, Any])
     alien.write_bytes(save(TENSORS, {"volta": json.dumps({"file_format": 3, "file_kind": "saved thing"})}))
     with pytest.raises(StoreError, match="altered or damaged"):
-        read_checksummed(alien, KIND)
+        read_arrays(alien, KIND, dict[str, Any])
     with pytest.raises(StoreError, match=r"missing\.safetensors cannot be read: No such file"):
-        read_checksummed(tmp_path / "missing.safetensors", KIND)
+        read_arrays(tmp_path / "missing.safetensors", KIND, dict[str, Any])
+
+
+def test_a_huge_file_that_is_none_of_ours_is_refused_by_its_first_bytes(tmp_path):
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(StoreError, match="is not a saved thing: it does not begin as a safetensors file"):
+        read_arrays(tmp_path / "huge", KIND, dict[str, Any])
+    with (tmp_path / "huge").open("rb+") as file:
+        file.write((1000).to_bytes(8, "little") + b"{")
+    with pytest.raises(StoreError, match="needs more memory than there is; save it again"):
+        read_arrays(tmp_path / "huge", KIND, dict[str, Any])
 
 
 def test_a_shape_of_a_million_sides_is_not_multiplied(path):
@@ -96,26 +108,26 @@ def test_a_shape_of_a_million_sides_is_not_multiplied(path):
     text = f'{{"__metadata__":{header},"a":{json.dumps(where)}}}'.replace('"seal": "', '"seal":"').encode()
     data = bytearray(len(text).to_bytes(8, "little") + text)
     place = data.index(b'"seal":"') + len(b'"seal":"')
-    data[place : place + 64] = seal_of(data)
+    data[place : place + 64] = checksum_of(data)
     path.write_bytes(data)
-    with pytest.raises(StoreError, match="has a shape of 100000 sides"):
-        read_checksummed(path, KIND)
+    with pytest.raises(StoreError, match="does not hold a saved thing"):
+        read_arrays(path, KIND, dict[str, Any])
 
 
-def seal_of(data):
-    """Return the seal of bytes with zeros in its place."""
+def checksum_of(data):
+    """Return the checksum of bytes with zeros in its place."""
     sums = [zlib.crc32(data[start : start + (1 << 20)]) for start in range(0, len(data), 1 << 20)]
     return hashlib.sha256(b"".join(value.to_bytes(4, "little") for value in sums)).hexdigest().encode()
 
 
-def test_large_files_are_sealed_in_every_piece(tmp_path):
+def test_every_piece_of_a_large_file_is_checked(tmp_path):
     path = tmp_path / "large.safetensors"
-    write_checksummed(path, KIND, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {})
-    read_checksummed(path, KIND)
+    write_arrays(path, KIND, {"a": np.zeros(3 << 20, dtype=np.uint8)}, {})
+    read_arrays(path, KIND, dict[str, Any])
     whole = bytearray(path.read_bytes())
     for place in (1 << 20, 2 << 20, (2 << 20) - 1):
         altered = whole.copy()
         altered[place] = 1
         path.write_bytes(altered)
         with pytest.raises(StoreError, match="altered or damaged"):
-            read_checksummed(path, KIND)
+            read_arrays(path, KIND, dict[str, Any])

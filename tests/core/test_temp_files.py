@@ -18,8 +18,8 @@ import os, sys
 sys.path[:] = {path!r}
 from pathlib import Path
 from volta.core.files import atomic_path
-from volta.core.files import part_folder
-with part_folder(Path({folder!r})) as folder, atomic_path(Path({folder!r}) / "record.json") as file:
+from volta.core.files import temp_folder
+with temp_folder(Path({folder!r})) as folder, atomic_path(Path({folder!r}) / "record.json") as file:
     (folder / "half").write_text("half")
     file.write_text("half")
     os.kill(os.getpid(), 9)

@@ -20,10 +20,10 @@ from tests.records import make_manifest, make_record
 from volta.bench.cell import NETWORK_FILE, decode_network, encode_network
 from volta.bench.cell_metrics import metrics_of
 from volta.bench.keys import Cell
-from volta.bench.records import MANIFEST_FILE, RECORD_FILE, Manifest
+from volta.bench.records import MANIFEST_FILE, RECORD_FILE, CellRecord
 from volta.bench.store import MANIFEST, PREDICTIONS, PROGRESS_FILE, RECORD, RunStore, pack_arrays
 from volta.core.cache import META_FILE, ArrayCache, cache_key
-from volta.core.checksummed import FileKind, checksummed_object, pack_checksummed, read_object, unpack_checksummed
+from volta.core.checksummed import FileKind, decode_arrays, encode_arrays, encode_object, read_object
 from volta.core.errors import StoreError
 from volta.data.lookup import TASK_KIND, TaskRecord
 from volta.methods import METHODS
@@ -65,7 +65,7 @@ def resealed(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
             value = change(value, rng)
             value = value if isinstance(value, dict) else {}
         # A change of kind and version is refused by itself; what is meant here lies behind them.
-        return checksummed_object(kind, {name: part for name, part in value.items() if not name.startswith("file_")})
+        return encode_object(kind, {name: part for name, part in value.items() if not name.startswith("file_")})
 
     return mutate
 
@@ -74,15 +74,15 @@ def resealed_header(kind: FileKind) -> Callable[[bytes, random.Random], bytes]:
     """Return a mutator that changes an array or what is said of them, and seals the file anew."""
 
     def mutate(data: bytes, rng: random.Random) -> bytes:
-        header, arrays = unpack_checksummed(np.frombuffer(bytearray(data), np.uint8), "x", kind)
-        value = {name: part for name, part in header.values.items() if not name.startswith("file_")}
+        header, arrays = decode_arrays(np.frombuffer(bytearray(data), np.uint8), "x", kind, dict[str, Any])
+        value = {name: part for name, part in header.items() if not name.startswith("file_")}
         if rng.random() < 0.3 and arrays:
             name = rng.choice(sorted(arrays))
             values = arrays[name]
             arrays[name] = rng.choice((values.ravel()[:1], values.astype(np.int8), np.zeros(3), values * 0))
         else:
             value = change(value, rng)
-        return bytes(pack_checksummed(kind, arrays, value if isinstance(value, dict) else {}))
+        return bytes(encode_arrays(kind, arrays, value if isinstance(value, dict) else {}))
 
     return mutate
 
@@ -139,7 +139,7 @@ def _manifest(path: Path) -> str:
     folders = [store.cell_file(cell, RECORD) for cell in manifest.cells]
     if any(not folder.resolve().is_relative_to(store.root.resolve()) for folder in folders):
         raise RuntimeError("a cell lies outside")
-    return repr(Manifest.from_json(read_object(store.root / MANIFEST, MANIFEST_FILE)))
+    return repr(manifest)
 
 
 def _record(path: Path) -> str:
@@ -240,11 +240,11 @@ def _task_record() -> dict[str, Any]:
 
 def task_file() -> list[bytes]:
     """Return a sound description of a task."""
-    return [checksummed_object(TASK_KIND, _task_record())]
+    return [encode_object(TASK_KIND, _task_record())]
 
 
 def _task(path: Path) -> str:
-    return repr(TaskRecord.from_json(read_object(path, TASK_KIND)))
+    return repr(read_object(path, TASK_KIND, TaskRecord))
 
 
 @cache
@@ -261,16 +261,16 @@ def _cache_file(name: str) -> Callable[[], list[bytes]]:
     return lambda: [(_kept_cache()[1] / name).read_bytes()]
 
 
-def _objects(kind: FileKind, value: Callable[[], dict[str, Any]]) -> Callable[[], list[bytes]]:
-    return lambda: [checksummed_object(kind, value())]
+def _objects(kind: FileKind, value: Callable[[], object]) -> Callable[[], list[bytes]]:
+    return lambda: [encode_object(kind, value())]
 
 
 def _predictions_file() -> list[bytes]:
     return [pack_arrays(_arrays())]
 
 
-def _record_value() -> dict[str, Any]:
-    return make_record(CELL, predictions="0" * 64).to_json()
+def _record_value() -> CellRecord:
+    return make_record(CELL, predictions="0" * 64)
 
 
 def _analyses_value() -> dict[str, Any]:
@@ -282,7 +282,7 @@ def _progress_value() -> dict[str, Any]:
     return {"epoch": 1, "max_epochs": 3}
 
 
-_MANIFESTS = _objects(MANIFEST_FILE, lambda: make_manifest([CELL]).to_json())
+_MANIFESTS = _objects(MANIFEST_FILE, lambda: make_manifest([CELL]))
 _RECORDS = _objects(RECORD_FILE, _record_value)
 _ANALYSES = _objects(ANALYSES_FILE, _analyses_value)
 _PROGRESS = _objects(PROGRESS_FILE, _progress_value)

@@ -238,7 +238,7 @@ def _record(plan: Plan, cell: Cell, title: str, origin: str, arrays: dict[str, n
         budget=plan.budget,
         backbone=plan.backbone,
         rows={"train": 600, "val": 100, "cal": 100} | n_rows,
-        near_ood=tuple(EvalSet("ood", name) for name in plan.ood[:1]),
-        floored_rows={EvalSet.parse(name): count for name, count in plan.floored.items()},
+        near_ood=tuple(EvalSet(f"ood:{name}") for name in plan.ood[:1]),
+        floored_rows={EvalSet(name): count for name, count in plan.floored.items()},
         notes=plan.notes,
     )

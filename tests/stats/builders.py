@@ -27,7 +27,7 @@ def record(
 ) -> CellRecord:
     own = origin or ("volta" if method == "volta" else "ablation" if method.startswith("volta-") else "paper")
     cell = Cell(task, protocol, method, seed, "0123456789abcdef")
-    near_ood = tuple(EvalSet("ood", name) for name in near)
+    near_ood = tuple(EvalSet(f"ood:{name}") for name in near)
     return make_record(cell, metrics, title=method.upper(), origin=own, near_ood=near_ood)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from volta.bench.keys import Cell, fingerprints_of
 from volta.bench.records import CellRecord, RunConfig, environment
 from volta.bench.store import RunStore
 from volta.core.checks import check_prediction
-from volta.core.checksummed import FileKind, pack_checksummed, unpack_checksummed
+from volta.core.checksummed import FileKind, decode_arrays, encode_arrays
 from volta.core.errors import NO_ROOM, NoRoomError, StoreError
 from volta.core.files import inside, lock_file, read_file, remove_temp_files, row_chunks, temp_folder, write_atomic
 from volta.core.processes import torch_threads
@@ -83,15 +83,16 @@ def take_networks(source: Path, target: Path) -> int:
 
 def encode_network(network: Network) -> bytes:
     """Return a network as the bytes of a checksummed safetensors file with its description in the header."""
-    return bytes(pack_checksummed(NETWORK_FILE, network.tensors(), {"network": network.to_json()}))
+    return bytes(encode_arrays(NETWORK_FILE, network.tensors(), {"network": network.to_json()}))
 
 
 def decode_network(blob: bytes, device: torch.device) -> Network | None:
     """Return the network; None if the bytes are damaged, so that it is trained anew."""
     try:
-        header, tensors = unpack_checksummed(np.frombuffer(bytearray(blob), dtype=np.uint8), "network", NETWORK_FILE)
-        with NETWORK_FILE.making("network"):
-            return network_from_parts(dict(header.fields("network").values), tensors, device)
+        data = np.frombuffer(bytearray(blob), dtype=np.uint8)
+        header, tensors = decode_arrays(data, "network", NETWORK_FILE, dict[str, Any])
+        with NETWORK_FILE.parsing("network"):
+            return network_from_parts(header["network"], tensors, device)
     except StoreError:
         return None
 
@@ -303,7 +304,7 @@ class CellRunner:
                 backbone=self._config.backbone,
                 rows={"train": len(task.fit.train), "val": len(task.fit.val), "cal": len(task.fit.cal)}
                 | {key.rpartition("/")[0]: len(value) for key, value in arrays.items()},
-                near_ood=tuple(EvalSet("ood", name) for name in near),
+                near_ood=tuple(EvalSet(f"ood:{name}") for name in near),
                 metrics=metrics,
                 floored_rows=floored,
                 notes=tuple(sorted({str(warning.message) for warning in caught})),

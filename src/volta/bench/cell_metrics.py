@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,57 +19,52 @@ Kind: TypeAlias = Literal["test", "ood", "shift", "near", "far"]
 Variant: TypeAlias = Literal["", "T", "msp"]
 
 
-@dataclass(frozen=True)
-class EvalSet:
-    """The test rows, an OOD set, the test rows under a shift, or the mean over all near or all far OOD sets.
+class EvalSet(str):
+    """The name of a set that metrics are computed on, with its parts.
 
-    Stored as ``test``, ``ood:NAME``, ``shift:NAME-SEVERITY`` (``shift:NAME`` for a shift without a severity), ``near:``
-    and ``far:``. The test rows have two variants: ``test+T``, after one temperature fitted to the method's own
-    validation predictions, and ``test+msp``, with 1 − max p in place of the method's own uncertainty.
+    Either the test set, an OOD set, the test set under a shift, or the mean over all near or all far OOD sets:
+    ``test``, ``ood:NAME``, ``shift:NAME-SEVERITY`` (``shift:NAME`` for a shift without a severity), ``near:`` and
+    ``far:``. The test set has two variants: ``test+T``, after one temperature fitted to the method's own validation
+    predictions, and ``test+msp``, with 1 − max p in place of the method's own uncertainty.
+
+    >>> blur = EvalSet("shift:blur-3")
+    >>> blur.kind, blur.name, blur.severity
+    ('shift', 'blur', 3)
     """
 
     kind: Kind
-    name: str = ""
-    severity: int | None = None
-    variant: Variant = ""
+    name: str
+    severity: int | None
+    variant: Variant
 
-    @classmethod
-    def parse(cls, stored: str) -> EvalSet:
-        """Return the set with a stored name.
-
-        >>> EvalSet.parse("shift:blur-3")
-        EvalSet(kind='shift', name='blur', severity=3, variant='')
-        """
-        kind, _, name = stored.partition(":")
-        if stored in _WITHOUT_NAME:
-            return _WITHOUT_NAME[stored]
-        if kind == "ood" and name:
-            return cls("ood", name)
-        if kind == "shift" and name:
+    def __new__(cls, text: str) -> EvalSet:  # noqa: D102
+        kind, _, name = text.partition(":")
+        severity, variant = None, ""
+        if text in ("test", "test+T", "test+msp"):
+            kind, _, variant = text.partition("+")
+        elif kind == "shift" and name:
             stem, _, tail = name.rpartition("-")
             # Only a severity as it would be written back: "fog-03" is a name, so that no two names are one set.
             if stem and tail.isdecimal() and str(int(tail)) == tail:
-                return cls("shift", stem, int(tail))
-            return cls("shift", name)
-        known = ", ".join(_WITHOUT_NAME)
-        raise InputError(f"{stored!r} names no set; expected {known}, ood:NAME, shift:NAME-SEVERITY or shift:NAME")
-
-    def __str__(self) -> str:
-        if self.kind == "test":
-            return f"test+{self.variant}" if self.variant else "test"
-        return f"{self.kind}:{self.name}" + ("" if self.severity is None else f"-{self.severity}")
+                name, severity = stem, int(tail)
+        elif not (kind == "ood" and name) and text not in ("near:", "far:"):
+            raise InputError(
+                f"{text!r} names no set; expected test, test+T, test+msp, near:, far:, ood:NAME, shift:NAME-SEVERITY "
+                "or shift:NAME"
+            )
+        eval_set = super().__new__(cls, text)
+        eval_set.kind, eval_set.variant = cast(Kind, kind), cast(Variant, variant)
+        eval_set.name, eval_set.severity = name, severity
+        return eval_set
 
 
 VAL = "val"
 """The stored name of the validation rows; predictions on them are kept, but no metric is taken on them."""
 
 TEST = EvalSet("test")
-TEST_AFTER_TEMPERATURE = EvalSet("test", variant="T")
-TEST_BY_MSP = EvalSet("test", variant="msp")
-NEAR, FAR = EvalSet("near"), EvalSet("far")
-_WITHOUT_NAME = {str(one): one for one in (TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, NEAR, FAR)}
-
-
+TEST_AFTER_TEMPERATURE = EvalSet("test+T")
+TEST_BY_MSP = EvalSet("test+msp")
+NEAR, FAR = EvalSet("near:"), EvalSet("far:")
 VAL_PROBS, TEST_PROBS = f"{VAL}/probs", f"{TEST}/probs"
 
 
@@ -108,7 +102,7 @@ def metrics_of(arrays: Mapping[str, Array], near: Collection[str]) -> tuple[dict
     for key, values in arrays.items():
         name, _, kind = key.rpartition("/")
         if name != VAL:
-            by_set.setdefault(EvalSet.parse(name), {})[kind] = values
+            by_set.setdefault(EvalSet(name), {})[kind] = values
     ood_scores = {eval_set.name: part["ood_score"] for eval_set, part in by_set.items() if eval_set.kind == "ood"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FlooredProbabilityWarning)
@@ -128,7 +122,7 @@ def metrics_of(arrays: Mapping[str, Array], near: Collection[str]) -> tuple[dict
             metrics[eval_set] = found.pop("test")
             if eval_set == TEST:
                 metrics |= _variants(part, labels, tempered_probs(arrays))
-            metrics |= {EvalSet.parse(name): values for name, values in found.items()}
+            metrics |= {EvalSet(name): values for name, values in found.items()}
             floored[eval_set] = nll_floored_rows(part["probs"], labels)
     return metrics, {eval_set: count for eval_set, count in floored.items() if count}
 
@@ -139,5 +133,5 @@ def _variants(part: Mapping[str, Array], labels: Array, tempered: Array | None) 
 
 
 def _only(variant: EvalSet, probs: Array, labels: Array) -> Values:
-    names = [name for name, metric in METRICS.items() if str(variant) in metric.variants]
+    names = [name for name, metric in METRICS.items() if variant in metric.variants]
     return report(probs, labels, one_minus_max(probs), only=names)["test"]

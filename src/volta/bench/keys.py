@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from volta.bench.cell_metrics import metrics_of
-from volta.core.checksummed import JsonFields, JsonObject
-from volta.core.errors import InputError, StoreError
 from volta.core.files import canonical_json, hash_text
 from volta.core.fingerprints import fingerprint
 from volta.core.plugins import package_version
@@ -34,15 +32,6 @@ class Fingerprints:
     training: str
     method: str
     scoring: str
-
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> Fingerprints:
-        """Return the fingerprints that :meth:`to_json` wrote."""
-        return cls(stored.text("training"), stored.text("method"), stored.text("scoring"))
 
 
 def fingerprints_of(method: Method) -> Fingerprints:
@@ -106,24 +95,6 @@ class Cell:
     def label(self) -> str:
         """Name of the cell for a person."""
         return f"{self.task} · {self.protocol} · {self.method} · seed {self.seed}"
-
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> Cell:
-        """Return the cell that :meth:`to_json` wrote."""
-        try:
-            return cls(
-                task=stored.text("task"),
-                protocol=stored.text("protocol"),
-                method=stored.text("method"),
-                seed=stored.integer("seed"),
-                key=stored.text("key"),
-            )
-        except InputError as error:
-            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
 
 
 def make_cell(

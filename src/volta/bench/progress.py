@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -326,19 +326,19 @@ class JsonLog(Listener):
 
     def cell_started(self, cell: Cell) -> None:
         """Write which cell begins."""
-        self._write("cell_started", cell=cell.to_json())
+        self._write("cell_started", cell=asdict(cell))
 
     def epoch(self, cell: Cell, report: EpochReport) -> None:
         """Write the epoch."""
-        self._write("epoch", cell=cell.to_json(), epoch=report.epoch, max_epochs=report.max_epochs)
+        self._write("epoch", cell=asdict(cell), epoch=report.epoch, max_epochs=report.max_epochs)
 
     def cell_done(self, cell: Cell, record: CellRecord) -> None:
         """Write which cell is stored and its test metrics."""
-        self._write("cell_done", cell=cell.to_json(), wall_s=record.wall_s, metrics=dict(record.test))
+        self._write("cell_done", cell=asdict(cell), wall_s=record.wall_s, metrics=dict(record.test))
 
     def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
         """Write which cell failed and why."""
-        self._write("cell_failed", cell=cell.to_json(), reason=reason, traceback=str(path))
+        self._write("cell_failed", cell=asdict(cell), reason=reason, traceback=str(path))
 
     def message(self, text: str) -> None:
         """Write the text."""

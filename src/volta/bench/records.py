@@ -17,8 +17,8 @@ from typing import Any
 from volta._version import __version__
 from volta.bench.cell_metrics import TEST, EvalSet
 from volta.bench.keys import Cell, Fingerprints
-from volta.core.checksummed import FileKind, JsonFields, JsonObject
-from volta.core.errors import InputError, StoreError
+from volta.core.checksummed import FileKind
+from volta.core.errors import InputError
 from volta.core.seeding import PAPER_SEEDS, check_seed
 from volta.core.types import SplitDraw, Task
 from volta.networks.recipe import Budget, TrainingLog
@@ -64,40 +64,6 @@ class Environment:
         parts = [self.cpu_capability] if self.cpu_capability else []
         return ", ".join([*parts, *map(str, self.blas)])
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return {
-            "volta": self.volta,
-            "commit": self.commit,
-            "python": self.python,
-            "packages": dict(self.packages),
-            "platform": self.platform,
-            "machine": self.machine,
-            "cpu": self.cpu,
-            "cores": self.cores,
-            "memory_gb": self.memory_gb,
-            "cpu_capability": self.cpu_capability,
-            "blas": [asdict(library) for library in self.blas],
-        }
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> Environment:
-        """Return the environment that :meth:`to_json` wrote."""
-        packages = stored.fields("packages")
-        return cls(
-            volta=stored.text("volta"),
-            commit=stored.optional_text("commit"),
-            python=stored.text("python"),
-            packages={name: packages.optional_text(name) for name in packages.values},
-            platform=stored.text("platform"),
-            machine=stored.text("machine"),
-            cpu=stored.text("cpu"),
-            cores=stored.optional_integer("cores"),
-            memory_gb=stored.optional_number("memory_gb"),
-            cpu_capability=stored.optional_text("cpu_capability"),
-            blas=_blas_from_json(stored.list_of_fields("blas")) if "blas" in stored.values else (),
-        )
-
 
 @cache
 def environment() -> Environment:
@@ -137,12 +103,6 @@ def _blas() -> tuple[BlasLibrary, ...]:
         BlasLibrary(library["internal_api"], library.get("version"), library.get("architecture")) for library in found
     }
     return tuple(sorted(libraries, key=str))
-
-
-def _blas_from_json(stored: list[JsonFields]) -> tuple[BlasLibrary, ...]:
-    return tuple(
-        BlasLibrary(one.text("name"), one.optional_text("version"), one.optional_text("architecture")) for one in stored
-    )
 
 
 def _version(name: str) -> str | None:
@@ -192,7 +152,7 @@ EXTERNAL = "own"
 """Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
 NUMERIC = ("numpy", "scipy", "torch")
 """Libraries that results are computed with."""
-RECORD_FILE = FileKind("record of a cell", 2, "run volta bench again to compute it anew")
+RECORD_FILE = FileKind("record of a cell", 3, "run volta bench again to compute it anew")
 
 
 @dataclass(frozen=True)
@@ -209,7 +169,7 @@ class CellRecord:
     cell: Cell
     title: str
     origin: str
-    parameters: Mapping[str, object]
+    parameters: Mapping[str, Any]
     budget: Budget
     device: str
     threads: int
@@ -233,63 +193,6 @@ class CellRecord:
         """Metrics on the test rows."""
         return self.metrics[TEST]
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return {
-            "cell": self.cell.to_json(),
-            "title": self.title,
-            "origin": self.origin,
-            "parameters": dict(self.parameters),
-            "budget": asdict(self.budget),
-            "device": self.device,
-            "threads": self.threads,
-            "data": dict(self.data),
-            "source": self.source,
-            "features": self.backbone,
-            "rows": dict(self.rows),
-            "near_ood": [one.name for one in self.near_ood],
-            "metrics": {str(one): dict(values) for one, values in self.metrics.items()},
-            "floored_rows": {str(one): count for one, count in self.floored_rows.items()},
-            "notes": list(self.notes),
-            "environment": self.environment.to_json(),
-            "wall_s": self.wall_s,
-            "fingerprints": self.fingerprints.to_json(),
-            "trainings": [_training_to_json(log) for log in self.trainings],
-            "split": asdict(self.split),
-            "predictions": self.predictions,
-        }
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> CellRecord:
-        """Return the record that :meth:`to_json` wrote; a metric that is null counts as absent."""
-        data, rows = stored.fields("data"), stored.fields("rows")
-        floored = stored.fields("floored_rows")
-        # Records are compared by their test rows: one without is none of ours.
-        data.text("test")
-        return cls(
-            cell=Cell.from_json(stored.fields("cell")),
-            title=stored.text("title"),
-            origin=stored.text("origin"),
-            parameters=stored.fields("parameters").values,
-            budget=budget_from_json(stored.fields("budget")),
-            device=stored.text("device"),
-            threads=stored.integer("threads"),
-            data={name: data.text(name) for name in data.values},
-            source=stored.text("source"),
-            backbone=stored.optional_text("features"),
-            rows={name: rows.integer(name) for name in rows.values},
-            near_ood=tuple(EvalSet("ood", name) for name in stored.texts("near_ood")),
-            metrics=_metrics(stored.fields("metrics")),
-            floored_rows={_eval_set(name, floored): floored.integer(name) for name in floored.values},
-            notes=stored.texts("notes"),
-            environment=Environment.from_json(stored.fields("environment")),
-            wall_s=stored.number("wall_s"),
-            fingerprints=Fingerprints.from_json(stored.fields("fingerprints")),
-            trainings=tuple(map(_training, stored.list_of_fields("trainings") if "trainings" in stored.values else ())),
-            split=_split(stored.fields("split")) if "split" in stored.values else SplitDraw(),
-            predictions=stored.text("predictions"),
-        )
-
 
 def instruction_sets(records: Iterable[CellRecord]) -> dict[str, int]:
     """Return the instruction sets that cells ran with, and how many cells with each; those not on record left out."""
@@ -305,53 +208,6 @@ def library_versions(records: Iterable[CellRecord]) -> dict[str, int]:
 def stopped_in_climb(records: Iterable[CellRecord]) -> int:
     """Return how many cells rest on a network whose weights are from before the learning rate had reached its peak."""
     return sum(any("stopped in the climb" in log.marks for log in record.trainings) for record in records)
-
-
-def _training_to_json(log: TrainingLog) -> JsonObject:
-    """Return a training with what follows from it, for whoever reads the file."""
-    derived: JsonObject = {"epochs": log.epochs, "best_epoch": log.best_epoch, "marks": list(log.marks)}
-    return derived | asdict(log)
-
-
-def _training(stored: JsonFields) -> TrainingLog:
-    return TrainingLog(
-        max_epochs=stored.integer("max_epochs"),
-        patience=stored.optional_integer("patience"),
-        climb_epochs=stored.number("climb_epochs"),
-        val_losses=stored.numbers("val_losses"),
-        seconds=stored.number("seconds"),
-    )
-
-
-def _split(stored: JsonFields) -> SplitDraw:
-    names = ("seed", "fold", "n_folds")
-    return SplitDraw(*(stored.optional_integer(name) for name in names))
-
-
-def budget_from_json(stored: JsonFields) -> Budget:
-    """Return a budget; a limit that is absent, as in files of a version with fewer kinds of them, is not set."""
-    names = {limit.name for limit in fields(Budget)}
-    stored.refuse_unknown(names)
-    try:
-        return Budget(**{name: stored.optional_integer(name) for name in names})
-    except InputError as error:
-        raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
-
-
-def _metrics(stored: JsonFields) -> Metrics:
-    metrics: dict[EvalSet, dict[str, float]] = {}
-    for set_name in stored.values:
-        values = stored.fields(set_name)
-        numbers = {metric: values.optional_number(metric) for metric in values.values}
-        metrics[_eval_set(set_name, stored)] = {name: number for name, number in numbers.items() if number is not None}
-    return metrics
-
-
-def _eval_set(name: str, stored: JsonFields) -> EvalSet:
-    try:
-        return EvalSet.parse(name)
-    except InputError as error:
-        raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
 
 
 MANIFEST_FILE = FileKind("manifest of a run", 2, "finished cells are safe: delete that file and run volta bench again")
@@ -402,9 +258,9 @@ class RunConfig:
             check_seed(seed, "a seed")
 
     @property
-    def fixed(self) -> JsonObject:
+    def fixed(self) -> dict[str, object]:
         """What all cells of a run folder must have in common, by name."""
-        return {name: value for name, value in self.to_json().items() if name not in EXTENDED}
+        return {name: value for name, value in self.stored.items() if name not in EXTENDED}
 
     def extended(self, more: RunConfig) -> RunConfig:
         """Return ``more`` with what was asked before in front of what it adds."""
@@ -413,34 +269,12 @@ class RunConfig:
         }
         return replace(more, **joined)
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "array_tasks")}
-        stored |= {"budget": asdict(self.budget), "weights": self.weights.name if self.weights else None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in stored.items()}
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> RunConfig:
-        """Return the configuration that :meth:`to_json` wrote."""
-        weights = stored.optional_text("weights")
-        try:
-            return cls(
-                tasks=stored.texts("tasks"),
-                methods=stored.texts("methods"),
-                protocols=stored.texts("protocols"),
-                seeds=stored.integers("seeds"),
-                budget=budget_from_json(stored.fields("budget")),
-                device=stored.text("device"),
-                threads=stored.integer("threads"),
-                backbone=stored.optional_text("backbone"),
-                weights=None if weights is None else Path(weights),
-                severities=stored.integers("severities"),
-                shifts=stored.text("shifts"),
-                resplit=stored.optional_flag("resplit"),
-                scale=stored.text("scale"),
-            )
-        except InputError as error:
-            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
+    @property
+    def stored(self) -> dict[str, object]:
+        """What a manifest holds: every setting but the data folder and tasks of arrays; weights by their file name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("data", "array_tasks")}
+        values |= {"budget": asdict(self.budget), "weights": self.weights.name if self.weights else None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -477,28 +311,10 @@ class Manifest:
         replaced = {(cell.block, cell.method) for cell in cells}
         return [cell for cell in self.cells if (cell.block, cell.method) not in replaced]
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return {
-            "created": self.created,
-            "updated": self.updated,
-            "config": self.config.to_json() if self.config else None,
-            "cells": [cell.to_json() for cell in self.cells],
-            "commands": list(self.commands),
-            "environment": self.environment.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> Manifest:
-        """Return the manifest that :meth:`to_json` wrote."""
-        return cls(
-            created=stored.text("created"),
-            updated=stored.text("updated"),
-            config=None if stored.get("config") is None else RunConfig.from_json(stored.fields("config")),
-            cells=tuple(Cell.from_json(cell) for cell in stored.list_of_fields("cells")),
-            commands=stored.texts("commands"),
-            environment=Environment.from_json(stored.fields("environment")),
-        )
+    @property
+    def stored(self) -> dict[str, object]:
+        """What the file holds."""
+        return {**vars(self), "config": self.config.stored if self.config else None}
 
 
 def updated_manifest(

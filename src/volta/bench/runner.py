@@ -196,7 +196,7 @@ def _manifest(store: RunStore, config: RunConfig, cells: list[Cell], command: st
 def _keep_sheets(cells: list[Cell], store: RunStore, tasks: TaskLoader, listener: Listener) -> None:
     """Keep a contact sheet of each task that is tested under CIFAR-10-C's corruptions; a run can do without."""
     for task, cell in {cell.task: cell for cell in cells}.items():
-        if not {EvalSet.parse(f"shift:{name}").name for name in tasks.load(cell).shifts}.issuperset(CORRUPTION_NAMES):
+        if not {EvalSet(f"shift:{name}").name for name in tasks.load(cell).shifts}.issuperset(CORRUPTION_NAMES):
             continue
         path = store.sheet_path(task)
         try:

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
 from volta.bench.keys import COST_METRICS, Cell, scoring_fingerprint
 from volta.bench.records import MANIFEST_FILE, RECORD_FILE, CellRecord, Manifest
-from volta.core.checksummed import FileKind, checksum_of, read_object, write_note, write_object
+from volta.core.checksummed import FileKind, encode_object, read_object, sha256_of, write_object
 from volta.core.errors import InputError, StoreError
 from volta.core.files import (
     hash_file,
@@ -60,7 +60,7 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
 def check_checksum(path: Path, expected: str) -> None:
     """Refuse predictions other than those that a record was made of: damaged ones, and those of another cell."""
     try:
-        found = checksum_of(path)
+        found = sha256_of(path)
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}; {REMEDY}") from error
     if found != expected:
@@ -85,7 +85,7 @@ def read_predictions(path: Path, names: Collection[str] | None = None) -> dict[s
 
 
 def _check_set(name: str, parts: Mapping[str, Array], *, whole: bool) -> None:
-    kind = VAL if name == VAL else EvalSet.parse(name).kind
+    kind = VAL if name == VAL else EvalSet(name).kind
     for part, values in parts.items():
         if values.dtype.kind not in _KINDS.get(part, "") or values.ndim != 1 + (part in _TABLES):
             raise InputError(f"{name}/{part} has shape {values.shape} and {values.dtype}")
@@ -103,6 +103,12 @@ PROGRESS_FILE = FileKind("note of a cell's progress", 1, "delete it", max_bytes=
 _FAILURE_BYTES = 1 << 24
 _FIRST = frozenset({"cells", "locks"})
 """What a run makes before its manifest."""
+
+
+@dataclass(frozen=True)
+class _Progress:
+    epoch: int
+    max_epochs: int
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class RunStore:
         """Return the manifest, or say that this is no run folder."""
         if not self.has_manifest:
             raise StoreError(f"{self.root} is not a run folder: it has no {MANIFEST}; make one with: volta bench TASK")
-        return Manifest.from_json(read_object(inside(self.root, MANIFEST), MANIFEST_FILE))
+        return read_object(inside(self.root, MANIFEST), MANIFEST_FILE, Manifest)
 
     @property
     def has_manifest(self) -> bool:
@@ -185,7 +191,7 @@ class RunStore:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest."""
-        write_object(inside(self.root, MANIFEST), MANIFEST_FILE, manifest.to_json())
+        write_object(inside(self.root, MANIFEST), MANIFEST_FILE, manifest.stored)
 
     def manifest_lock(self) -> FileLock:
         """Return the lock to hold while the manifest is read, changed and written."""
@@ -204,7 +210,7 @@ class RunStore:
         """Note how far a cell in work has come, for other processes to read; losing it costs nothing."""
         path = self._progress_path(cell)
         with suppress(OSError):
-            write_note(path, PROGRESS_FILE, {"epoch": epoch, "max_epochs": max_epochs})
+            path.write_bytes(encode_object(PROGRESS_FILE, _Progress(epoch, max_epochs)))
 
     def clear_progress(self, cell: Cell) -> None:
         """Forget the note of a cell that is no longer in work."""
@@ -213,8 +219,8 @@ class RunStore:
     def read_progress(self, cell: Cell) -> tuple[int, int] | None:
         """Return (epoch, of how many) of a cell in work, if it is in training."""
         try:
-            stored = read_object(self._progress_path(cell), PROGRESS_FILE)
-            return stored.integer("epoch"), stored.integer("max_epochs")
+            progress = read_object(self._progress_path(cell), PROGRESS_FILE, _Progress)
+            return progress.epoch, progress.max_epochs
         except OSError:
             # A note that another process is just writing is none.
             return None
@@ -247,7 +253,7 @@ class RunStore:
                 file.flush()
                 os.fsync(file.fileno())
             record = replace(record, predictions=hash_file(temporary / PREDICTIONS))
-            write_object(temporary / RECORD, RECORD_FILE, record.to_json())
+            write_object(temporary / RECORD, RECORD_FILE, record)
             temporary.chmod(0o755)
             temporary.rename(inside(self.root, "cells", cell.folder))
             sync_folder(self.cells_folder)
@@ -256,7 +262,7 @@ class RunStore:
 
     def replace_record(self, record: CellRecord) -> None:
         """Write a finished cell's record anew."""
-        write_object(self.cell_file(record.cell, RECORD), RECORD_FILE, record.to_json())
+        write_object(self.cell_file(record.cell, RECORD), RECORD_FILE, record)
 
     def write_failure(self, cell: Cell, text: str) -> Path:
         """Keep what went wrong in a cell, apart from the finished ones."""
@@ -277,9 +283,9 @@ class RunStore:
     def read_record(self, cell: Cell) -> CellRecord:
         """Return a finished cell's record."""
         path = self.cell_file(cell, RECORD)
-        record = CellRecord.from_json(read_object(path, RECORD_FILE))
+        record = read_object(path, RECORD_FILE, CellRecord)
         if record.cell != cell:
-            raise RECORD_FILE.refused(path, f"is the record of another cell ({record.cell.label})")
+            raise RECORD_FILE.error(path, f"is the record of another cell ({record.cell.label})")
         return record
 
     def read_arrays(self, cell: Cell, names: Collection[str] | None = None) -> dict[str, Array]:
@@ -358,7 +364,7 @@ def result_rows(records: Iterable[CellRecord]) -> list[ResultRow]:
         cell, made = record.cell, _made(record)
         for eval_set, values in record.metrics.items():
             for metric, value in values.items():
-                rows.append((cell.task, cell.protocol, cell.method, cell.seed, str(eval_set), metric, value, *made))
+                rows.append((cell.task, cell.protocol, cell.method, cell.seed, eval_set, metric, value, *made))
     return sorted(rows, key=lambda row: row[:6])
 
 

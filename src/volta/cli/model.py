@@ -59,7 +59,7 @@ def load_model(path: Path) -> VoltaClassifier:
         )
     classifier = VoltaClassifier.load(path)
     # A checksum proves nothing about consistency: one decision does, before a command relies on the model.
-    with MODEL_FILE.making(path), warnings.catch_warnings():
+    with MODEL_FILE.parsing(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         classifier.decide(np.zeros((1, classifier.n_features_in_)))
     return classifier

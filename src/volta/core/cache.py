@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from volta.core.checksummed import FileKind, check_checksum_line, checksum_line_of_file, read_object, write_object
+from volta.core.checksummed import FileKind, checksum_of_file, has_checksum, read_object, write_object
 from volta.core.errors import InputError, StoreError
 from volta.core.files import (
     canonical_json,
     hash_text,
     inside,
-    is_plain_file,
     lock_file,
-    open_to_write,
     read_file,
     reserve_again,
     reserve_npy,
@@ -80,16 +78,16 @@ class ArrayCache:
     def get(self, key: str) -> CachedArray | None:
         """Return the finished array under ``key``, memory-mapped, or None if there is none or it is damaged."""
         try:
-            stored = read_object(inside(self.root, key[:32], META), META_FILE)
+            meta = read_object(inside(self.root, key[:32], META), META_FILE, dict[str, Any])
             path = inside(self.root, key[:32], ARRAY)
-            if stored.text("key") != key or not check_checksum_line(path, stored.text("array_seal")):
+            if meta.get("key") != key or not has_checksum(path, meta.get("array_seal", "")):
                 return None
             array = _mapped(path)
-            if array is None or (array.shape, array.dtype.name) != (stored.integers("shape"), stored.text("dtype")):
+            if array is None or [list(array.shape), array.dtype.name] != [meta.get("shape"), meta.get("dtype")]:
                 return None
         except OSError:
             return None
-        return CachedArray(path, array, key, stored.values)
+        return CachedArray(path, array, key, meta)
 
     def obtain(self, parts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]) -> CachedArray:
         """Return the array made of ``parts``, first made if it is not there.
@@ -177,7 +175,7 @@ class ShardWriter:
             )
         self._array[start : start + len(rows)] = rows
         self._array.flush()
-        with open_to_write(self._journal, append=True) as journal:
+        with self._journal.open("ab") as journal:
             # A line torn by a kill must not swallow the next one: every entry starts on a line of its own.
             journal.write(f"\n{start} {start + len(rows)} {_digest(rows)}\n".encode())
             journal.flush()
@@ -196,7 +194,7 @@ class ShardWriter:
     def _open(self) -> np.memmap[Any, Any] | None:
         """Return the array an earlier writer began, or None if there is none that fits."""
         # Looked at before it is opened for writing, which would make the file as long as a damaged header says.
-        found = _mapped(self._part) if is_plain_file(self._part) else None
+        found = _mapped(self._part) if self._part.is_file() else None
         if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self._dtype:
             reserve_again(self._part)
             return np.lib.format.open_memmap(self._part, mode="r+")
@@ -225,7 +223,7 @@ def _publish(folder: Path, key: str, meta: Mapping[str, Any], shape: tuple[int, 
         "key": key,
         "shape": list(shape),
         "dtype": dtype.name,
-        "array_seal": checksum_line_of_file(part),
+        "array_seal": checksum_of_file(part),
     }
     write_object(folder / META, META_FILE, described)
     part.replace(folder / ARRAY)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.checks import class_numbers
-from volta.core.checksummed import checksum_line_of_file, write_object
+from volta.core.checksummed import checksum_of_file, write_object
 from volta.core.errors import InputError
 from volta.core.files import DEFAULT_LIMITS, Limits, hash_file, inside, temp_folder, write_rows
 from volta.core.types import Array, EncoderKind, InputKind, OodSet, Split, Task, check_ood_names, with_severities
@@ -174,7 +174,7 @@ class ArrayWriter:
         digest = hash_file(part)
         stored = f"{digest[:32]}.npy"
         part.replace(self._folder / stored)
-        seal = checksum_line_of_file(self._folder / stored)
+        seal = checksum_of_file(self._folder / stored)
         return ArrayReference(stored, digest, seal, (len(rows), *shape), dtype.str)
 
     def _seen(self, values: Array, name: str) -> Array:
@@ -316,7 +316,7 @@ def import_task(
     with temp_folder(target.parent) as temporary:
         reader = _Reader(label, tuple(ids), image_size, skip_bad, progress, limits)
         report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
-        write_object(temporary / TASK_FILE, TASK_KIND, record.to_json())
+        write_object(temporary / TASK_FILE, TASK_KIND, record)
         shutil.rmtree(temporary / "scratch")
         temporary.chmod(0o755)
         # Another import may have made it meanwhile.

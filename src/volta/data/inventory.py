@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from volta.core.checksummed import FileKind, JsonFields, parse_object
+import msgspec
+
+from volta.core.checksummed import FileKind
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, parse_errors
 from volta.core.files import hash_file, read_file, stored_bytes
 from volta.data.arrays import read_npz
@@ -206,27 +208,39 @@ def _verify(item: InventoryItem, root: Path) -> Verdict:
     return Verdict(item.name, item.path, "SHA-256 of every file", tuple(verify_imported(root, item.name)))
 
 
+@dataclass(frozen=True)
+class _UnpackedFile:
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Unpacked:
+    files: dict[str, _UnpackedFile]
+
+
 def _verify_folder(item: InventoryItem) -> Verdict:
     path = item.path / RECORD
     if not path.is_file():
         problem = f"no {RECORD} next to the files, so they cannot be checked; get the archive again"
         return Verdict(item.name, item.path, "nothing", (problem,))
     try:
-        noted = JsonFields.of(parse_object(read_file(path, _NOTE.max_bytes), path, _NOTE), str(path), _NOTE.remedy)
-        files = noted.fields("files")
-        problems = [text for name in files.values if (text := _problem(item.path, name, files.fields(name)))]
+        data = read_file(path, _NOTE.max_bytes)
+        with _NOTE.parsing(path):
+            files = msgspec.json.decode(data, type=_Unpacked).files
+        problems = [text for name, file in files.items() if (text := _problem(item.path, name, file))]
     except VoltaError as error:
         return Verdict(item.name, item.path, RECORD, (str(error),))
     return Verdict(item.name, item.path, "SHA-256 of every file", tuple(problems))
 
 
-def _problem(folder: Path, name: str, expected: JsonFields) -> str:
+def _problem(folder: Path, name: str, expected: _UnpackedFile) -> str:
     file = folder / safe_name(name, folder / RECORD)
     # A damaged note may name what no file can be called.
     with parse_errors(folder / RECORD, "names a file that cannot be read", _NOTE.remedy):
         if not file.is_file():
             return f"{name} is missing"
-        if file.stat().st_size != expected.integer("size") or hash_file(file) != expected.text("sha256"):
+        if file.stat().st_size != expected.size or hash_file(file) != expected.sha256:
             return f"{name} has changed since it was unpacked"
     return ""
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checksummed import FileKind, JsonFields, JsonObject, check_checksum_line, read_object
+from volta.core.checksummed import FileKind, has_checksum, read_object
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, unknown_name
 from volta.core.files import hash_file, if_dead, inside, living, remove_temp_files, remove_tree, sync_folder
 from volta.core.plugins import plugins
@@ -41,7 +40,7 @@ _ARRAY_NAME = re.compile(r"[0-9a-f]{32}\.npy")
 
 @dataclass(frozen=True)
 class ArrayReference:
-    """A stored array: its file, SHA-256 and seal, and what its header has to say."""
+    """A stored array: its file, SHA-256 and checksum, and what its header has to say."""
 
     file: str
     sha256: str
@@ -49,21 +48,11 @@ class ArrayReference:
     shape: tuple[int, ...]
     dtype: str
 
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> ArrayReference:
-        """Return the reference that was stored; one to a file elsewhere is refused."""
-        found = cls(
-            stored.text("file"),
-            stored.text("sha256"),
-            stored.text("seal"),
-            stored.integers("shape"),
-            stored.text("dtype"),
-        )
-        if not _ARRAY_NAME.fullmatch(found.file):
-            _refuse(stored, f"names the file {found.file!r}")
-        if any(side < 0 for side in found.shape):
-            _refuse(stored, f"gives an array the shape {found.shape}")
-        return found
+    def __post_init__(self) -> None:
+        if not _ARRAY_NAME.fullmatch(self.file):
+            raise InputError(f"file is {self.file!r}, which names no array of a task")
+        if any(side < 0 for side in self.shape):
+            raise InputError(f"shape is {self.shape}")
 
 
 @dataclass(frozen=True)
@@ -73,13 +62,10 @@ class StoredSplit:
     inputs: ArrayReference
     labels: ArrayReference
 
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> StoredSplit:
-        """Return the split that was stored."""
-        inputs, labels = (ArrayReference.from_json(stored.fields(name)) for name in ("inputs", "labels"))
-        if inputs.shape[:1] != labels.shape or not inputs.shape:
-            _refuse(stored, f"has inputs of shape {inputs.shape} and labels of shape {labels.shape}")
-        return cls(inputs, labels)
+    def __post_init__(self) -> None:
+        inputs, labels = self.inputs.shape, self.labels.shape
+        if inputs[:1] != labels or not inputs:
+            raise InputError(f"inputs have shape {inputs}, labels {labels}")
 
 
 @dataclass(frozen=True)
@@ -88,14 +74,6 @@ class StoredOod:
 
     inputs: ArrayReference
     near: bool
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> StoredOod:
-        """Return the set that was stored."""
-        near = stored.optional_flag("near")
-        if near is None:
-            _refuse(stored, "does not say whether it is near")
-        return cls(ArrayReference.from_json(stored.fields("inputs")), near)
 
 
 @dataclass(frozen=True)
@@ -121,39 +99,11 @@ class TaskRecord:
         found += [one.inputs for one in self.ood.values()]
         return list({reference.file: reference for reference in found}.values())
 
-    def to_json(self) -> JsonObject:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: JsonFields) -> TaskRecord:
-        """Return the record that :meth:`to_json` wrote; names in it pass the checks of names from users."""
-        kind = next((one for one in get_args(InputKind) if one == stored.get("kind")), None)
-        encoder = next((one for one in get_args(EncoderKind) if one == stored.get("encoder")), None)
-        if kind is None or encoder is None:
-            _refuse(stored, f"has the kind {stored.get('kind')!r} and the encoder {stored.get('encoder')!r}")
-        parts, ood, shifts = (stored.fields(name) for name in ("parts", "ood", "shifts"))
-        try:
-            check_ood_names(ood.values, ())
-            with_severities(shifts.values)
-        except InputError as error:
-            raise StoreError(f"{stored.where}: {error}; {stored.remedy}") from error
-        return cls(
-            name=stored.text("name"),
-            title=stored.text("title"),
-            source=stored.text("source"),
-            kind=kind,
-            encoder=encoder,
-            class_names=stored.texts("class_names"),
-            parts={part: StoredSplit.from_json(parts.fields(part)) for part in PARTS},
-            ood={name: StoredOod.from_json(ood.fields(name)) for name in ood.values},
-            shifts={name: StoredSplit.from_json(shifts.fields(name)) for name in shifts.values},
-            notes=stored.texts("notes"),
-        )
-
-
-def _refuse(stored: JsonFields, why: str) -> NoReturn:
-    raise StoreError(f"{stored.where} {why}; {stored.remedy}")
+    def __post_init__(self) -> None:
+        check_ood_names(self.ood, ())
+        with_severities(self.shifts)
+        if missing := [part for part in PARTS if part not in self.parts]:
+            raise InputError(f"parts lacks {missing[0]}")
 
 
 _ASIDE = ".old-"
@@ -266,7 +216,7 @@ def read_record(root: Path, name: str) -> TaskRecord:
             f"there is no imported task {name!r} under {root}: missing {path.relative_to(root)}\n"
             f"import it with: volta data import SRC --name {name} --data {root}   or point at it with: --data DIR"
         )
-    return TaskRecord.from_json(read_object(path, TASK_KIND))
+    return read_object(path, TASK_KIND, TaskRecord)
 
 
 def had_images(root: Path, name: str) -> bool:
@@ -358,12 +308,12 @@ def _split(folder: Path, part: StoredSplit) -> Split:
 def _open(folder: Path, reference: ArrayReference) -> Array:
     path = inside(folder, reference.file)
     try:
-        sound = check_checksum_line(path, reference.seal)
+        sound = has_checksum(path, reference.seal)
         array = read_npy(path)
     except (VoltaError, OSError) as error:
-        raise TASK_KIND.refused(path, f"cannot be read ({error})") from error
+        raise TASK_KIND.error(path, f"cannot be read ({error})") from error
     if array.shape != reference.shape or array.dtype.str != reference.dtype or not sound:
-        raise TASK_KIND.refused(path, "is not the array that was imported: its bytes do not match their checksum")
+        raise TASK_KIND.error(path, "is not the array that was imported: its bytes do not match their checksum")
     return array
 
 

@@ -369,7 +369,7 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         from volta.methods.saving import MODEL_FILE
 
         method, parameters, state, classes = load_classifier(Path(path), "VoltaClassifier")
-        with MODEL_FILE.making(path):
+        with MODEL_FILE.parsing(path):
             return cls(**parameters)._restore(method, classes, state)
 
     def _state(self) -> dict[str, Any]:

@@ -256,7 +256,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
         for name, given in (("backbone", backbone), ("weights", weights)):
             parameters[name] = parameters.get(name) if given is None else given
-        with MODEL_FILE.making(path):
+        with MODEL_FILE.parsing(path):
             fitted_with, digest = str(state["backbone_name"]), str(state["backbone_weights"])
             made = state["preprocessing"]
             seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
@@ -274,7 +274,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
                 f"{found.weights[:12]}…; pass the same: load(path, weights=FILE)"
             )
         shared = {name: value for name, value in parameters.items() if name not in ("backbone", "weights", "cache")}
-        with MODEL_FILE.making(path):
+        with MODEL_FILE.parsing(path):
             classifier = cls(**parameters)
             classifier._use(found)
             classifier.classifier_ = VoltaClassifier(encoder="vision", **shared)

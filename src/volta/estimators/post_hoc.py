@@ -257,7 +257,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off raises."""
         method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
-        with MODEL_FILE.making(path):
+        with MODEL_FILE.parsing(path):
             classifier = cls(**parameters)
             classifier.method_ = cast(PostHoc, method)
             classifier.classes_ = classes

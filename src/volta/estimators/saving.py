@@ -1,4 +1,4 @@
-"""A fitted classifier as one sealed file, and back. Nothing is pickled."""
+"""A fitted classifier as one file with a checksum, and back. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
     method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
-    with MODEL_FILE.making(path):
+    with MODEL_FILE.parsing(path):
         found = _holder(extra["state"])
     if found != wanted:
         shell = (
             " in Python: the volta command takes classifiers of features alone" if wanted == "VoltaClassifier" else ""
         )
         raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load{shell}")
-    with MODEL_FILE.making(path):
+    with MODEL_FILE.parsing(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
         return method, parameters, extra["state"], np.asarray(extra["classes"])
 

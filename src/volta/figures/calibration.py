@@ -258,7 +258,7 @@ def _reliability_data(numbers: GroupNumbers) -> Json:
 
 
 def _reliability_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
-    sets = sorted(map(EvalSet.parse, numbers.bins), key=lambda one: one != TEST)
+    sets = sorted(map(EvalSet, numbers.bins), key=lambda one: one != TEST)
     options = ((str(one), "test rows" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
     return (Choice("set", "rows", tuple(options)),)
 

@@ -75,7 +75,7 @@ def shift_values(method: MethodValues, metric: str, shift_sets: Sequence[str]) -
     grouped: dict[str, list[list[float]]] = {}
     for name, values in by_set.items():
         if values:
-            corruption = EvalSet("shift", EvalSet.parse(name).name)
+            corruption = EvalSet(f"shift:{EvalSet(name).name}")
             grouped.setdefault(str(corruption), []).append(values)
     return {
         name: [float(value) for value in np.mean(parts, axis=0)]
@@ -226,7 +226,7 @@ def curves_of(method: MethodValues, metric: str, sets: Sequence[str]) -> dict[st
     """
     found: dict[str, dict[int, float]] = {}
     for name in sets:
-        parsed = EvalSet.parse(name)
+        parsed = EvalSet(name)
         if parsed.severity is not None and method.has(f"{metric}@{name}"):
             found.setdefault(parsed.name, {})[parsed.severity] = method.mean(f"{metric}@{name}")
     clean = {0: method.mean(metric)} if method.has(metric) else {}

@@ -158,7 +158,7 @@ def metric_name(metric: str) -> str:
 
 def set_name(name: str) -> str:
     """Return a set's name for a reader: without its kind, without underscores."""
-    parsed = EvalSet.parse(name)
+    parsed = EvalSet(name)
     if parsed in _SET_NAMES:
         return _SET_NAMES[parsed]
     words = (parsed.name or parsed.kind).replace("_", " ")
@@ -199,7 +199,7 @@ def column_label(key: str) -> dict[str, object]:
 def is_shared(key: str) -> bool:
     """Whether probabilities alone decide a metric, so that methods on one network have one value between them."""
     metric, where = split_key(key)
-    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet.parse(where).kind == "shift"
+    on_test = where in (str(TEST), str(TEST_AFTER_TEMPERATURE)) or EvalSet(where).kind == "shift"
     return on_test and METRICS[metric].family in SHARED_FAMILIES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from volta.core.checksummed import FileKind, read_checksummed, write_checksummed
+from volta.core.checksummed import FileKind, read_arrays, write_arrays
 from volta.core.errors import InputError, StoreError
 from volta.core.files import atomic_path
 from volta.core.types import Array
@@ -25,6 +25,14 @@ from volta.networks.network import Network, network_from_parts
 from volta.networks.spec import Classifier
 
 MODEL_FILE = FileKind("saved VOLTA method", 6, "fit and save it again")
+
+
+@dataclass(frozen=True)
+class _Header:
+    method: str
+    parameters: dict[str, Any]
+    learned: dict[str, Any]
+    extra: dict[str, Any]
 
 
 def parameters_of(method: Method) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def save_method(
         "learned": _encode(_learned(method), "learned", tensors, method.learned_types),
         "extra": _encode(extra or {}, "extra", tensors, extra_types),
     }
-    write_checksummed(Path(path), MODEL_FILE, tensors, header)
+    write_arrays(Path(path), MODEL_FILE, tensors, header)
 
 
 def load_method(
@@ -68,19 +76,19 @@ def load_method(
     extra_types: tuple[type, ...] = (),
 ) -> tuple[Method, dict[str, Any]]:
     """Return the method that :func:`save_method` wrote, made from the classes in ``table``, and what went along."""
-    header, tensors = read_checksummed(Path(path), MODEL_FILE)
-    if (name := header.text("method")) not in table:
-        raise StoreError(f"{path} holds the method {name!r}, which is not one of {', '.join(table)}")
-    stored = header.fields("parameters").values
-    with MODEL_FILE.making(path):
-        method = table[name](**{key: tuple(v) if isinstance(v, list) else v for key, v in stored.items()})
+    header, tensors = read_arrays(Path(path), MODEL_FILE, _Header)
+    if header.method not in table:
+        raise StoreError(f"{path} holds the method {header.method!r}, which is not one of {', '.join(table)}")
+    with MODEL_FILE.parsing(path):
+        parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in header.parameters.items()}
+        method = table[header.method](**parameters)
         method.check_parameters()
         types = {kind.__name__: kind for kind in method.learned_types}
-        for key, value in _decode(header.get("learned"), tensors, types).items():
+        for key, value in _decode(header.learned, tensors, types).items():
             if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
                 raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
             setattr(method, key, value)
-        return method, _decode(header.get("extra"), tensors, {kind.__name__: kind for kind in extra_types})
+        return method, _decode(header.extra, tensors, {kind.__name__: kind for kind in extra_types})
 
 
 def _learned(method: Method) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -210,7 +211,7 @@ def network_from_parts(value: dict[str, Any], tensors: dict[str, Array], device:
     spec.check_shapes({name: array.shape for name, array in tensors.items()})
     classifier = spec.build(seed=0)
     classifier.load_state_dict({name: torch.from_numpy(_writable(array)) for name, array in tensors.items()})
-    log = TrainingLog(**{**value["log"], "val_losses": tuple(value["log"]["val_losses"])})
+    log = msgspec.convert(value["log"], TrainingLog)
     if device.type != "cpu":
         # It is built on the processor; walking through it for nothing is a part of what loading costs.
         classifier = classifier.to(device)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -133,5 +134,4 @@ def spec_from_json(value: dict[str, Any]) -> NetworkSpec:
 
 
 def _part_from_json(value: dict[str, Any]) -> Any:
-    fields = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items() if name != "type"}
-    return _PARTS[value["type"]](**fields)
+    return msgspec.convert(value, _PARTS[value["type"]])

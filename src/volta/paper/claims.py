@@ -121,7 +121,7 @@ def paper_evidence(task: str = "cifar10") -> Evidence:
     values = {(value.method, value.set, value.metric): value.sample for value in paper_values() if value.task == task}
     no_baselines = {OURS, *(row.key for row in Ablation)}
     names = tuple(dict.fromkeys(method for method, _, _ in values if method not in no_baselines))
-    ood_sets = (eval_set for _, eval_set, _ in values if EvalSet.parse(eval_set).kind == "ood")
+    ood_sets = (eval_set for _, eval_set, _ in values if EvalSet(eval_set).kind == "ood")
     near = CIFAR10_NEAR if task == "cifar10" else next(ood_sets, "")
 
     def compare(first: str, second: str, metric: str, eval_set: str) -> PairTest | None:

@@ -256,7 +256,7 @@ def _check_set_name(name: str, rows: RowSet) -> None:
         return
     expected = "name sets test, val, ood:NAME or shift:NAME-SEVERITY"
     try:
-        kind = EvalSet.parse(name)
+        kind = EvalSet(name)
     except InputError:
         rows.refuse(0, f"set {name!r} is unknown; {expected}")
     if kind.kind in ("near", "far") or kind.variant:

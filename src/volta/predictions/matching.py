@@ -300,7 +300,7 @@ def make_record(
 ) -> CellRecord:
     """Return the record of external predictions; ``near``: the OOD sets that are near, as ``ood:NAME``."""
     started = time.perf_counter()
-    own_near = tuple(EvalSet.parse(name) for name in model.sets if name in near)
+    own_near = tuple(EvalSet(name) for name in model.sets if name in near)
     metrics, floored = metrics_of(arrays, [one.name for one in own_near])
     return CellRecord(
         cell=cell,
@@ -392,7 +392,7 @@ def _done_records(store: RunStore, manifest: Manifest | None, place: Destination
 def _agree_on_near(records: Sequence[CellRecord], store: RunStore, near: Collection[str]) -> None:
     """Score own predictions again for which other sets were near: a table's means are over the same sets."""
     for record in records:
-        wanted = tuple(EvalSet.parse(name) for name in record.rows if name in near)
+        wanted = tuple(EvalSet(name) for name in record.rows if name in near)
         if record.origin == EXTERNAL and set(wanted) != set(record.near_ood):
             rescore(store, replace(record, near_ood=wanted))
 

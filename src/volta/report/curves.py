@@ -237,7 +237,7 @@ def _histogram(group: Group, method: str, scores: Mapping[str, Floats], record: 
     for name, values in scores.items():
         counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
         shares[name] = counts / len(values)
-    auroc = {name: record.metrics.get(EvalSet.parse(name), {}).get("auroc") for name in scores if name != "test"}
+    auroc = {name: record.metrics.get(EvalSet(name), {}).get("auroc") for name in scores if name != "test"}
     known = {name: value for name, value in auroc.items() if value is not None}
     return ScoreHistogram(method, group.title(method), edges, shares, known, group.is_ours(method))
 

@@ -124,7 +124,7 @@ class Group:
         if self.table is None:
             return ()
         names = dict.fromkeys(name for sets in self.table.values.values() for name in sets)
-        return tuple(name for name in names if EvalSet.parse(name).kind == kind)
+        return tuple(name for name in names if EvalSet(name).kind == kind)
 
     @property
     def near_first(self) -> tuple[str, ...]:

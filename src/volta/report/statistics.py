@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from volta.bench.store import RunStore, current_records
@@ -223,25 +223,14 @@ class StoredAnalyses:
 
 def write_analyses(store: RunStore, schedule: Sequence[int], last: InterimAnalysis) -> None:
     """Write the decisions of the analyses so far into the run folder."""
-    decided = [asdict(question) | {"methods": list(question.methods)} for question in last.decided]
-    content = {"schedule": list(schedule), "n_seeds": last.n_seeds, "decided": decided, "n_open": len(last.open)}
-    write_object(inside(store.root, SEQUENTIAL), ANALYSES_FILE, content)
+    stored = StoredAnalyses(tuple(schedule), last.n_seeds, tuple(last.decided), len(last.open))
+    write_object(inside(store.root, SEQUENTIAL), ANALYSES_FILE, stored)
 
 
 def read_analyses(store: RunStore) -> StoredAnalyses | None:
     """Return what :func:`write_analyses` wrote, or None where a run has no interim analyses."""
     path = inside(store.root, SEQUENTIAL)
-    if not path.is_file():
-        return None
-    stored = read_object(path, ANALYSES_FILE)
-    decided = tuple(
-        Question(
-            one.text("key"), one.texts("methods"), one.text("verdict"), one.integer("n_seeds"),
-            one.optional_integer("seeds_needed"), one.text("sentence"),
-        )
-        for one in stored.list_of_fields("decided")
-    )  # fmt: skip
-    return StoredAnalyses(stored.integers("schedule"), stored.integer("n_seeds"), decided, stored.integer("n_open"))
+    return read_object(path, ANALYSES_FILE, StoredAnalyses) if path.is_file() else None
 
 
 def earlier_analyses(store: RunStore, analyses: Sequence[int]) -> StoredAnalyses | None:

@@ -156,7 +156,7 @@ def reproduce_view(run: Run) -> Reproduce:
     manifest, environment = run.manifest, run.manifest.environment
     commit = environment.commit or ""
     facts = (
-        *(Fact(name, _words(value)) for name, value in (manifest.config.to_json() if manifest.config else {}).items()),
+        *(Fact(name, _words(value)) for name, value in (manifest.config.stored if manifest.config else {}).items()),
         Fact("variables", "" if (found := variables(environment)) else "none recorded", found),
         Fact("volta", f"{environment.volta}, commit" if commit else f"{environment.volta}, no checkout", commit),
         Fact("Python", environment.python),

@@ -181,7 +181,7 @@ class Results:
     def ood_sets(self) -> tuple[str, ...]:
         """Every OOD set that some method has."""
         names = dict.fromkeys(name for sets in self.values.values() for name in sets)
-        return tuple(name for name in names if EvalSet.parse(name).kind == "ood")
+        return tuple(name for name in names if EvalSet(name).kind == "ood")
 
     @property
     def is_own(self) -> bool:
@@ -343,7 +343,7 @@ def summarise_corruptions(tables: Iterable[Results]) -> list[CorruptionRow]:
     rows = []
     for table in tables:
         for method, sets in table.values.items():
-            parsed = {EvalSet.parse(name): metrics for name, metrics in sets.items()}
+            parsed = {EvalSet(name): metrics for name, metrics in sets.items()}
             shifted = {one: metrics for one, metrics in parsed.items() if one.kind == "shift"}
             found = list(_with_means(shifted))
             samples = samples_of([values.values() for *_, values, _ in found])
