@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from importlib.resources import files
 
 import numpy as np
@@ -70,9 +69,7 @@ def numbers(n: int = 4) -> GroupNumbers:
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
-def test_a_chart_has_its_own_file_and_a_drawing_that_one_script_registers(chart):
-    module = importlib.import_module(f"volta.figures.{chart.name}")
-    assert chart in vars(module).values()
+def test_one_script_registers_the_drawing_of_a_chart(chart):
     assets = files("volta.report") / "assets"
     scripts = [item.read_text(encoding="utf-8") for item in assets.iterdir() if item.name.startswith("charts-")]
     assert sum(script.count(f'register("{chart.kind}"') for script in scripts) == 1

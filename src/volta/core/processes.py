@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volta.core.errors import InputError, VoltaError, reason
-from volta.core.files import Limits
 
 if TYPE_CHECKING:
     from joblib.externals.loky import ProcessPoolExecutor
+
+    from volta.core.files import Limits
 
 
 def n_cores() -> int:
