@@ -74,6 +74,8 @@ def run_script(tmp_path, text):
     )
 
 
+# slow: a process with two workers, as in the test of a plain script, which is run every time
+@pytest.mark.slow
 def test_a_run_may_be_started_in_any_thread(tmp_path):
     done = run_script(
         tmp_path,
@@ -91,6 +93,8 @@ def test_a_run_may_be_started_in_any_thread(tmp_path):
     assert done.stdout.splitlines()[-1:] == ["True {}"], done.stdout + done.stderr
 
 
+# slow: four processes; tests/bench/test_faults.py interrupts a run every time
+@pytest.mark.slow
 def test_an_interrupt_ends_the_runs_processes_and_no_others(tmp_path):
     done = run_script(
         tmp_path,
@@ -242,6 +246,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(tmp_path, argu
     assert not (tmp_path / "x").exists()
 
 
+# Over two seconds: only a script shows that workers do not run it again.
 def test_a_plain_script_runs_in_processes_and_gives_the_same(run, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

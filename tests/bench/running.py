@@ -1,16 +1,22 @@
-"""Running the real command in real processes, and reading what it left."""
+"""Running the command, in this process or in one of its own, and reading what it left."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
-import textwrap
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import torch
 
 from volta.bench.records import MANIFEST_FILE
 from volta.bench.store import MANIFEST, RunStore, result_rows
+from volta.cli.main import main
 from volta.core.checksummed import encode_object, read_object
 from volta.metrics import METRICS
 
@@ -19,8 +25,36 @@ TIMED = frozenset(name for name, metric in METRICS.items() if metric.timing)
 QUICK = ("--max-epochs", "3", "--seeds", "1,2")
 
 
-def volta(*arguments, script=None, **options):
-    """Run the command line to its end; ``script`` is Python to run in place of the installed command."""
+def volta(*arguments):
+    """Run the command line to its end in this process; return its exit code and what it printed."""
+    words = ["volta", *map(str, arguments)]
+    out, errors, n_threads = io.StringIO(), io.StringIO(), torch.get_num_threads()
+    try:
+        with (
+            mock.patch.object(sys, "argv", words),
+            mock.patch.dict(os.environ, COLUMNS=ENVIRONMENT["COLUMNS"]),
+            # With one core to see, a run starts worker processes only where it is told to.
+            mock.patch.object(os, "sched_getaffinity", return_value={0}),
+            warnings.catch_warnings(),
+            redirect_stdout(out),
+            redirect_stderr(errors),
+        ):
+            # Here pytest makes warnings errors; in a user's shell they are lines.
+            warnings.simplefilter("default")
+            main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        torch.set_num_threads(n_threads)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+
+
+def volta_process(*arguments, script=None, **options):
+    """Run the command line in a process of its own; ``script`` is Python to run in place of the installed command.
+
+    A process costs about three seconds before it does anything, so this is for tests of what only a process shows.
+    """
     start = [sys.executable, script] if script else [sys.executable, "-m", "volta"]
     return subprocess.run(
         [*start, *map(str, arguments)],
@@ -31,16 +65,6 @@ def volta(*arguments, script=None, **options):
         check=False,
         **options,
     )
-
-
-def write_methods(methods, folder):
-    """Write methods to ``folder/mine.py``; a command run in that folder takes them as ``mine:Class``."""
-    head = """
-        import os, signal
-        from dataclasses import dataclass
-        from volta.methods.softmax import Softmax
-        """
-    (folder / "mine.py").write_text(textwrap.dedent(head) + textwrap.dedent(methods))
 
 
 def edit_manifest(folder, change):

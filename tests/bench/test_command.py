@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.bench.running import QUICK, edit_manifest, results, volta, write_methods
+from tests.bench.running import QUICK, edit_manifest, results, volta, volta_process
 from volta.bench.cell_metrics import TEST
 from volta.bench.store import RunStore
 
@@ -78,29 +78,30 @@ def test_summary_holds_n_mean_and_sample_deviation(finished):
 def test_running_again_does_nothing_and_says_so(finished):
     folder, _ = finished
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*/*")}
-    again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--out", folder)
+    again = volta("bench", "digits", "--methods", METHODS, *QUICK, "--no-report", "--out", folder)
     assert again.returncode == 0
     assert "all 8 cells are done already: nothing to run" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*/*")} == before
 
 
+# Over two seconds: the other run is a command in a shell, with two worker processes.
 def test_another_run_and_more_processes_give_the_same_bytes(finished, tmp_path):
-    other = volta(
-        "bench", "digits", "--methods", METHODS, *QUICK, "--executor", "processes", "--workers", 2, "--out", tmp_path
-    )
+    options = ("--executor", "processes", "--workers", 2, "--no-report", "--out", tmp_path)
+    other = volta_process("bench", "digits", "--methods", METHODS, *QUICK, *options)
     assert other.returncode == 0, other.stderr
     assert results(tmp_path) == results(finished[0])
     assert len(results(tmp_path)) > 500
 
 
 def test_other_thread_counts_agree_closely(finished, tmp_path):
-    other = volta(
-        "bench", "digits", "--methods", METHODS, *QUICK, "--threads", 2, "--executor", "local", "--out", tmp_path
-    )
+    options = ("--max-epochs", 3, "--threads", 2, "--executor", "local", "--no-report", "--out", tmp_path)
+    other = volta("bench", "digits", "--methods", "volta,conformal", "--seeds", "1,", *options)
     assert other.returncode == 0, other.stderr
     one, two = RunStore(finished[0]), RunStore(tmp_path)
-    for mine, theirs in zip(one.cells(), two.cells(), strict=True):
-        assert (mine.method, mine.seed) == (theirs.method, theirs.seed)
+    by_name = {(cell.method, cell.seed): cell for cell in one.cells()}
+    assert len(two.cells()) == 2
+    for theirs in two.cells():
+        mine = by_name[theirs.method, theirs.seed]
         expected, found = one.read_arrays(mine), two.read_arrays(theirs)
         # Sums in another order differ in the last bit, and float32 training carries that on: to a few in 1e6 after
         # three epochs. Metrics that count rows may then jump by a row; probabilities may not.
@@ -169,22 +170,6 @@ def test_status_reads_the_folder(finished):
     assert told.stdout.splitlines()[0] == "8 done, 0 running, 0 failed, 0 waiting"
 
 
-def test_metrics_can_be_recomputed_from_predictions(finished, tmp_path):
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(finished[0], copy)
-    store = RunStore(copy)
-    cell = next(iter(store.cells()))
-    record = store.read_record(cell)
-    store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, "accuracy": 0.0}}))
-    done = volta("report", copy, "--recompute")
-    assert done.returncode == 0, done.stderr
-    assert "recomputed the metrics of 8 cells, 1 changed" in done.stdout
-    assert store.read_record(cell).metrics == record.metrics
-    assert results(copy) == results(finished[0])
-
-
 def test_metrics_of_other_code_are_computed_again_and_nothing_is_trained(finished, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "run")
     store = RunStore(folder)
@@ -201,17 +186,19 @@ def test_metrics_of_other_code_are_computed_again_and_nothing_is_trained(finishe
     assert "all 8 cells are done already: nothing to run" in again.stdout
     assert not (folder / "networks").exists()
     assert store.records() == RunStore(finished[0]).records()
-    told = volta("report", folder)
+    told = volta("report", folder, "--format", "md")
     assert told.returncode == 0, told.stderr
-    assert sentence not in told.stdout
+    assert sentence not in told.stderr
 
 
-def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(finished[0], copy)
+# Over two seconds: it draws every figure, in a process that cannot import torch.
+def test_metrics_are_recomputed_and_reported_without_the_training_packages(finished, tmp_path):
+    copy = shutil.copytree(finished[0], tmp_path / "copy")
     (copy / "report.html").unlink()
+    store = RunStore(copy)
+    cell = next(iter(store.cells()))
+    record = store.read_record(cell)
+    store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, "accuracy": 0.0}}))
     script = tmp_path / "report_only.py"
     script.write_text(
         "import sys\n"
@@ -220,10 +207,13 @@ def test_a_report_needs_none_of_the_training_packages(finished, tmp_path):
         "from volta.cli import main\n"
         "main()\n"
     )
-    done = volta("report", copy, "--recompute", script=script)
+    done = volta_process("report", copy, "--recompute", script=script)
     assert done.returncode == 0, done.stderr
+    assert "recomputed the metrics of 8 cells, 1 changed" in done.stdout
+    assert store.read_record(cell).metrics == record.metrics
+    assert results(copy) == results(finished[0])
     assert (copy / "report.html").stat().st_size > 0
-    told = volta("status", copy, script=script)
+    told = volta_process("status", copy, script=script)
     assert told.returncode == 0, told.stderr
 
 
@@ -265,9 +255,7 @@ def test_another_budget_does_not_mix_in(finished):
 )
 def test_bad_arguments_get_one_line_and_exit_code_2(tmp_path, arguments, message):
     out = tmp_path / "run"
-    # Without the workers that a run starts early, a refusal takes half the time.
-    local = () if {"--executor", "--workers"} & set(arguments) else ("--executor", "local")
-    refused = volta("bench", *arguments, *local, "--out", out)
+    refused = volta("bench", *arguments, "--out", out)
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"error: {message}")
     assert "Traceback" not in refused.stderr
@@ -292,7 +280,7 @@ def test_unusable_folders_are_refused_untouched(tmp_path):
 
 
 def test_output_that_nobody_takes_is_no_failure(tmp_path):
-    command = [sys.executable, "-m", "volta", "methods"]
+    command = [sys.executable, "-m", "volta", "metrics"]
     closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], capture_output=True, text=True, check=False)
     assert (closed.returncode, closed.stderr) == (0, "")
     full = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", *command], capture_output=True, text=True, check=False)
@@ -315,29 +303,23 @@ def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path)
     assert "holds a run with shifts None, now asked with shifts auto" in refused.stderr
 
 
-@pytest.mark.parametrize("executor", ["local", "processes"])
+# Over two seconds: libraries take their number of threads when a process starts.
+@pytest.mark.parametrize(
+    "executor",
+    [
+        # slow: the process that users start most often is the one with workers
+        pytest.param("local", marks=pytest.mark.slow),
+        "processes",
+    ],
+)
 def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor):
-    write_methods(
-        """
-        @dataclass
-        class Probe(Softmax):
-            title = "Probe"
-            def fit_outputs(self, outputs):
-                import scipy.linalg
-                import torch
-                from threadpoolctl import threadpool_info
-                wide = [pool["filepath"] for pool in threadpool_info() if pool["num_threads"] > 1]
-                if wide or torch.get_num_threads() > 1:
-                    raise RuntimeError(f"more than one thread in {wide}")
-        """,
-        tmp_path,
-    )
     random = np.random.default_rng(0)
     np.savez(tmp_path / "own.npz", x=random.normal(size=(300, 4)).astype(np.float32), y=np.arange(300) % 3)
     folder = ("--data", tmp_path / "data")
     assert volta("data", "import", tmp_path / "own.npz", "--name", "own", *folder).returncode == 0
-    options = ("--threads", "1", "--executor", executor, "--out", tmp_path / "run")
-    done = volta("bench", "own", "--no-report", "--methods", "mine:Probe", *QUICK, *folder, *options, cwd=tmp_path)
+    options = ("--threads", "1", "--executor", executor, "--workers", "1", "--out", tmp_path / "run")
+    methods = ("--methods", "tests.bench.faulty:Probe")
+    done = volta_process("bench", "own", "--no-report", *methods, *QUICK, *folder, *options)
     assert done.returncode == 0, done.stdout
 
 

@@ -14,10 +14,10 @@ import time
 import numpy as np
 import pytest
 
-from tests.bench.running import ENVIRONMENT, QUICK, results, volta, write_methods
+from tests.bench.running import ENVIRONMENT, QUICK, results, volta, volta_process
 from volta.bench.store import PREDICTIONS, RunStore
 
-N_KILLS = int(os.environ.get("VOLTA_KILLS", "8"))
+N_KILLS = int(os.environ.get("VOLTA_KILLS", "2"))
 METHODS = "volta,softmax,temperature,energy,knn"
 ARGUMENTS = ("bench", "digits", "--no-report", "--methods", METHODS, *QUICK)
 
@@ -52,8 +52,15 @@ def wait_for(process, log, condition):
         time.sleep(0.05)
 
 
-# VOLTA_KILLS=20 kills more often.
-@pytest.mark.parametrize(("executor", "n_kills"), [("local", N_KILLS), ("processes", max(2, N_KILLS // 3))])
+# VOLTA_KILLS=20 kills more often. Over two seconds: every kill takes a process of its own.
+@pytest.mark.parametrize(
+    ("executor", "n_kills"),
+    [
+        ("local", N_KILLS),
+        # slow: workers start anew after every kill; tests/kills kills whole commands with workers too
+        pytest.param("processes", N_KILLS, marks=pytest.mark.slow),
+    ],
+)
 def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
     log, folder = tmp_path / "log.jsonl", tmp_path / "run"
     random = np.random.default_rng(7)
@@ -83,6 +90,7 @@ def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
     assert list((folder / "damaged").glob("*")) == []
 
 
+# Over two seconds: a signal to a process group takes real processes.
 def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
     log = tmp_path / "log.jsonl"
     # Many seeds: hundreds of cells are still to come when the signal is sent.
@@ -107,117 +115,62 @@ def test_ctrl_c_stops_workers_and_keeps_what_is_finished(undisturbed, tmp_path):
     assert set(finished) <= rows
 
 
-def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch):
-    write_methods(
-        """
-        @dataclass
-        class Boom(Softmax):
-            title = "Boom"
-            def fit_outputs(self, outputs):
-                if "MENDED" not in os.environ:
-                    raise RuntimeError("the method is broken")
-        """,
-        tmp_path,
-    )
-    for executor in ("local", "processes"):
-        folder = tmp_path / executor
-        monkeypatch.delitem(ENVIRONMENT, "MENDED", raising=False)
-        broken = volta(
-            "bench",
-            "digits",
-            "--no-report",
-            "--methods",
-            "softmax,mine:Boom",
-            *QUICK,
-            "--executor",
-            executor,
-            "--out",
-            folder,
-            cwd=tmp_path,
-        )
-        assert broken.returncode == 1
-        assert "FAILED digits · fair · mine:Boom · seed 1: RuntimeError: the method is broken" in broken.stdout
-        assert "2 of 4 cells failed; run the same command again to retry them" in broken.stderr
-        failures = list((folder / "failures").iterdir())
-        assert len(failures) == 2
-        assert "RuntimeError: the method is broken" in failures[0].read_text()
-        assert "2 done, 0 running, 2 failed, 0 waiting" in volta("status", folder).stdout
-        monkeypatch.setitem(ENVIRONMENT, "MENDED", "1")
-        again = volta(
-            "bench", "digits", "--no-report", "--methods", "softmax,mine:Boom", *QUICK, "--out", folder, cwd=tmp_path
-        )
-        assert again.returncode == 0, again.stderr
-        assert "4 cells: 2 done already, 2 to run" in again.stdout
-        assert list((folder / "failures").iterdir()) == []
+BOTH = [
+    "local",
+    # slow: worker processes import everything again, and give back the same error
+    pytest.param("processes", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("executor", BOTH)
+def test_a_method_that_raises_fails_alone_and_is_retried(tmp_path, monkeypatch, executor):
+    run = volta if executor == "local" else volta_process
+    folder = tmp_path / "run"
+    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,tests.bench.faulty:Boom", *QUICK)
+    broken = run(*arguments, "--executor", executor, "--out", folder)
+    assert broken.returncode == 1
+    failed = "FAILED digits · fair · tests.bench.faulty:Boom · seed 1: RuntimeError: the method is broken"
+    assert failed in broken.stdout
+    assert "2 of 4 cells failed; run the same command again to retry them" in broken.stderr
+    failures = list((folder / "failures").iterdir())
+    assert len(failures) == 2
+    assert "RuntimeError: the method is broken" in failures[0].read_text()
+    assert "2 done, 0 running, 2 failed, 0 waiting" in volta("status", folder).stdout
+    monkeypatch.setenv("MENDED", "1")
+    again = volta(*arguments, "--out", folder)
+    assert again.returncode == 0, again.stderr
+    assert "4 cells: 2 done already, 2 to run" in again.stdout
+    assert list((folder / "failures").iterdir()) == []
 
 
 def test_what_no_file_can_hold_fails_alone(tmp_path):
-    write_methods(
-        """
-        @dataclass
-        class Odd(Softmax):
-            title = "Odd"
-            knob: float = 1.0
-            def fit_outputs(self, outputs):
-                self.knob = float("nan")
-        """,
-        tmp_path,
-    )
-    arguments = ("bench", "digits", "--no-report", "--methods", "mine:Odd,softmax", *QUICK, "--executor", "local")
-    done = volta(*arguments, "--out", tmp_path / "run", cwd=tmp_path)
+    arguments = ("bench", "digits", "--no-report", "--methods", "tests.bench.faulty:Odd,softmax", *QUICK)
+    done = volta(*arguments, "--executor", "local", "--out", tmp_path / "run")
     assert done.returncode == 1
-    assert "FAILED digits · fair · mine:Odd · seed 1: ValueError: Out of range float values" in done.stdout
+    failed = "FAILED digits · fair · tests.bench.faulty:Odd · seed 1: ValueError: Out of range float values"
+    assert failed in done.stdout
     store = RunStore(tmp_path / "run")
     assert {cell.method for cell in store.cells() if store.is_done(cell)} == {"softmax"}
 
 
-@pytest.mark.parametrize("executor", ["local", "processes"])
+@pytest.mark.parametrize("executor", BOTH)
 def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
-    write_methods(
-        """
-        @dataclass
-        class Writes(Softmax):
-            title = "Writes"
-            def fit_outputs(self, outputs):
-                raise OSError(28, os.strerror(28))
-        """,
-        tmp_path,
-    )
-    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,mine:Writes", *QUICK)
+    run = volta if executor == "local" else volta_process
+    arguments = ("bench", "digits", "--no-report", "--methods", "softmax,tests.bench.faulty:Writes", *QUICK)
     folder = tmp_path / "run"
-    full = volta(*arguments, "--executor", executor, "--workers", 1, "--out", folder, cwd=tmp_path)
+    full = run(*arguments, "--executor", executor, "--workers", 1, "--out", folder)
     assert full.returncode == 2
     assert "takes no more data (No space left on device); finished cells are kept: make room and run" in full.stderr
     assert "Traceback" not in full.stderr
     assert list((folder / "failures").glob("*")) == []
 
 
+# Over two seconds: what is killed is a worker process.
 def test_a_method_killed_by_the_system_fails_alone(tmp_path):
-    write_methods(
-        """
-        @dataclass
-        class Hog(Softmax):
-            title = "Hog"
-            def fit_outputs(self, outputs):
-                os.kill(os.getpid(), signal.SIGKILL)
-        """,
-        tmp_path,
-    )
     folder = tmp_path / "run"
-    done = volta(
-        "bench",
-        "digits",
-        "--methods",
-        "mine:Hog,softmax,energy",
-        *QUICK,
-        "--executor",
-        "processes",
-        "--workers",
-        2,
-        "--out",
-        folder,
-        cwd=tmp_path,
-    )
+    methods = "tests.bench.faulty:Hog,softmax,energy"
+    arguments = ("bench", "digits", "--no-report", "--methods", methods, *QUICK)
+    done = volta_process(*arguments, "--executor", "processes", "--workers", 2, "--out", folder)
     assert done.returncode == 1
     assert done.stdout.count("was killed by the operating system") == 2
     assert "2 of 6 cells failed" in done.stderr
@@ -249,10 +202,11 @@ def limited(n_bytes):
     return limit
 
 
-@pytest.mark.parametrize("executor", ["local", "processes"])
+# Over two seconds: the limit on a file's size holds for a process.
+@pytest.mark.parametrize("executor", BOTH)
 def test_a_disk_that_takes_no_more_ends_in_a_sentence_and_can_go_on(undisturbed, tmp_path, executor):
     folder = tmp_path / "run"
-    full = volta(*ARGUMENTS, "--out", folder, "--executor", executor, preexec_fn=limited(100_000))
+    full = volta_process(*ARGUMENTS, "--out", folder, "--executor", executor, preexec_fn=limited(100_000))
     assert full.returncode in {1, 2}
     assert "Traceback" not in full.stderr
     assert "File too large" in full.stderr + full.stdout
@@ -284,9 +238,10 @@ def test_a_full_file_system(undisturbed, tmp_path):
         assert refused.returncode == 2
         assert "cannot be written: Read-only file system" in refused.stderr
     finally:
-        subprocess.run(["umount", str(place)], check=False)
+        subprocess.run(["umount", "--lazy", str(place)], check=False)
 
 
+# Over two seconds: it is two real processes that must not disturb each other.
 def test_two_processes_on_one_folder_share_the_work(undisturbed, tmp_path):
     folder = tmp_path / "run"
     logs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]

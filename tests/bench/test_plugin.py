@@ -1,7 +1,11 @@
-"""The example plug-in, installed as a user would, benched on every executor; its code and version are in the keys."""
+"""The example plug-in, installed as a user would, benched on every executor; its code and version are in the keys.
+
+Over two seconds: plug-ins are found when a process starts, so each test starts one.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -47,6 +51,25 @@ def volta(site, *arguments, cwd=None):
     )
 
 
+def say(site, *commands):
+    """Run several commands in one process that has the plug-in; return exit code, output and error of each."""
+    code = (
+        "import json, sys; from typer.testing import CliRunner; from volta.cli.main import app; "
+        "done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]; "
+        "print(json.dumps([[one.exit_code, one.output, str(one.exception)] for one in done]))"
+    )
+    path = os.pathsep.join([str(site), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps([[str(word) for word in words] for words in commands])],
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
 @pytest.fixture(scope="module")
 def finished(site, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rings") / "run"
@@ -63,30 +86,42 @@ def test_everything_it_brings_is_there(site, finished):
     assert all(0.5 < record.test["top2_accuracy"] <= 1.0 for record in records)
     assert all("plug-in volta-example 0.1" in record.source for record in records)
     assert "Margin (temperature = 2.0)" in said
-    assert "rings" in volta(site, "tasks").stdout
-    assert "volta-example 0.1" in volta(site, "methods").stdout
-    assert "top2_accuracy ↑" in volta(site, "metrics").stdout
+    (tasks, methods, metrics), _ = say(site, ["tasks"], ["methods"], ["metrics"])
+    assert "rings" in tasks[1]
+    assert "volta-example 0.1" in methods[1]
+    assert "top2_accuracy ↑" in metrics[1]
 
 
-def test_what_cannot_be_loaded_is_named_and_takes_nothing_with_it(tmp_path):
-    info = tmp_path / "volta_broken-0.1.dist-info"
-    info.mkdir()
+@pytest.fixture
+def broken(tmp_path):
+    """Return a folder with a plug-in whose method and metric are in a package that is not there."""
+    info = tmp_path / "site" / "volta_broken-0.1.dist-info"
+    info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: volta-broken\nVersion: 0.1\n", encoding="utf-8")
     points = "[volta.methods]\nlost = no_such_package:Lost\n[volta.metrics]\ngone = no_such_package:GONE\n"
     (info / "entry_points.txt").write_text(points, encoding="utf-8")
-    listed = volta(tmp_path, "methods")
+    return info.parent
+
+
+def test_what_cannot_be_loaded_is_named_and_takes_nothing_with_it(broken, tmp_path):
+    listed = volta(broken, "methods")
     assert listed.returncode == 0
     assert "Softmax (MSP)" in listed.stdout
     assert "lost" not in listed.stdout
     assert listed.stderr.startswith("warning: the plug-in 'lost' of volta-broken 0.1 cannot be loaded")
+    refused = volta(broken, "bench", "digits", "--methods", "lost", "--executor", "local", "--out", tmp_path / "other")
+    assert refused.returncode == 2
+    assert "error: the plug-in 'lost' of volta-broken 0.1 cannot be loaded" in refused.stderr
+
+
+# slow: every worker process looks for plug-ins
+@pytest.mark.slow
+def test_worker_processes_do_not_repeat_what_cannot_be_loaded(broken, tmp_path):
     options = ("--seeds", "1,", "--max-epochs", 1, "--limit-test", 50, "--no-report", "--executor", "processes")
-    done = volta(tmp_path, "bench", "digits", "--methods", "softmax", *options, "--out", tmp_path / "run")
+    done = volta(broken, "bench", "digits", "--methods", "softmax", *options, "--out", tmp_path / "run")
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
     assert line.startswith("warning: the plug-in 'gone' of volta-broken 0.1 cannot be loaded")
-    refused = volta(tmp_path, "bench", "digits", "--methods", "lost", "--out", tmp_path / "other")
-    assert refused.returncode == 2
-    assert "error: the plug-in 'lost' of volta-broken 0.1 cannot be loaded" in refused.stderr
 
 
 def test_processes_give_the_same(site, finished, tmp_path):
@@ -98,6 +133,7 @@ def test_processes_give_the_same(site, finished, tmp_path):
     assert {row[5] for row in found} >= {"top2_accuracy", "accuracy"}
 
 
+# slow: a Ray cluster; tests/bench/test_ray.py starts one every time
 @pytest.mark.slow
 @pytest.mark.ray
 def test_ray_gives_the_same(site, finished, tmp_path):

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 CONFIG = RunConfig(
-    ("digits",), ("volta", "softmax", "temperature", "mc_dropout", "energy"), seeds=(1, 2), budget=Budget(max_epochs=20)
+    ("digits",), ("volta", "softmax", "temperature", "mc_dropout", "energy"), seeds=(1, 2), budget=Budget(max_epochs=5)
 )
 
 
@@ -40,6 +40,7 @@ class Count(Listener):
         self.failed.append((cell, reason))
 
 
+# Over two seconds: only a real cluster shows that Ray gives equal bytes and that a lost node costs nothing.
 def test_a_lost_node_costs_nothing(tmp_path):
     import ray
     from ray.cluster_utils import Cluster

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.bench.running import volta
 from tests.predictions.made import cells, labels_of, probs_of, write_csv
 from tests.report.synthetic import Plan, write_run
 from volta.bench.store import RunStore
@@ -253,10 +252,7 @@ def test_methods_that_disagree_are_refused_and_nothing_is_written(tmp_path):
 
 def test_a_bad_file_is_one_line_and_exit_code_2(tmp_path):
     path = write_csv(tmp_path / "bad.csv", "label,p_0,p_1", ["0,0.9,0.1", "1,0.9,0.9"])
-    done = subprocess.run(
-        [sys.executable, "-m", "volta", "evaluate", str(path), "--out", str(tmp_path / "run")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = volta("evaluate", path, "--out", tmp_path / "run")
     assert done.returncode == 2
     assert done.stderr.startswith(
         f"error: {path}, bad, seed 0, row 1: probabilities sum to 1.8, not to 1; if these are logits"

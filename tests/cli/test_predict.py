@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
 import pytest
 
+from tests.bench.running import volta
 from tests.cli.conftest import NAMES, run, write_csv
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
@@ -152,6 +151,7 @@ def _named(shell, places):
     return pytest.importorskip("pandas").DataFrame(shell.new_rows[places], columns=list(NAMES))
 
 
+# Over two seconds: the exporter of PyTorch takes as long for a small graph.
 def test_the_graph_gives_the_same_probabilities(shell, classifier, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     out = tmp_path / "model.onnx"
@@ -259,17 +259,7 @@ def test_widths_are_checked_where_there_are_no_names(shell, tmp_path):
 
 
 def test_errors_reach_the_shell_as_a_line_and_exit_code_2(shell, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "volta",
-        "predict",
-        str(shell.model),
-        str(shell.new),
-        "--out",
-        str(tmp_path / "a.csv"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = volta("predict", shell.model, shell.new, "--out", tmp_path / "a.csv")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1

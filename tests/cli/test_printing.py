@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
+import io
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import volta.cli
-from tests.bench.running import ENVIRONMENT, edit_manifest
+from tests.bench.running import edit_manifest
 from tests.stats.builders import make_store
+from volta.cli.main import main
 from volta.cli.runs import status
 from volta.cli.terminal import echo, printable
 
@@ -57,8 +59,13 @@ def test_a_stranger_s_names_do_not_reach_the_terminal(tmp_path: Path, capsys: py
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
 @pytest.mark.parametrize("command", ["methods", "metrics"])
-def test_letters_that_a_terminal_lacks_end_nothing(command: str, encoding: str) -> None:
-    environment = {**ENVIRONMENT, "PYTHONIOENCODING": encoding}
-    done = subprocess.run([sys.executable, "-m", "volta", command], env=environment, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) > 10
+def test_letters_that_a_terminal_lacks_end_nothing(
+    command: str, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "argv", ["volta", command])
+    with redirect_stdout(terminal), pytest.raises(SystemExit) as end:
+        main()
+    terminal.flush()
+    assert not end.value.code
+    assert len(terminal.buffer.getvalue().splitlines()) > 10

@@ -99,6 +99,7 @@ def run_without_room(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
 
 
+# Over two seconds: the limit on a file's size holds for a process.
 def test_an_import_without_room_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "a.npz", x=rng.normal(size=(3000, 200)).astype(np.float32), y=np.arange(3000) % 3)
@@ -108,6 +109,8 @@ def test_an_import_without_room_says_so_and_leaves_nothing(tmp_path: Path) -> No
     assert not list((tmp_path / "data" / "imported").iterdir())
 
 
+# slow: a process, as for arrays, which is run every time
+@pytest.mark.slow
 def test_images_without_room(tmp_path: Path) -> None:
     from PIL import Image
 

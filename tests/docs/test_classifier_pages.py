@@ -19,6 +19,8 @@ def run_page(name, monkeypatch, tmp_path):
     return names
 
 
+# slow: two graphs are exported; README's first example, which is run every time, shows the same steps
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 def test_the_classifiers_page(monkeypatch, tmp_path):
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
@@ -28,6 +30,8 @@ def test_the_classifiers_page(monkeypatch, tmp_path):
     assert (tmp_path / "model.onnx").is_file()
 
 
+# slow: it runs and exports EfficientNet-Lite0
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 @pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_the_page_on_images(monkeypatch, tmp_path):

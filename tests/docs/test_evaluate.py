@@ -19,6 +19,8 @@ def block(language: str) -> str:
     return code
 
 
+# slow: every line is a process; tests/cli runs the same commands in one
+@pytest.mark.slow
 def test_ten_lines_of_shell_lead_from_a_csv_to_a_report(tmp_path):
     code = block("sh")
     assert len(code.splitlines()) <= 10

@@ -27,6 +27,8 @@ def run(command, folder):
     return done.stdout
 
 
+# slow: nine cells in worker processes and a whole report
+@pytest.mark.slow
 def test_ten_lines_of_python_from_arrays_to_a_report(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10

@@ -40,6 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+# slow: as the commands of README, and more of them
 @pytest.mark.slow
 def test_the_pages_commands_work_as_printed(folder):
     pytest.importorskip("onnx")
@@ -49,6 +50,8 @@ def test_the_pages_commands_work_as_printed(folder):
     assert made <= {path.name for path in folder.iterdir()}
 
 
+# slow: two models are fitted and one exported; tests/cli runs the same commands
+@pytest.mark.slow
 def test_the_readmes_commands_work_as_printed(folder):
     pytest.importorskip("onnx")
     (make,) = (line for line in block(PAGE, "# A model", "console").splitlines() if line.startswith("python "))
@@ -59,13 +62,13 @@ def test_the_readmes_commands_work_as_printed(folder):
     assert (folder / "predicted.csv").read_text().startswith("class,uncertainty,p_0,p_1\n")
 
 
-def test_the_readmes_first_example_runs_as_printed(folder):
+# Over two seconds: it is what users see first, and it is run whole: a fit, a save and an export.
+def test_the_readmes_first_example_runs_as_printed(folder, capsys):
     pytest.importorskip("onnx")
     code = block(README, "## On your own features", "python")
     assert len(code.splitlines()) < 15
-    (folder / "example.py").write_text(code, encoding="utf-8")
-    done = subprocess.run([sys.executable, "example.py"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"Decision\(action='(answer|abstain|ood)'", done.stdout)
-    assert done.stdout.strip().endswith("[False  True]")
+    exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
+    said = capsys.readouterr().out
+    assert re.search(r"Decision\(action='(answer|abstain|ood)'", said)
+    assert said.strip().endswith("[False  True]")
     assert {"model.safetensors", "model.onnx"} <= {path.name for path in folder.iterdir()}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+# slow: MkDocs builds every page, as make docs does
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ASSET = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+href=[\"']?(?:https?:)?//[^>]*"

@@ -21,8 +21,13 @@ RAY = [
 ]
 
 
+QUICK = ("own-logits", "plug-in")
+
+
 def page(name):
-    return pytest.param(name, marks=RAY if name == "scale-with-ray" else ())
+    # slow: a tutorial trains and reports as a reader would; two that take little stand for the others
+    slow = [] if name in QUICK else [pytest.mark.slow]
+    return pytest.param(name, marks=[*slow, *(RAY if name == "scale-with-ray" else ())])
 
 
 def one_core(monkeypatch):
@@ -68,6 +73,8 @@ def test_the_examples_are_the_tutorials_code():
         assert stored == text, f"examples/{name} differs from its tutorial; run: python tools/examples.py"
 
 
+# slow: it starts a kernel, which imports everything again
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="needs the dev extra: pip install -e '.[dev]'")
     nbformat = pytest.importorskip("nbformat")

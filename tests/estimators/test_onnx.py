@@ -1,4 +1,7 @@
-"""A classifier's graph decides as the classifier does: scaling, guard, p-values, sets and policy are inside it."""
+"""A classifier's graph decides as the classifier does: scaling, guard, p-values, sets and policy are inside it.
+
+Tests that export take over two seconds each: the exporter of PyTorch takes as long for a small graph.
+"""
 
 import json
 
@@ -131,7 +134,14 @@ def test_long_calibration_adaptive_sets_wide_rows_and_no_policy(tmp_path, monkey
     assert 0 not in run(session, inputs=rows.astype(np.float64))["decision"]
 
 
-@pytest.mark.parametrize("method", ["volta", "linear", "energy", "mahalanobis"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "volta",
+        # slow: an export takes seconds, and the ranks that ties meet are the same part of every graph
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("linear", "energy", "mahalanobis")),
+    ],
+)
 def test_rows_that_are_equal_to_calibration_rows_tie_with_them(tmp_path, method):
     def few_distinct_rows(seed):
         random = np.random.default_rng(seed)
@@ -202,6 +212,8 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
     assert not path.exists()
 
 
+# slow: a share over a full fit of forty classes
+@pytest.mark.slow
 def test_sets_of_thresholds_below_float32_are_those_of_python(tmp_path):
     """A label in thirty is wrong, so that sets reach down to probabilities of 1e-6 and less."""
     random = np.random.default_rng(0)

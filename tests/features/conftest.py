@@ -38,3 +38,22 @@ def tiny() -> TorchBackbone:
 @pytest.fixture
 def pixels() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (50, 3, 12, 10), dtype=np.uint8)
+
+
+def network_file(path, seed):
+    """Write a backbone of one convolution and a ReLU: enough to tell two apart, and no export."""
+    import onnx
+
+    kernel = np.random.default_rng(seed).normal(size=(8, 3, 16, 16)).astype(np.float32)
+    images, maps = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("images", ["n", 3, 32, 32]), ("maps", ["n", 8, 2, 2]))
+    )
+    nodes = [
+        onnx.helper.make_node("Conv", ["images", "kernel"], ["filtered"], strides=[16, 16]),
+        onnx.helper.make_node("Relu", ["filtered"], ["maps"]),
+    ]
+    graph = onnx.helper.make_graph(nodes, "tiny", [images], [maps], [onnx.numpy_helper.from_array(kernel, "kernel")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(path))
+    return path

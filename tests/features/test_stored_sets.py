@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.bench.running import ENVIRONMENT, volta
+from tests.bench.running import volta
+from tests.features.conftest import network_file
 from volta.bench.records import RunConfig
 from volta.bench.runner import make_plan
 from volta.bench.store import RunStore
@@ -20,26 +21,9 @@ from volta.features import extract_sets, load_backbone
 from volta.features.extract import NotExtractedError
 from volta.features.tasks import Agreement, Extraction, extract_missing, extract_task, load_task, match_stored
 
-onnx = pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
+pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
 pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")
 N_TEST = 6
-
-
-def network_file(path, seed):
-    """Write a backbone of one convolution and a ReLU: enough to tell two apart, and no export."""
-    kernel = np.random.default_rng(seed).normal(size=(8, 3, 16, 16)).astype(np.float32)
-    images, maps = (
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        for name, shape in (("images", ["n", 3, 32, 32]), ("maps", ["n", 8, 2, 2]))
-    )
-    nodes = [
-        onnx.helper.make_node("Conv", ["images", "kernel"], ["filtered"], strides=[16, 16]),
-        onnx.helper.make_node("Relu", ["filtered"], ["maps"]),
-    ]
-    graph = onnx.helper.make_graph(nodes, "tiny", [images], [maps], [onnx.numpy_helper.from_array(kernel, "kernel")])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(model, str(path))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +115,7 @@ def test_another_backbone_does_not_extend_stored_features(places):
     assert "other test rows than the images" in str(Agreement(0, float("inf")))
 
 
-def test_the_command_saves_shifts_of_a_part_of_the_rows(places, monkeypatch, tmp_path, capsys):
-    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
+def test_the_command_saves_shifts_of_a_part_of_the_rows(places, tmp_path, capsys):
     arguments = ("colours", "--data", places / "data", "--backbone", places / "made.onnx", "--severities", 2)
     done = volta("extract", *arguments, "--corruptions", "--only", "shifts", "--limit-test", 4, "--save")
     file = places / "data" / "features" / "colours-shifts-4.npz"

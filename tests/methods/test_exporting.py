@@ -1,4 +1,7 @@
-"""Every method that is deterministic at test time gives, as an ONNX graph, what it gives in Python."""
+"""Every method that is deterministic at test time gives, as an ONNX graph, what it gives in Python.
+
+Over two seconds: the exporter of PyTorch is slow, so all methods share one graph.
+"""
 
 import warnings
 from dataclasses import replace

@@ -34,8 +34,7 @@ def ask(small, tmp_path, script, **options):
     return answer["value"]
 
 
-@pytest.mark.parametrize("width", [375, 1280])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 375), ("dark", 1280)])
 def test_loads_draws_every_chart_and_fits(small, tmp_path, width, theme):
     value = ask(
         small,

@@ -157,7 +157,16 @@ def share_a_network(store, methods):
             store.replace_record(replace(record, metrics={**record.metrics, TEST: {**record.test, **own}}))
 
 
-@pytest.mark.parametrize("name", PLANS)
+# Over two seconds: a browser lays the page out three times in two themes.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits",
+        "own-data",
+        # slow: the same parts of a page with other content
+        *(pytest.param(name, marks=pytest.mark.slow) for name in PLANS if name not in ("digits", "own-data")),
+    ],
+)
 def test_nothing_overlaps_is_too_wide_or_too_faint(page_of, tmp_path: Path, name):
     answer = run_page(page_of(name), LAYOUT.replace("WIDTHS", str(list(WIDTHS))), tmp_path, width=WIDTHS[0])
     assert answer["problems"] == []

@@ -17,7 +17,7 @@ from .synthetic import Plan, write_run
 DOCS = Path(__file__).parents[2] / "docs" / "report.md"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def documented() -> Chart:
     """The chart that the docs write down."""
     blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
@@ -29,11 +29,12 @@ def documented() -> Chart:
     return chart
 
 
-@pytest.fixture
-def page(documented, folder, monkeypatch) -> Path:
+@pytest.fixture(scope="module")
+def page(documented, tmp_path_factory) -> Path:
     """A report whose table of charts holds one chart of the package and the documented one."""
-    monkeypatch.setattr("volta.report.build.CHARTS", (*CHARTS[:1], documented))
-    return build_report(write_run(folder, Plan(seeds=(1, 2), n_rows=40)), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("volta.report.build.CHARTS", (*CHARTS[:1], documented))
+        return build_report(write_run(tmp_path_factory.mktemp("new") / "run", Plan(seeds=(1, 2), n_rows=40)), 0)
 
 
 def test_a_chart_in_the_table_is_on_the_page_and_in_print(page):

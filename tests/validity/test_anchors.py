@@ -16,8 +16,8 @@ from volta.core.types import Task
 from volta.data import find_task
 from volta.methods import ABLATION, METHODS, find_method
 from volta.metrics import report
-from volta.networks.recipe import Budget
-from volta.networks.trainer import PROTOCOLS, Trainer
+from volta.networks.recipe import PROTOCOLS, Budget
+from volta.networks.trainer import Trainer
 
 ANCHORS = Path(__file__).with_name("anchors.json")
 NEAR = "digits_8_9"
