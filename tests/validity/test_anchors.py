@@ -26,6 +26,8 @@ TOLERANCES = {"accuracy": 0.011, "nll": 0.02, "ece": 0.01, "aurc": 0.001, "auroc
 
 pytestmark = [
     pytest.mark.validity,
+    # slow: it trains every method on digits, which the golden files do every time with fewer epochs
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
 ]
 
