@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +52,8 @@ class Need:
 
 def needs() -> list[Need]:
     """Return the requirements of the installed distribution without those for development, the core first."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     try:
         asked = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -71,6 +72,8 @@ def _need(requirement: str) -> Need | None:
             return None
     extra = _EXTRA.search(condition)
     name = found["name"]
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         installed: str | None = version(name)
     except PackageNotFoundError:

@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -142,6 +141,8 @@ def run_sandboxed(
 
 def _run_in_new_process(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
     """Return the answer to a job, the exit code of its process, and whether it was killed for taking too long."""
+    import subprocess
+
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", _START],
