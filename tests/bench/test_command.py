@@ -99,7 +99,7 @@ def test_other_thread_counts_agree_closely(finished, tmp_path):
     assert other.returncode == 0, other.stderr
     one, two = RunStore(finished[0]), RunStore(tmp_path)
     by_name = {(cell.method, cell.seed): cell for cell in one.cells()}
-    assert len(two.cells()) == 2
+    assert len(list(two.cells())) == 2
     for theirs in two.cells():
         mine = by_name[theirs.method, theirs.seed]
         expected, found = one.read_arrays(mine), two.read_arrays(theirs)

@@ -235,7 +235,8 @@ def test_a_folder_that_is_no_run(tmp_path):
         build_report(RunStore(tmp_path))
 
 
-# Over two seconds: the statistics of 22 methods.
+# slow: the statistics of 22 methods
+@pytest.mark.slow
 def test_a_full_page_stays_small(tmp_path):
     methods = FULL.methods[:22]
     plan = replace(FULL, methods=methods, n_rows=120, ood=("a", "b", "c", "d"))
