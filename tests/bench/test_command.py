@@ -93,6 +93,8 @@ def test_another_run_and_more_processes_give_the_same_bytes(finished, tmp_path):
     assert len(results(tmp_path)) > 500
 
 
+# slow: two threads wait for each other with the processor busy
+@pytest.mark.slow
 def test_other_thread_counts_agree_closely(finished, tmp_path):
     options = ("--max-epochs", 3, "--threads", 2, "--executor", "local", "--no-report", "--out", tmp_path)
     other = volta("bench", "digits", "--methods", "volta,conformal", "--seeds", "1,", *options)
