@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from volta.core.types import Prediction
-from volta.methods.post_hoc import PostHoc
+from volta.methods.base import PostHoc
 from volta.methods.scores import softmax
 from volta.networks.outputs import FitOutputs, Outputs
 

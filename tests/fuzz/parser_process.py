@@ -51,7 +51,7 @@ def serve_many() -> None:
 
     from volta.core.processes import end_with_parent, serve_sandboxed
 
-    end_with_parent()
+    end_with_parent(os.getppid())
     for name in _PARSERS:
         # Saved data sets are fuzzed where the library is there.
         with suppress(ModuleNotFoundError):
