@@ -297,12 +297,12 @@ def test_another_budget_is_refused_by_what_differs(finished):
     assert "--out holds a run with max_epochs 3, now asked with max_epochs 4; results of both" in refused.stderr
 
 
-def test_a_folder_of_an_older_version_is_refused_in_one_line(finished, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "older")
-    edit_manifest(folder, lambda manifest: manifest["config"].pop("shifts"))
+def test_a_folder_of_other_shifts_is_refused_in_one_line(finished, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "other")
+    edit_manifest(folder, lambda manifest: manifest["config"].update(shifts="none"))
     refused = volta("bench", "digits", *QUICK, "--methods", "softmax", "--out", folder)
     assert refused.returncode == 2
-    assert "manifest.json: config: shifts is missing, expected a text; finished cells are safe" in refused.stderr
+    assert "holds a run with shifts none, now asked with shifts auto" in refused.stderr
 
 
 # Over two seconds: libraries take their number of threads when a process starts.
