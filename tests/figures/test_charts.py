@@ -7,9 +7,12 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from volta.figures import CHARTS, Context, Difference, GroupNumbers, MethodValues, PairDifference, TrainingCurve
+from volta.figures import CHARTS, Context, GroupNumbers, MethodValues
 from volta.figures.calibration import density_json
+from volta.networks.recipe import TrainingLog
 from volta.report.page import script_json
+from volta.stats import AblationRow, TestRow
+from volta.stats.results import columns_of
 
 from .test_figures import bins, curve, histogram, some
 
@@ -21,6 +24,25 @@ FIGURES = [
     "severity_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
     "corruption_heatmap_ece",
 ]  # fmt: skip
+
+
+def change(row: str, difference: float, std: float, p: float | None, significant: bool) -> AblationRow:
+    """One test of an ablation row against VOLTA on ECE."""
+    unknown = dict.fromkeys(["mean", "mean_reference", "p_holm", "p_welch", "hedges_g", "significant_holm"])
+    return AblationRow(
+        task="digits", protocol="fair", row=row, reference="volta", metric="ece", set="test", n=3, n_reference=3,
+        n_shared=3, std=std, difference=difference, paired=True, p=p, significant=significant, note="",
+        detectable_difference=None, p_equivalence=None, verdict="inconclusive", **unknown,
+    )  # fmt: skip
+
+
+def pair(first: str, second: str) -> TestRow:
+    """The test of two methods on ECE, the first of which is better."""
+    known = {
+        "task": "digits", "protocol": "fair", "metric": "ece", "set": "test", "reference": first, "method": second,
+        "difference": -0.01, "verdict": "better", "p_holm": 0.01,
+    }  # fmt: skip
+    return TestRow(**(dict.fromkeys(columns_of(TestRow)) | known))
 
 
 def numbers(n: int = 4) -> GroupNumbers:
@@ -52,8 +74,8 @@ def numbers(n: int = 4) -> GroupNumbers:
         ood_sets=("ood:near_set", "ood:noise"),
         near_sets=("ood:near_set",),
         shift_sets=("shift:fog-1", "shift:fog-2"),
-        trainings=tuple(TrainingCurve(name, 1, (0.9, 0.4, 0.5), 2, 3) for name in names),
-        pairs=(PairDifference(names[0], names[1], "ece", -0.01, "better", 0.01),),
+        trainings={(name, 1): (TrainingLog(3, None, 0.0, (0.9, 0.4, 0.5), 1.0),) for name in names},
+        pairs=(pair(names[0], names[1]),),
         networks=((names[1], names[2]),),
         excess={name: curve(name, 0.05) for name in names},
         bins={"test": {name: bins(name) for name in names}, "shift:fog-1": {names[0]: bins(names[0])}},
@@ -61,10 +83,7 @@ def numbers(n: int = 4) -> GroupNumbers:
         histograms={(name, seed): histogram(name) for name in names for seed in (1, 2)},
         roc={"ood:near_set": {name: curve(name, 0.9) for name in names}},
         precision_recall={"ood:near_set": {name: curve(name, 0.8) for name in names}},
-        differences=(
-            Difference(names[-1], "volta", "ece", 0.01, 0.001, 0.03, True),
-            Difference(names[1], "volta", "ece", -0.2, 0.001, None, False),
-        ),
+        ablation=(change(names[-1], 0.01, 0.001, 0.03, True), change(names[1], -0.2, 0.001, None, False)),
     )
 
 
@@ -150,9 +169,9 @@ def test_differences_say_which_way_is_better_and_where_the_axis_bends():
         (True, False, False),
     ]
     assert table["bend"] is None
-    small = [Difference(f"x{i}", "volta", "ece", 0.001, 0.0, None, False) for i in range(4)]
-    outlier = Difference("y", "volta", "ece", 0.7, 0.0, None, False)
-    group = GroupNumbers(CONTEXT, numbers().methods, numbers().compared, differences=(*small, outlier))
+    small = [change(f"x{i}", 0.001, 0.0, None, False) for i in range(4)]
+    outlier = change("y", 0.7, 0.0, None, False)
+    group = GroupNumbers(CONTEXT, numbers().methods, numbers().compared, ablation=(*small, outlier))
     assert BY_NAME["ablation_bars"].data(group)["tables"]["ece"]["volta"]["bend"] == 0.001
 
 

@@ -13,7 +13,7 @@ def read_curves(store, group):
     collector = CurveCollector(group)
     for record in group.records.values():
         collector.add(record, store.arrays_of(record))
-    return collector.curves()
+    return collector.numbers()
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def one_seed(tmp_path_factory):
 
 def test_bins_give_back_the_stored_ece_on_every_set(one_seed):
     group, curves = one_seed
-    assert set(curves.reliability) == {"test", "shift:noise-1", "shift:noise-3", "shift:blur-1", "shift:blur-3"}
-    for name, by_method in curves.reliability.items():
+    assert set(curves.bins) == {"test", "shift:noise-1", "shift:noise-3", "shift:blur-1", "shift:blur-3"}
+    for name, by_method in curves.bins.items():
         for method, bins in by_method.items():
             ece = np.sum(bins.count * np.abs(bins.accuracy - bins.confidence)) / bins.count.sum()
             key = "ece" if name == "test" else f"ece@{name}"
@@ -36,7 +36,7 @@ def test_bins_give_back_the_stored_ece_on_every_set(one_seed):
 
 def test_risk_curve_ends_at_the_error_rate_and_has_the_area_of_aurc(one_seed):
     group, curves = one_seed
-    for method, curve in curves.risk_coverage.items():
+    for method, curve in curves.curves.items():
         assert len(curve.x) == CURVE_POINTS
         assert curve.mean[-1] == pytest.approx(1 - group.values(method, "accuracy")[0])
         assert np.trapezoid(curve.mean, curve.x) == pytest.approx(group.values(method, "aurc")[0], abs=2e-3)
@@ -45,8 +45,8 @@ def test_risk_curve_ends_at_the_error_rate_and_has_the_area_of_aurc(one_seed):
 def test_seeds_are_pooled_and_the_band_holds_the_mean(folder):
     store = write_run(folder, Plan(n_rows=100))
     curves = read_curves(store, load_run(store).groups[0])
-    assert curves.reliability["test"]["volta"].count.sum() == 300
-    curve = curves.risk_coverage["volta"]
+    assert curves.bins["test"]["volta"].count.sum() == 300
+    curve = curves.curves["volta"]
     assert len(curve.x) == 100
     assert np.all(curve.low <= curve.mean + 1e-15)
     assert np.all(curve.mean <= curve.high + 1e-15)
@@ -96,7 +96,7 @@ def test_roc_and_precision_recall_have_the_areas_of_the_records(one_seed):
 
 def test_validation_predictions_are_no_set_of_a_figure(folder):
     store = write_run(folder, Plan(seeds=(1,), variants=True))
-    assert set(read_curves(store, load_run(store).groups[0]).reliability) == {
+    assert set(read_curves(store, load_run(store).groups[0]).bins) == {
         "test",
         *(f"shift:{name}" for name in Plan().shifts),
     }

@@ -28,11 +28,11 @@ def test_epochs_best_epochs_and_marks_of_each_method(folder):
         "volta": ["4", "4", "4", "2–4", "last epoch’s", "–"],
         "softmax": ["2", "5", "100", "2", "best epoch’s", "stopped early: 2 of 2; stopped in the climb: 2 of 2"],
     }
-    sentence = "2 of 4 cells rest on a training that stopped in the climb of the learning rate."
+    sentence = "2 of 4 cells rest on a training that stopped during learning-rate warm-up."
     assert sentence in group_warnings(group)
 
 
 def test_records_that_tell_nothing_of_trainings_give_no_table(folder):
     group = group_with(folder)
     assert training_table(group) is None
-    assert not any("climb" in line for line in group_warnings(group))
+    assert not any("warm-up" in line for line in group_warnings(group))

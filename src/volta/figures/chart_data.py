@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from volta.stats.comparisons import PairVerdict
+    from volta.networks.recipe import TrainingLog
+    from volta.stats import AblationRow, TestRow
 
 
 Floats = NDArray[np.float64]
@@ -135,50 +136,15 @@ class MethodRank:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """How an ablation row differs from its reference in one metric: row − reference, with Welch's p over seeds."""
-
-    row: str
-    reference: str
-    metric: str
-    difference: float
-    std: float
-    p: float | None
-    significant: bool
-
-
-@dataclass(frozen=True)
-class TrainingCurve:
-    """The validation loss after each epoch of one training; ``best`` and ``kept`` count epochs from 1."""
-
-    method: str
-    seed: int
-    losses: tuple[float, ...]
-    best: int
-    kept: int
-
-
-@dataclass(frozen=True)
-class PairDifference:
-    """How two methods differ in one metric, first − second: with the verdict on the first after Holm's correction."""
-
-    first: str
-    second: str
-    metric: str
-    difference: float
-    verdict: PairVerdict
-    p: float | None
-
-
-@dataclass(frozen=True)
 class GroupNumbers:
     """Everything a chart may need of one task under one protocol.
 
     ``methods``: every finished method, ablation rows too; ``compared``: the names of those that stand in the results;
     ``headline``: the metrics a reader looks at first; ``ood_sets``: the near ones first; ``bins`` by set, then method;
     ``curves`` (risk against coverage) by method, ``excess`` the same above a perfect order of the rows; ``histograms``
-    by method and seed; ``roc`` and ``precision_recall`` by OOD set, then method; ``networks``: names of compared
-    methods that share a network, and so all that probabilities decide.
+    and ``trainings`` by method and seed; ``roc`` and ``precision_recall`` by OOD set, then method; ``ablation`` and
+    ``pairs``: the tests of ablation rows and of pairs of methods; ``networks``: names of compared methods that share a
+    network, and so all that probabilities decide.
     """
 
     context: Context
@@ -191,12 +157,12 @@ class GroupNumbers:
     bins: Mapping[str, Mapping[str, MethodBins]] = field(default_factory=dict)
     curves: Mapping[str, MethodCurve] = field(default_factory=dict)
     histograms: Mapping[tuple[str, int], ScoreHistogram] = field(default_factory=dict)
-    differences: tuple[Difference, ...] = ()
+    ablation: tuple[AblationRow, ...] = ()
     roc: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
     precision_recall: Mapping[str, Mapping[str, MethodCurve]] = field(default_factory=dict)
     excess: Mapping[str, MethodCurve] = field(default_factory=dict)
-    trainings: tuple[TrainingCurve, ...] = ()
-    pairs: tuple[PairDifference, ...] = ()
+    trainings: Mapping[tuple[str, int], tuple[TrainingLog, ...]] = field(default_factory=dict)
+    pairs: tuple[TestRow, ...] = ()
     networks: tuple[tuple[str, ...], ...] = ()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,10 @@ from volta.figures.chart_data import (
     Chart,
     Choice,
     Context,
-    Difference,
     GroupNumbers,
     Json,
     MethodRank,
     MethodValues,
-    PairDifference,
     PrintVersion,
     with_metrics,
 )
@@ -46,6 +45,7 @@ from volta.figures.style import (
     column_label,
     dwarfed_reach,
     is_shared,
+    metric_key,
     metric_label,
     metric_of,
     rank_among,
@@ -58,6 +58,8 @@ from volta.stats.comparisons import TURNED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from volta.stats import AblationRow, TestRow
 
 
 DIGITS = 3
@@ -211,7 +213,7 @@ SIGNS = {"better": "+", "worse": "−", "equivalent": "≈"}
 
 
 @base_style()
-def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[PairDifference], metric: str) -> Figure:
+def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[TestRow], metric: str) -> Figure:
     """Draw the verdict of the row compared with the column: better, worse, equivalent, or blank if inconclusive."""
     size = 1.9 + 0.3 * len(methods)
     note = "row vs. column, Holm-corrected: + better, − worse, ≈ equivalent, blank inconclusive"
@@ -219,8 +221,9 @@ def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[
     (axes,) = add_axes(figure)
     place = {method.name: at for at, method in enumerate(methods)}
     for pair in both_ways(pairs):
-        if pair.metric == metric and pair.first in place and pair.second in place and pair.verdict in COLORS:
-            x, y = place[pair.second], place[pair.first]
+        known = metric_key(pair.metric, pair.set) == metric and pair.reference in place and pair.method in place
+        if known and pair.verdict in COLORS:
+            x, y = place[pair.method], place[pair.reference]
             axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
             write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=7.5, color=INK)
     titles = [plain(shorten(method.title, 24)) for method in methods]
@@ -235,24 +238,31 @@ def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[
     return figure
 
 
-def both_ways(pairs: Sequence[PairDifference]) -> list[PairDifference]:
+def both_ways(pairs: Sequence[TestRow]) -> list[TestRow]:
     """Return each pair as it is and turned round."""
     turned = [
-        PairDifference(one.second, one.first, one.metric, -one.difference, TURNED.get(one.verdict, one.verdict), one.p)
+        replace(
+            one,
+            reference=one.method,
+            method=one.reference,
+            difference=-one.difference,
+            verdict=TURNED.get(one.verdict, one.verdict),
+        )
         for one in pairs
+        if one.difference is not None
     ]
     return [*pairs, *turned]
 
 
 def _metrics(numbers: GroupNumbers) -> list[str]:
-    return list(dict.fromkeys(pair.metric for pair in numbers.pairs))
+    return list(dict.fromkeys(metric_key(pair.metric, pair.set) for pair in numbers.pairs))
 
 
 def _pairwise_data(numbers: GroupNumbers) -> Json:
     tables: dict[str, dict[str, dict[str, Json]]] = {}
     for pair in both_ways(numbers.pairs):
-        row = tables.setdefault(pair.metric, {}).setdefault(pair.first, {})
-        row[pair.second] = {"difference": pair.difference, "verdict": pair.verdict, "p": pair.p}
+        row = tables.setdefault(metric_key(pair.metric, pair.set), {}).setdefault(pair.reference, {})
+        row[pair.method] = {"difference": pair.difference, "verdict": pair.verdict, "p": pair.p_holm}
     shared = [key for key in tables if is_shared(key)]
     return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
 
@@ -440,54 +450,55 @@ def _draw(
     fit_differences(axes, ends)
 
 
-def _references(numbers: GroupNumbers) -> list[str]:
-    return list(dict.fromkeys(item.reference for item in numbers.differences))
+def _changes(numbers: GroupNumbers) -> list[tuple[str, AblationRow, float]]:
+    """Return (metric and set, row, difference) of every test of the ablation that has a difference."""
+    return [
+        (metric_key(row.metric, row.set), row, row.difference) for row in numbers.ablation if row.difference is not None
+    ]
 
 
 def _ablation_bars_print(numbers: GroupNumbers) -> Figure:
     by_name = {method.name: method for method in numbers.methods}
-    reference = _references(numbers)[0]
-    own = [item for item in numbers.differences if item.reference == reference]
+    reference = _changes(numbers)[0][1].reference
+    own = [(key, row) for key, row, _ in _changes(numbers) if row.reference == reference]
     metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
-    significant = {(item.row, item.metric) for item in own if item.significant}
-    rows = [by_name[name] for name in dict.fromkeys(item.row for item in own)]
+    significant = {(row.row, key) for key, row in own if row.significant}
+    rows = [by_name[name] for name in dict.fromkeys(row.row for _, row in own)]
     return ablation_bars(numbers.context, by_name[reference], rows, metrics, significant)
 
 
 def _ablation_bars_data(numbers: GroupNumbers) -> Json:
     """Return the differences by metric and reference; ``bend`` is where a compressed axis stops being linear."""
+    found: dict[tuple[str, str], list[tuple[AblationRow, float]]] = {}
+    for key, row, difference in _changes(numbers):
+        found.setdefault((key, row.reference), []).append((row, difference))
     tables: dict[str, dict[str, object]] = {}
-    for item in numbers.differences:
-        if item.reference in tables.get(item.metric, {}):
-            continue
-        own = [d for d in numbers.differences if (d.metric, d.reference) == (item.metric, item.reference)]
-        reaches = [length for d in own if (length := abs(d.difference) + d.std) > 0]
-        axis = f"{metric_label(item.metric)}: difference from {numbers.title(item.reference)}"
-        tables.setdefault(item.metric, {})[item.reference] = {
-            "axis": axis,
-            "bend": dwarfed_reach(reaches),
-            "rows": [_row_json(numbers, d) for d in own],
+    for (key, reference), rows in found.items():
+        tables.setdefault(key, {})[reference] = {
+            "axis": f"{metric_label(key)}: difference from {numbers.title(reference)}",
+            "bend": dwarfed_reach([reach for row, d in rows if (reach := abs(d) + (row.std or 0.0)) > 0]),
+            "rows": [_row_json(row, difference) for row, difference in rows],
         }
     return {"tables": tables}
 
 
-def _row_json(numbers: GroupNumbers, item: Difference) -> Json:
-    better = item.difference <= 0 if metric_of(item.metric).higher_is_better is False else item.difference >= 0
+def _row_json(row: AblationRow, difference: float) -> Json:
     return {
-        "row": item.row,
-        "difference": item.difference,
-        "std": item.std,
-        "p": item.p,
-        "significant": item.significant,
-        "better": better,
-        "same": abs(item.difference) < NO_DIFFERENCE,
+        "row": row.row,
+        "difference": difference,
+        "std": row.std or 0.0,
+        "p": row.p,
+        "significant": bool(row.significant),
+        "better": difference <= 0 if metric_of(row.metric).higher_is_better is False else difference >= 0,
+        "same": abs(difference) < NO_DIFFERENCE,
     }
 
 
 def _ablation_bars_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
-    references = tuple((name, numbers.title(name)) for name in _references(numbers))
-    metrics = list(dict.fromkeys(item.metric for item in numbers.differences))
-    return (metric_choice(metrics), Choice("reference", "against", references))
+    references = dict.fromkeys(row.reference for _, row, _ in _changes(numbers))
+    metrics = list(dict.fromkeys(key for key, _, _ in _changes(numbers)))
+    named = tuple((name, numbers.title(name)) for name in references)
+    return (metric_choice(metrics), Choice("reference", "against", named))
 
 
 ABLATION_BARS = Chart(
@@ -496,7 +507,7 @@ ABLATION_BARS = Chart(
     caption="Difference from the reference; blue: better, ochre: worse. * paired p < 0.05, uncorrected; "
     "the others may be chance.",
     kind="differences",
-    available=lambda numbers: bool(numbers.differences),
+    available=lambda numbers: bool(_changes(numbers)),
     data=_ablation_bars_data,
     prints=(PrintVersion("ablation_bars", _ablation_bars_print),),
     choices=_ablation_bars_choices,

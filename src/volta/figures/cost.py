@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from volta.figures.chart_data import (
@@ -13,7 +13,6 @@ from volta.figures.chart_data import (
     Json,
     MethodValues,
     PrintVersion,
-    TrainingCurve,
     with_metrics,
 )
 from volta.figures.draw import (
@@ -32,6 +31,8 @@ from volta.figures.style import pareto_front, spans_decades, style_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from volta.networks.recipe import TrainingLog
 
 
 LABEL_ALL = 12
@@ -113,43 +114,52 @@ LABELS = ("epoch", "validation loss ↓, before any temperature")
 
 
 @base_style()
-def training_curves(context: Context, curves: Sequence[tuple[str, TrainingCurve]]) -> Figure:
-    """Draw each (title, training) as a line on a log scale, a mark at its best epoch."""
-    note = f"seed {curves[0][1].seed}; marks: the best epoch" if curves else ""
+def training_curves(context: Context, trainings: Sequence[tuple[str, str, TrainingLog]], seed: int) -> Figure:
+    """Draw each (method, title, training) as a line on a log scale, a mark at its best epoch."""
+    note = f"seed {seed}; marks: the best epoch"
     figure = new_figure("Training", context, (7.4, 4.4), note)
     (axes,) = add_axes(figure)
-    for _, curve in curves:
-        style = style_of(curve.method)
-        epochs = range(1, len(curve.losses) + 1)
-        axes.plot(epochs, curve.losses, color=style.color, linestyle=style.line, linewidth=1.2)
-        axes.plot(curve.best, curve.losses[curve.best - 1], color=style.color, marker=style.marker, markersize=6)
-    if all(loss > 0 for _, curve in curves for loss in curve.losses):
+    for method, _, log in trainings:
+        style, losses, best = style_of(method), log.val_losses, log.best_epoch
+        axes.plot(range(1, len(losses) + 1), losses, color=style.color, linestyle=style.line, linewidth=1.2)
+        axes.plot(best, losses[best - 1], color=style.color, marker=style.marker, markersize=6)
+    if _is_positive([log for _, _, log in trainings]):
         axes.set_yscale("log")
     axes.set_xlabel(LABELS[0])
     axes.set_ylabel(LABELS[1])
     axes.grid(True)
-    titles = {curve.method: title for title, curve in curves}
+    titles = {method: title for method, title, _ in trainings}
     add_legend(figure, [method_handle(name, shorten(title, 26), line=True) for name, title in titles.items()])
     return figure
 
 
+def _is_positive(trainings: Iterable[TrainingLog]) -> bool:
+    return all(loss > 0 for log in trainings for loss in log.val_losses)
+
+
 def _seeds(numbers: GroupNumbers) -> list[int]:
-    return sorted({curve.seed for curve in numbers.trainings if curve.method in numbers.compared})
+    return sorted({seed for method, seed in numbers.trainings if method in numbers.compared})
 
 
 def _data(numbers: GroupNumbers) -> Json:
     by_seed: dict[str, dict[str, list[Json]]] = {}
-    for curve in numbers.trainings:
-        line = {"losses": curve.losses, "best": curve.best, "kept": curve.kept}
-        by_seed.setdefault(str(curve.seed), {}).setdefault(curve.method, []).append(line)
-    positive = all(loss > 0 for curve in numbers.trainings for loss in curve.losses)
+    for (method, seed), logs in numbers.trainings.items():
+        by_seed.setdefault(str(seed), {})[method] = [
+            {"losses": log.val_losses, "best": log.best_epoch, "kept": log.kept_epoch} for log in logs
+        ]
+    positive = _is_positive(log for logs in numbers.trainings.values() for log in logs)
     return {"labels": LABELS, "log": positive, "seeds": by_seed}
 
 
 def _print(numbers: GroupNumbers) -> Figure:
     titles, seed = numbers.network_titles, _seeds(numbers)[0]
-    found = [curve for curve in numbers.trainings if curve.method in titles and curve.seed == seed]
-    return training_curves(numbers.context, [(titles[curve.method], curve) for curve in found])
+    found = [
+        (method, titles[method], log)
+        for (method, of), logs in numbers.trainings.items()
+        if method in titles and of == seed
+        for log in logs
+    ]
+    return training_curves(numbers.context, found, seed)
 
 
 TRAINING_CURVES = Chart(

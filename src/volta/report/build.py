@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volta.bench.store import RunStore, write_results
@@ -12,7 +12,7 @@ from volta.core.processes import n_cores
 from volta.core.types import plain_name
 from volta.figures import CHARTS
 from volta.figures.charts import draw_figures
-from volta.report.curves import Predictions, group_numbers, read_group
+from volta.report.curves import Predictions, read_group
 from volta.report.page import (
     ChartView,
     FigureFile,
@@ -106,7 +106,8 @@ def make_page(
     views, data, room, shown = [], [], Room(), []
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
-        numbers = group_numbers(group, read[group.key].curves, own.ablation, own.pairs)
+        pairs = tuple(row for row in own.pairs if row.difference is not None and row.set)
+        numbers = replace(read[group.key].numbers, ablation=tuple(own.ablation), pairs=pairs)
         charts = [chart for chart in CHARTS if chart.available(numbers)]
         # The names of figures tell groups apart, where a run has several.
         prefix = f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""

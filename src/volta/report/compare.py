@@ -38,10 +38,8 @@ A, B = "a:", "b:"
 """What the names of a run's methods begin with in the joined table."""
 
 
-def joined_table(a: Group, b: Group) -> Results | None:
+def joined_table(a: Group, b: Group) -> Results:
     """Return both groups' values of the seeds they share as one table, methods named a:METHOD and b:METHOD."""
-    if a.table is None or b.table is None:
-        return None
     values: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
     cells: dict[tuple[str, int], Cell] = {}
     for method in a.methods:
@@ -301,9 +299,9 @@ def compare_runs(
     remarks = list(run_remarks(run_a, run_b))
     for a in run_a.groups:
         b = groups_b.get((a.task, a.protocol))
-        table = None if b is None else joined_table(a, b)
-        if b is None or table is None:
+        if b is None:
             continue
+        table = joined_table(a, b)
         remarks += without_shared_seeds(a, b)
         source = joined_bootstrap(store_a, store_b, table, n_resamples)
         rows += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,21 +11,12 @@ from numpy.typing import NDArray
 from volta.bench.cell_metrics import VAL, EvalSet
 from volta.bench.records import CellRecord
 from volta.core.types import Array
-from volta.figures import (
-    Difference,
-    GroupNumbers,
-    MethodBins,
-    MethodCurve,
-    MethodValues,
-    PairDifference,
-    ScoreHistogram,
-    TrainingCurve,
-)
+from volta.figures import GroupNumbers, MethodBins, MethodCurve, ScoreHistogram
 from volta.figures.style import metric_key
 from volta.metrics import RocCurve, reliability_bins, risk_coverage_curve, roc_curve
 from volta.metrics.bins import N_BINS
 from volta.report.run import Group
-from volta.stats import AblationRow, RowsOfCells, TestRow, rows_of_cell
+from volta.stats import RowsOfCells, rows_of_cell
 
 Floats = NDArray[np.float64]
 
@@ -61,79 +52,24 @@ def precision_at(curve: RocCurve, n_id: int, n_ood: int, grid: Floats = RECALL_G
     return np.asarray(precision[np.searchsorted(recall, np.minimum(grid, recall[-1]), side="left")])
 
 
-class OodCurves:
-    """ROC and precision-recall curves by OOD set and method, gathered one cell at a time."""
-
-    def __init__(self) -> None:
-        self._roc: dict[str, dict[str, list[Floats]]] = {}
-        self._precision: dict[str, dict[str, list[Floats]]] = {}
-
-    def add(self, method: str, scores: Mapping[str, Floats]) -> None:
-        """Take up the scores of one cell: set → (n,), the test rows being "test"."""
-        for name, outside in scores.items():
-            if name != "test" and "test" in scores:
-                curve = roc_curve(scores["test"], outside)
-                precision = precision_at(curve, len(scores["test"]), len(outside))
-                self._roc.setdefault(name, {}).setdefault(method, []).append(true_positives_at(curve))
-                self._precision.setdefault(name, {}).setdefault(method, []).append(precision)
-
-    def roc(self, group: Group) -> dict[str, dict[str, MethodCurve]]:
-        """Return the ROC curves, mean over seeds."""
-        return _curves(group, self._roc, ROC_GRID, "auroc")
-
-    def precision_recall(self, group: Group) -> dict[str, dict[str, MethodCurve]]:
-        """Return the precision-recall curves, mean over seeds."""
-        return _curves(group, self._precision, RECALL_GRID, "aupr_out")
-
-
-def _curves(
-    group: Group, found: Mapping[str, Mapping[str, list[Floats]]], grid: Floats, area: str
-) -> dict[str, dict[str, MethodCurve]]:
-    return {
-        name: {
-            method: MethodCurve(
-                method, group.title(method), grid, np.mean(runs, axis=0), np.min(runs, axis=0), np.max(runs, axis=0),
-                float(np.mean(group.values(method, metric_key(area, name)))), group.is_ours(method),
-            )
-            for method, runs in by_method.items()
-            if group.values(method, metric_key(area, name))
-        }
-        for name, by_method in found.items()
-    }  # fmt: skip
-
-
 CURVE_POINTS = 200
 HISTOGRAM_BINS = 40
 LONG_TAIL = 12.0
-LARGEST_SCORE = 1e300
 """Where scores reach this many times the spread of the test rows' scores, bins follow an inverse hyperbolic sine."""
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Curves of one group: reliability by set, then method; risk-coverage by method, and what of it is above a perfect
-    order of the rows; histograms by method and seed; ROC and precision-recall curves by OOD set, then method.
-    """
-
-    reliability: Mapping[str, Mapping[str, MethodBins]]
-    risk_coverage: Mapping[str, MethodCurve]
-    excess_risk: Mapping[str, MethodCurve]
-    histograms: Mapping[tuple[str, int], ScoreHistogram]
-    roc: Mapping[str, Mapping[str, MethodCurve]]
-    precision_recall: Mapping[str, Mapping[str, MethodCurve]]
+LARGEST_SCORE = 1e300
 
 
 class CurveCollector:
-    """Curves of a group's methods, gathered one cell at a time."""
+    """What charts show of a group's stored predictions, gathered one cell at a time."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
         self._bins: dict[str, dict[str, Floats]] = {}
-        self._risks: dict[str, list[Floats]] = {}
-        self._excess: dict[str, list[Floats]] = {}
+        # By the metric that is the area beneath the curve, then by method: one curve per seed.
+        self._curves: dict[str, dict[str, list[Floats]]] = {}
         self._histograms: dict[tuple[str, int], ScoreHistogram] = {}
-        self._ood = OodCurves()
-        self._grid: Floats | None = None
+        self._ood_sets: dict[str, None] = {}
+        self._coverage: Floats = np.zeros(0)
 
     def add(self, record: CellRecord, arrays: Mapping[str, Array]) -> None:
         """Take up the predictions of one cell."""
@@ -147,36 +83,66 @@ class CurveCollector:
         if "test/probs" in arrays:
             correct = arrays["test/probs"].argmax(axis=1) == arrays["test/labels"]
             curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
-            if self._grid is None:
-                self._grid = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
-            risk = np.interp(self._grid, curve.coverage, curve.risk)
-            self._risks.setdefault(method, []).append(risk)
-            above = risk - perfect_risk(self._grid, float(1 - correct.mean()))
-            self._excess.setdefault(method, []).append(above)
+            if not len(self._coverage):
+                self._coverage = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
+            risk = np.interp(self._coverage, curve.coverage, curve.risk)
+            self._take("aurc", method, risk)
+            self._take("eaurc", method, risk - perfect_risk(self._coverage, float(1 - correct.mean())))
         scores = {
             key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
             for key, values in arrays.items()
             if key.endswith("/ood_score") and len(values)
         }
-        self._ood.add(method, scores)
-        histogram = _histogram(self._group, method, scores, record)
-        if histogram is not None:
-            self._histograms[method, seed] = histogram
+        if "test" not in scores or len(scores) < 2:
+            return
+        for name, outside in scores.items():
+            if name != "test":
+                roc = roc_curve(scores["test"], outside)
+                self._ood_sets[name] = None
+                self._take(metric_key("auroc", name), method, true_positives_at(roc))
+                precision = precision_at(roc, len(scores["test"]), len(outside))
+                self._take(metric_key("aupr_out", name), method, precision)
+        self._histograms[method, seed] = _histogram(self._group, method, scores, record)
 
-    def curves(self) -> Curves:
-        """Return the curves of every method taken up."""
+    def numbers(self) -> GroupNumbers:
+        """Return what the charts of the group may need, from its values and from every cell taken up."""
         group = self._group
-        return Curves(
-            reliability={
+        return GroupNumbers(
+            context=group.context,
+            methods=tuple(group.method_values.values()),
+            compared=group.compared,
+            headline=group.headline,
+            ood_sets=group.near_first,
+            near_sets=group.near_sets,
+            shift_sets=group.sets("shift"),
+            bins={
                 name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
                 for name, by_method in self._bins.items()
             },
-            risk_coverage=_mean_curves(group, self._grid, self._risks, "aurc"),
-            excess_risk=_mean_curves(group, self._grid, self._excess, "eaurc"),
+            curves=self._mean_curves("aurc", self._coverage),
+            excess=self._mean_curves("eaurc", self._coverage),
             histograms=self._histograms,
-            roc=self._ood.roc(group),
-            precision_recall=self._ood.precision_recall(group),
+            roc={name: self._mean_curves(metric_key("auroc", name), ROC_GRID) for name in self._ood_sets},
+            precision_recall={
+                name: self._mean_curves(metric_key("aupr_out", name), RECALL_GRID) for name in self._ood_sets
+            },
+            trainings={key: record.trainings for key, record in group.records.items() if record.trainings},
+            networks=group.networks,
         )
+
+    def _take(self, area: str, method: str, curve: Floats) -> None:
+        self._curves.setdefault(area, {}).setdefault(method, []).append(curve)
+
+    def _mean_curves(self, area: str, grid: Floats) -> dict[str, MethodCurve]:
+        group = self._group
+        return {
+            method: MethodCurve(
+                method, group.title(method), grid, np.mean(runs, axis=0), np.min(runs, axis=0), np.max(runs, axis=0),
+                float(np.mean(values)), group.is_ours(method),
+            )
+            for method, runs in self._curves.get(area, {}).items()
+            if (values := group.values(method, area))
+        }  # fmt: skip
 
 
 def perfect_risk(coverage: Floats, error: float) -> Floats:
@@ -186,20 +152,6 @@ def perfect_risk(coverage: Floats, error: float) -> Floats:
     [0.0, 0.0, 0.2]
     """
     return np.maximum(0.0, np.round(1 - (1 - error) / coverage, 12))
-
-
-def _mean_curves(
-    group: Group, grid: Floats | None, found: Mapping[str, list[Floats]], area: str
-) -> dict[str, MethodCurve]:
-    return {
-        method: MethodCurve(
-            method, group.title(method), grid if grid is not None else np.zeros(0),
-            np.mean(runs, axis=0), np.min(runs, axis=0), np.max(runs, axis=0),
-            float(np.mean(group.values(method, area))), group.is_ours(method),
-        )
-        for method, runs in found.items()
-        if group.values(method, area)
-    }  # fmt: skip
 
 
 def _bin_sums(probs: Array, labels: Array) -> Floats:
@@ -229,9 +181,7 @@ def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBi
     )
 
 
-def _histogram(group: Group, method: str, scores: Mapping[str, Floats], record: CellRecord) -> ScoreHistogram | None:
-    if "test" not in scores or len(scores) < 2:
-        return None
+def _histogram(group: Group, method: str, scores: Mapping[str, Floats], record: CellRecord) -> ScoreHistogram:
     edges = histogram_edges(scores)
     shares = {}
     for name, values in scores.items():
@@ -271,86 +221,21 @@ def histogram_edges(scores: Mapping[str, Floats]) -> Floats:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a group's stored predictions come to: its curves, and the rows of its cells for the bootstrap."""
+    """What a group's stored predictions come to: the numbers of its charts, and its rows for the bootstrap."""
 
-    curves: Curves
+    numbers: GroupNumbers
     rows: RowsOfCells
 
 
 def read_group(
     group: Group, arrays_of: Callable[[CellRecord], Mapping[str, Array]], with_rows: bool = True
 ) -> Predictions:
-    """Return the curves and, unless left out, the rows of every method, reading one cell's predictions at a time."""
+    """Return the numbers and, unless left out, the rows of every method, reading one cell's predictions at a time."""
     collector, rows = CurveCollector(group), {}
     for key, record in group.records.items():
         arrays = arrays_of(record)
         collector.add(record, arrays)
-        found = rows_of_cell(group.table, arrays) if with_rows and group.table is not None else None
+        found = rows_of_cell(group.table, arrays) if with_rows else None
         if found is not None:
             rows[key] = found
-    return Predictions(collector.curves(), rows)
-
-
-def group_numbers(
-    group: Group, curves: Curves, ablation: Sequence[AblationRow], pairs: Sequence[TestRow] = ()
-) -> GroupNumbers:
-    """Return everything the charts of a group may need."""
-    return GroupNumbers(
-        context=group.context,
-        methods=tuple(method_values(group, name) for name in group.methods),
-        compared=group.compared,
-        headline=group.headline,
-        ood_sets=group.near_first,
-        near_sets=group.near_sets,
-        shift_sets=group.sets("shift"),
-        bins=curves.reliability,
-        curves=curves.risk_coverage,
-        histograms=curves.histograms,
-        roc=curves.roc,
-        precision_recall=curves.precision_recall,
-        differences=tuple(
-            Difference(
-                row.row,
-                row.reference,
-                metric_key(row.metric, row.set),
-                row.difference,
-                row.std or 0.0,
-                row.p,
-                bool(row.significant),
-            )
-            for row in ablation
-            if row.difference is not None
-        ),
-        excess=curves.excess_risk,
-        trainings=tuple(_trainings(group)),
-        pairs=tuple(
-            PairDifference(
-                row.reference, row.method, metric_key(row.metric, row.set), row.difference, row.verdict, row.p_holm
-            )
-            for row in pairs
-            if row.difference is not None and row.set
-        ),
-        networks=group.networks,
-    )
-
-
-def _trainings(group: Group) -> Iterator[TrainingCurve]:
-    for (method, seed), record in group.records.items():
-        for log in record.trainings:
-            yield TrainingCurve(method, seed, log.val_losses, log.best_epoch, log.kept_epoch)
-
-
-def method_values(group: Group, method: str) -> MethodValues:
-    """Return a method's per-seed values on every set, as the figures take them."""
-    found = {
-        metric_key(metric, name): by_seed
-        for name, metrics in (group.table.values[method] if group.table else {}).items()
-        for metric, by_seed in metrics.items()
-    }
-    return MethodValues(
-        method,
-        group.title(method),
-        {key: list(by_seed.values()) for key, by_seed in found.items()},
-        group.is_ours(method),
-        {key: list(by_seed) for key, by_seed in found.items()},
-    )
+    return Predictions(collector.numbers(), rows)

@@ -292,14 +292,14 @@ def group_view(
         f"{group.context.line} · {len(group.records)} of {len(group.planned)} cells",
         finding_sentence(group, own),
         tuple(group_warnings(group)),
-        group.table is not None,
+        bool(group.methods),
         tuple(_parts(group, own, charts, sheet, design)),
     )
 
 
 def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, design: str) -> list[Part]:
     parts = []
-    if group.table is not None:
+    if group.methods:
         if own.leaderboard:
             places = leaderboard_table(group, own.leaderboard, own.alpha)
             parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else design, places))

@@ -14,7 +14,6 @@ from volta.metrics import METRICS
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.networks.recipe import TrainingLog, TrainingMark
 from volta.paper import PaperComparison
-from volta.report.curves import method_values
 from volta.report.run import Group
 from volta.report.table_model import (
     MISSING,
@@ -181,9 +180,9 @@ def shifts_table(group: Group) -> Table:
     columns = [Column("method", "Method", numeric=False)]
     grid: list[list[TableCell]] = []
     sets = group.sets("shift")
-    values = {method: method_values(group, method) for method in group.compared}
     found = {
-        metric: {method: shift_values(own, metric, sets) for method, own in values.items()} for metric in SHIFT_METRICS
+        metric: {method: shift_values(group.method_values[method], metric, sets) for method in group.compared}
+        for metric in SHIFT_METRICS
     }
     metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
     for metric in metrics:
@@ -201,7 +200,7 @@ def shifts_table(group: Group) -> Table:
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
     """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
     metric, where = split_key(key)
-    by_seed = group.table.of(method, where, metric) if group.table else {}
+    by_seed = group.table.of(method, where, metric)
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
     entry = _entry(metric, group.sample(method, key), decimals)
     return replace(entry, tip=seeds or "no value", expected=_expected_ece(group, method, metric, where, decimals))
@@ -251,8 +250,6 @@ def _entry(metric: str, sample: Sample | None, decimals: int = 4) -> TableCell:
 
 
 def _all_keys(group: Group) -> list[str]:
-    if group.table is None:
-        return []
     keys: dict[str, None] = {}
     for where in (*map(str, (TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP)), *group.ood_means, *group.near_first):
         keys |= {metric_key(metric, where): None for metric in _metrics_on(group, where)}
@@ -261,7 +258,7 @@ def _all_keys(group: Group) -> list[str]:
 
 def _metrics_on(group: Group, where: str) -> list[str]:
     """Return the metrics that some compared method has on a set, in the order of the table of metrics."""
-    values = group.table.values if group.table else {}
+    values = group.table.values
     present = {metric for method in group.compared for metric in values[method].get(where, {})}
     return [metric for metric in METRICS if metric in present]
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from volta.bench.cell_metrics import EvalSet
 from volta.bench.keys import Cell
 from volta.bench.records import EXTERNAL, CellRecord, Manifest
 from volta.bench.store import RunStore, current_records
-from volta.figures import Context
-from volta.figures.style import split_key
+from volta.figures import Context, MethodValues
+from volta.figures.style import metric_key, split_key
 from volta.networks.recipe import Budget
 from volta.stats.results import Results, Sample, group_records, shared_networks
 
@@ -29,12 +28,12 @@ HEADLINE_OOD = ("auroc", "fpr95")
 class Group:
     """One task under one protocol: its values, its records by (method, seed), and its unfinished cells.
 
-    ``table`` is None where no cell has finished; ``failures`` gives the last line of what went wrong, by cell.
+    ``table`` is empty where no cell has finished; ``failures`` gives the last line of what went wrong, by cell.
     """
 
     task: str
     protocol: str
-    table: Results | None
+    table: Results
     records: Mapping[tuple[str, int], CellRecord]
     planned: tuple[Cell, ...]
     missing: tuple[Cell, ...]
@@ -48,12 +47,12 @@ class Group:
     @property
     def methods(self) -> tuple[str, ...]:
         """Finished methods in the order of the plan."""
-        return self.table.methods if self.table else ()
+        return self.table.methods
 
     @property
     def is_own(self) -> bool:
         """Whether all predictions were brought along."""
-        return self.table is not None and self.table.is_own
+        return self.table.is_own
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -80,20 +79,35 @@ class Group:
 
     def title(self, method: str) -> str:
         """A method's name for a reader."""
-        return self.table.titles.get(method, method) if self.table else method
+        return self.table.titles.get(method, method)
 
     def origin(self, method: str) -> str:
         """Where a method comes from: volta, paper, extra or ablation."""
-        return self.table.origins.get(method, "extra") if self.table else "extra"
+        return self.table.origins.get(method, "extra")
 
     def is_ours(self, method: str) -> bool:
         """Whether a method is the one that the others are compared with."""
-        return self.table is not None and method == self.table.ours
+        return method == self.table.ours
 
     @cached_property
     def networks(self) -> tuple[tuple[str, ...], ...]:
         """The compared methods that share a network, in groups of two or more."""
-        return shared_networks(self.table, self.compared) if self.table else ()
+        return shared_networks(self.table, self.compared)
+
+    @cached_property
+    def method_values(self) -> Mapping[str, MethodValues]:
+        """The per-seed values of each finished method on every set, as figures take them."""
+        found = {}
+        for method, sets in self.table.values.items():
+            values = {metric_key(metric, name): by for name, metrics in sets.items() for metric, by in metrics.items()}
+            found[method] = MethodValues(
+                method,
+                self.title(method),
+                {key: list(by_seed.values()) for key, by_seed in values.items()},
+                self.is_ours(method),
+                {key: list(by_seed) for key, by_seed in values.items()},
+            )
+        return found
 
     def network_of(self, method: str) -> str:
         """Return a name that methods on one network have in common; empty for a method with a network of its own."""
@@ -121,15 +135,12 @@ class Group:
 
     def sets(self, kind: str) -> tuple[str, ...]:
         """Names of the sets of a kind ("ood", "shift") that any method has, in the order of the records."""
-        if self.table is None:
-            return ()
-        names = dict.fromkeys(name for sets in self.table.values.values() for name in sets)
-        return tuple(name for name in names if EvalSet(name).kind == kind)
+        return self.table.sets(kind)
 
     @property
     def near_first(self) -> tuple[str, ...]:
         """OOD sets, the near ones first."""
-        near = self.table.near_sets if self.table else ()
+        near = self.table.near_sets
         return (*near, *(name for name in self.sets("ood") if name not in near))
 
     @property
@@ -140,12 +151,10 @@ class Group:
     def sample(self, method: str, key: str) -> Sample | None:
         """N, mean and deviation over seeds of ``metric`` or ``metric@set``; None where there is no value."""
         metric, where = split_key(key)
-        return self.table.sample(method, where, metric) if self.table else None
+        return self.table.sample(method, where, metric)
 
     def values(self, method: str, key: str) -> tuple[float, ...]:
         """Per-seed values of ``metric`` or ``metric@set``, in the order of the seeds."""
-        if self.table is None:
-            return ()
         metric, where = split_key(key)
         by_seed = self.table.of(method, where, metric)
         return tuple(by_seed[seed] for seed in sorted(by_seed))
@@ -177,7 +186,7 @@ class Run:
     @property
     def tables(self) -> list[Results]:
         """The groups' values, for the statistics."""
-        return [group.table for group in self.groups if group.table is not None]
+        return [group.table for group in self.groups if group.methods]
 
 
 def load_run(store: RunStore, say: Callable[[str], object] | None = None) -> Run:
@@ -208,7 +217,8 @@ def group_cells(
         finished = {(cell.method, cell.seed): record_of[cell] for cell in planned if cell in record_of}
         missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in finished)
         why = {cell: failed[cell] for cell in missing if cell in failed}
-        groups.append(Group(task, protocol, tables.get((task, protocol)), finished, planned, missing, why))
+        table = tables.get((task, protocol)) or Results(task, protocol, {}, {}, {}, (), {})
+        groups.append(Group(task, protocol, table, finished, planned, missing, why))
     return tuple(groups)
 
 

@@ -29,7 +29,7 @@ def finding_sentence(group: Group, own: Statistics) -> str:
     ``own``: the statistics of that group alone. Leaders are the confidence set of the best; no mean is called the best
     without a test.
     """
-    if group.table is None or not own.leaderboard:
+    if not own.leaderboard:
         return ""
     found = find(group.task, own.leaderboard, own.pairs)
     if found.n_methods == 1:
@@ -287,7 +287,7 @@ def group_remarks(group: Group) -> Remarks:
 
 
 def _absent(group: Group) -> list[str]:
-    if group.table is None:
+    if not group.methods:
         return []
     words = []
     if not group.sets("ood"):

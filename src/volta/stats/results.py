@@ -180,13 +180,17 @@ class Results:
     @property
     def ood_sets(self) -> tuple[str, ...]:
         """Every OOD set that some method has."""
+        return self.sets("ood")
+
+    def sets(self, kind: str) -> tuple[str, ...]:
+        """Return the names of the sets of a kind ("ood", "shift") that some method has, in the order of the records."""
         names = dict.fromkeys(name for sets in self.values.values() for name in sets)
-        return tuple(name for name in names if EvalSet(name).kind == "ood")
+        return tuple(name for name in names if EvalSet(name).kind == kind)
 
     @property
     def is_own(self) -> bool:
         """Whether all predictions were brought along, so that nothing here was trained by the benchmark."""
-        return all(origin == EXTERNAL for origin in self.origins.values())
+        return set(self.origins.values()) == {EXTERNAL}
 
     def of(self, method: str, eval_set: str, metric: str) -> Mapping[int, float]:
         """Return {seed: value}; empty where the method, the set or the metric is not there."""
