@@ -209,7 +209,7 @@ def test_a_name_that_own_predictions_have_is_not_benchmarked(run, tmp_path):
     shutil.copytree(run.path, folder)
     rows = run.predictions("softmax", 1)["test"]
     volta.evaluate(rows["probs"], rows["labels"]).save(folder, "linear", seed=1)
-    with pytest.raises(volta.InputError, match="has own predictions called 'linear' on mine"):
+    with pytest.raises(volta.InputError, match="has external predictions called 'linear' on mine"):
         volta.benchmark(own_task(), ["linear"], out=folder, **QUICK)
 
 

@@ -23,7 +23,7 @@ from volta.bench.records import (
     Manifest,
     environment,
     instruction_sets,
-    stopped_in_climb,
+    stopped_in_warmup,
 )
 from volta.core.checksummed import decode_object, encode_object
 from volta.core.errors import InputError, StoreError
@@ -98,7 +98,7 @@ def test_a_record_comes_back_through_json():
 def test_cells_whose_training_stopped_in_the_warm_up_are_counted():
     complete = TrainingLog(2, None, 0.2, (0.5, 0.25), 1.5)
     records = [make_record(CELL, trainings=logs) for logs in ((), (complete,), (complete, CLIMBING), (CLIMBING,))]
-    assert stopped_in_climb(records) == 2
+    assert stopped_in_warmup(records) == 2
 
 
 def test_instruction_sets_are_counted():

@@ -1,4 +1,4 @@
-"""``volta evaluate`` and ``volta calibrate``: run folders of own predictions, alone and beside benchmarked methods."""
+"""``volta evaluate`` and ``volta calibrate``: run folders of external predictions, alone and beside benchmarked methods."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_result_is_an_ordinary_run_folder(evaluated):
     assert "6 done" in invoke("status", run)
     assert "sharp" in invoke("report", run, "--format", "md")
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "own predictions" in page
+    assert "external predictions" in page
     assert "VOLTA itself is not in this run" not in page
 
 
@@ -88,7 +88,7 @@ def test_rows_are_matched_by_id_and_metrics_are_those_of_the_arrays(evaluated):
         skill = 3.0 if record.cell.method == "sharp" else 0.8
         assert np.allclose(arrays["test/probs"], probs_of(LABELS, skill, record.cell.seed)[rows])
         assert np.array_equal(arrays["test/labels"], LABELS[rows])
-        assert record.origin == "own"
+        assert record.origin == "external"
     assert len(orders) == 1
 
 
@@ -147,18 +147,18 @@ def own_files(folder: Path, labels: np.ndarray, n_ood: int, **more: np.ndarray) 
     return paths
 
 
-def test_own_predictions_join_benchmarked_methods(benchmarked, tmp_path):
+def test_external_predictions_join_benchmarked_methods(benchmarked, tmp_path):
     root, labels, n_ood = benchmarked
     paths = own_files(tmp_path, labels, n_ood)
     invoke("evaluate", *paths, "--out", root, "--resamples", 50)
     store = RunStore(root)
     (mine, _) = [record for record in store.records() if record.cell.method == "mine"]
-    assert (mine.cell.task, mine.cell.protocol, mine.origin) == ("digits", "fair", "own")
+    assert (mine.cell.task, mine.cell.protocol, mine.origin) == ("digits", "fair", "external")
     assert mine.near_ood == store.records()[0].near_ood
     methods = {row["method"] for row in rows_of(root / "tests.csv")}
     assert "mine" in methods
     families = {row["family"].rpartition(" · ")[2] for row in rows_of(root / "tests.csv") if row["method"] == "mine"}
-    assert families == {"own"}
+    assert families == {"external"}
     claims = (root / "claims.csv").read_text(encoding="utf-8")
     assert "mine" not in claims
     # Again: nothing is new, and the method is not taken for a benchmarked one.
@@ -218,7 +218,7 @@ def test_rows_of_a_task_are_checked_by_its_seed(tmp_path):
     np.savez(tmp_path / "mine-42.npz", probs=probs_of(labels, 3.0, 0, 8), labels=labels)
     invoke("evaluate", tmp_path / "mine-42.npz", "--out", tmp_path / "run", "--task", "digits", "--no-report")
     (cell,) = RunStore(tmp_path / "run").cells()
-    assert (cell.task, cell.protocol) == ("digits", "own")
+    assert (cell.task, cell.protocol) == ("digits", "external")
     np.savez(tmp_path / "mine-123.npz", probs=probs_of(labels, 3.0, 0, 8), labels=labels)
     out = tmp_path / "other"
     refuse(
@@ -329,7 +329,7 @@ def test_options_are_checked(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     refuse("is not a run folder", "evaluate", path, "--out", tmp_path / "other")
-    with pytest.raises(InputError, match="ends in no kind of table"):
+    with pytest.raises(InputError, match="is no kind of table"):
         CliRunner().invoke(
             app, ["evaluate", str(tmp_path / "a.txt"), "--out", str(tmp_path / "run")], catch_exceptions=False
         )

@@ -1,4 +1,4 @@
-"""The examples of the page on own predictions are run as they stand."""
+"""The examples of the page on external predictions are run as they stand."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ LISTED = 20
 
 
 def new_name(text: str) -> str:
-    """Return a row's name with the ablation's rows and the expected ECE called as after 0.2; either name passes."""
-    text = text.replace("ece_floor", "ece_expected")
+    """Return a row's name with ablation rows, expected ECE and external predictions as after 0.2; either name passes."""
+    text = text.replace("ece_floor", "ece_expected").replace("evaluated own ", "evaluated external ")
     return re.sub(r"\bvolta-plus-(margin|reconstruction|diversity|contrastive)\b", r"volta-add-\1", text)
 
 

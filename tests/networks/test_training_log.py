@@ -20,7 +20,7 @@ def test_the_best_epoch_is_the_first_with_the_lowest_loss():
     ("found", "marks"),
     [
         (log([3.0, 2.0, 1.0, 2.0, 2.0, 2.0], 50, climb_epochs=2.0), ("stopped early",)),
-        (log([3.0, 2.0, 1.0, 2.0, 2.0, 2.0], 50, climb_epochs=5.0), ("stopped early", "stopped in the climb")),
+        (log([3.0, 2.0, 1.0, 2.0, 2.0, 2.0], 50, climb_epochs=5.0), ("stopped early", "stopped in warm-up")),
         (log([3.0, 2.0, 1.0], 3), ("still improving",)),
         (log([3.0, 1.0, 2.0], 3), ()),
         (log([3.0, 2.0, 1.0], 3, patience=None, climb_epochs=3.0), ()),

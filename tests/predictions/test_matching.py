@@ -125,8 +125,8 @@ def test_a_table_to_calibrate_needs_no_label_column(tmp_path: Path) -> None:
     np.savez(tmp_path / "fit.npz", probs=PROBS, labels=LABELS)
     new = write_csv(tmp_path / "new.csv", "p_0,p_1,p_2", [cells(row) for row in PROBS])
     calibrate_file(new, tmp_path / "fit.npz", tmp_path / "out.csv", "temperature")
-    (model,) = read_models([tmp_path / "out.csv"], check=lambda given: given)
-    assert (model.sets["test"].labels == -1).all()
+    (model,) = read_models([tmp_path / "out.csv"], labelled=False)
+    assert model.sets["test"].labels is None
 
 
 def test_names_of_classes_stay_and_other_columns_are_named(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_two_evaluations_at_once_are_both_in_the_manifest(tmp_path: Path, monkey
 
     def add(name: str) -> None:
         model = ExternalModel(name, 0, "here", {"test": RowSet("here", probs=PROBS, labels=LABELS)})
-        add_predictions(store, [model], Destination("mine", "own"))
+        add_predictions(store, [model], Destination("mine", "external"))
 
     def slow(store: RunStore, model: ExternalModel, *rest: object) -> object:
         if model.method == "slow":
@@ -176,7 +176,9 @@ def store(folder: Path, method: str, *, near: tuple[str, ...] = (), **sets: np.n
     """Evaluate a model with test rows and the named OOD scores."""
     rows = {"test": RowSet("here", probs=PROBS, labels=LABELS, ood_score=1 - PROBS.max(axis=1))}
     rows |= {f"ood:{name}": RowSet("here", ood_score=scores) for name, scores in sets.items()}
-    add_predictions(RunStore(folder), [ExternalModel(method, 0, "here", rows)], Destination("mine", "own"), near=near)
+    add_predictions(
+        RunStore(folder), [ExternalModel(method, 0, "here", rows)], Destination("mine", "external"), near=near
+    )
 
 
 def test_sets_that_the_first_method_lacks_are_checked_too(tmp_path: Path) -> None:

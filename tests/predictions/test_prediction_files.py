@@ -230,7 +230,7 @@ def test_keys_that_say_the_same_are_one_set(tmp_path: Path, first: str, second: 
         ("label,p_0,p_1", ["0.0,0.5,0.5", "cat,0.5,0.5"], r"row 1 \(line 3\), column 'label' is 'cat', no number"),
         ("label,p_0,p_1", ["0,0.5,0.5", "--1,0.5,0.5"], r"row 1 \(line 3\), column 'label' is '--1', no number"),
         ("seed,label,p_0,p_1", ["9" * 5000 + ",0,0.5,0.5"], r"seed is '9{19}…'"),
-        ("seed,label,p_0,p_1", ["4294967296,0,0.5,0.5"], r"seed is 4294967296; .* below 2\*\*32"),
+        ("seed,label,p_0,p_1", ["9223372036854775808,0,0.5,0.5"], r"seed is 9223372036854775808; .* below 2\^63"),
         ("label,p_0,p_1,prob_0", ["0,0.5,0.5,0.5"], "has the columns 'p_0' and 'prob_0', which say the same"),
         ("label,labels,p_0,p_1", ["0,1,0.5,0.5"], "has the columns 'label' and 'labels', which say the same"),
         (

@@ -26,7 +26,7 @@ def test_epochs_best_epochs_and_marks_of_each_method(folder):
     cells = {row.name: [cell.text for cell in row.cells[1:]] for row in table.rows}
     assert cells == {
         "volta": ["4", "4", "4", "2–4", "last epoch’s", "–"],
-        "softmax": ["2", "5", "100", "2", "best epoch’s", "stopped early: 2 of 2; stopped in the climb: 2 of 2"],
+        "softmax": ["2", "5", "100", "2", "best epoch’s", "stopped early: 2 of 2; stopped in warm-up: 2 of 2"],
     }
     sentence = "2 of 4 cells rest on a training that stopped during learning-rate warm-up."
     assert sentence in group_warnings(group)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -355,51 +356,14 @@ class JsonLog(Listener):
 
 
 class Both(Listener):
-    """Passes everything on to two listeners."""
+    """Passes everything on to two listeners; progress of an extraction to the first alone."""
 
     def __init__(self, first: Listener, second: Listener) -> None:
-        self._listeners = (first, second)
+        for name in ("start", "cell_started", "epoch", "cell_done", "cell_failed", "message", "phase", "finish"):
+            setattr(self, name, partial(_tell, getattr(first, name), getattr(second, name)))
+        setattr(self, "extracting", first.extracting)  # noqa: B010
 
-    def start(self, cells: list[Cell], missing: list[Cell]) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.start(cells, missing)
 
-    def cell_started(self, cell: Cell) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.cell_started(cell)
-
-    def epoch(self, cell: Cell, report: EpochReport) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.epoch(cell, report)
-
-    def cell_done(self, cell: Cell, record: CellRecord) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.cell_done(cell, record)
-
-    def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.cell_failed(cell, reason, path)
-
-    def extracting(self, name: str) -> Callable[[ExtractionProgress], None] | None:
-        """Let the first listener hear."""
-        return self._listeners[0].extracting(name)
-
-    def phase(self, text: str) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.phase(text)
-
-    def message(self, text: str) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.message(text)
-
-    def finish(self) -> None:
-        """Pass on."""
-        for listener in self._listeners:
-            listener.finish()
+def _tell(first: Callable[..., None], second: Callable[..., None], *event: object) -> None:
+    first(*event)
+    second(*event)

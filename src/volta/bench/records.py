@@ -148,8 +148,8 @@ def _memory_gb() -> float | None:
 
 
 Metrics = Mapping[EvalSet, Mapping[str, float]]
-EXTERNAL = "own"
-"""Origin of methods whose predictions were brought along, and the protocol of runs made of nothing else."""
+EXTERNAL = "external"
+"""Origin of methods with external predictions, and the protocol of runs made of nothing else."""
 NUMERIC = ("numpy", "scipy", "torch")
 """Libraries that results are computed with."""
 RECORD_FILE = FileKind("record of a cell", 3, "run volta bench again to compute it anew")
@@ -205,9 +205,9 @@ def library_versions(records: Iterable[CellRecord]) -> dict[str, int]:
     return dict(Counter(", ".join(f"{name} {packages.get(name)}" for name in NUMERIC) for packages in found))
 
 
-def stopped_in_climb(records: Iterable[CellRecord]) -> int:
+def stopped_in_warmup(records: Iterable[CellRecord]) -> int:
     """Return how many cells rest on a network whose weights are from before the learning rate had reached its peak."""
-    return sum(any("stopped in the climb" in log.marks for log in record.trainings) for record in records)
+    return sum(any("stopped in warm-up" in log.marks for log in record.trainings) for record in records)
 
 
 MANIFEST_FILE = FileKind("manifest of a run", 2, "finished cells are safe: delete that file and run volta bench again")

@@ -22,7 +22,7 @@ from volta.bench.records import (
     Manifest,
     RunConfig,
     environment,
-    stopped_in_climb,
+    stopped_in_warmup,
     updated_manifest,
 )
 from volta.bench.store import RunStore, rescore_stale
@@ -211,9 +211,9 @@ def _keep_sheets(cells: list[Cell], store: RunStore, tasks: TaskLoader, listener
 def _warn_of_warm_up(store: RunStore, cells: list[Cell], listener: Listener) -> None:
     """Say how many of the paper's cells stopped within OneCycle's warm-up; the fair recipe stops nowhere."""
     done = [store.read_record(cell) for cell in cells if cell.protocol == "paper" and store.is_done(cell)]
-    if done and (n_stopped := stopped_in_climb(done)):
+    if done and (n_stopped := stopped_in_warmup(done)):
         listener.message(
-            f"{n_stopped} of {len(done)} cells under paper stopped within the climb of the learning rate: "
+            f"{n_stopped} of {len(done)} cells under paper stopped within the warm-up of the learning rate: "
             "their weights were never annealed"
         )
 
@@ -291,8 +291,8 @@ def _check_names(store: RunStore, known: Manifest, cells: list[Cell]) -> None:
         record = _sound_record(store, cell)
         if record is not None and record.origin == EXTERNAL:
             raise InputError(
-                f"{store.root} has own predictions called {cell.method!r} on {cell.task}; leave that method out, or "
-                "name another --out (in Python out=…)"
+                f"{store.root} has external predictions called {cell.method!r} on {cell.task}; leave that method out, "
+                "or name another --out (in Python out=…)"
             )
 
 

@@ -57,16 +57,6 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     return buffer.getvalue()
 
 
-def check_checksum(path: Path, expected: str) -> None:
-    """Refuse predictions other than those that a record was made of: damaged ones, and those of another cell."""
-    try:
-        found = sha256_of(path)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}; {REMEDY}") from error
-    if found != expected:
-        raise StoreError(f"{path} is not what its record was made of: its checksum is another one; {REMEDY}")
-
-
 def read_predictions(path: Path, names: Collection[str] | None = None) -> dict[str, Array]:
     """Return the arrays, all of them or those named that there are, each as a cell's can be."""
     try:
@@ -306,7 +296,13 @@ class RunStore:
 
     def check_predictions(self, record: CellRecord) -> None:
         """Refuse a cell whose stored predictions are not those that its record was made of."""
-        check_checksum(self.cell_file(record.cell, PREDICTIONS), record.predictions)
+        path = self.cell_file(record.cell, PREDICTIONS)
+        try:
+            checksum = sha256_of(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror or error}; {REMEDY}") from error
+        if checksum != record.predictions:
+            raise StoreError(f"{path} is not what its record was made of: its checksum is another one; {REMEDY}")
 
     def set_aside_damaged(self, cells: Iterable[Cell]) -> tuple[list[Cell], list[CellRecord]]:
         """Move finished cells whose files do not match their checksums out of the way.

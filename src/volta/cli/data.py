@@ -198,29 +198,16 @@ def _size(text: str | None) -> tuple[int, int] | None:
 @contextmanager
 def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
     """Yield a callback that shows a progress bar on a terminal."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
 
-    amount = [DownloadColumn(), TransferSpeedColumn()] if unit == "B" else [MofNCompleteColumn()]
+    amount = (
+        [progress.DownloadColumn(), progress.TransferSpeedColumn()] if unit == "B" else [progress.MofNCompleteColumn()]
+    )
+    columns = progress.TextColumn("{task.description}"), progress.BarColumn(), *amount, progress.TimeRemainingColumn()
     console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *amount,
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    ) as bars:
-        shown: dict[str, TaskID] = {}
+    with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        shown: dict[str, progress.TaskID] = {}
 
         def report(name: str, done: int, total: int | None) -> None:
             if name not in shown:

@@ -201,24 +201,12 @@ def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
 
 
 def _bar(doing: str, console: Console) -> Iterator[RowProgress]:
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]:,} rows"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
+    text, rows = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[rows]:,} rows")
+    times = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
+    columns = (text, bars.BarColumn(), bars.TaskProgressColumn(), rows, *times)
+    with bars.Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task(doing, total=1.0, rows=0)
         n_done = 0
 

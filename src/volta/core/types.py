@@ -35,7 +35,7 @@ def check_task_name(name: str) -> None:
 def check_plain_name(name: str, what: str) -> None:
     """Refuse a name that cannot be part of a file's name: a task's or protocol's in a run, from a user or from a file.
 
-    Runs of own predictions have names of letters of any script; a name never leads out of a folder.
+    Runs of external predictions have names of letters of any script; a name never leads out of a folder.
     """
     if not 0 < len(name) <= _LONGEST or name.strip(".") == "" or any(not _is_plain(letter) for letter in name):
         shown = name if len(name) <= _LONGEST else f"{name[:20]}…"

@@ -70,7 +70,7 @@ class Budget:
 WARM_UP_SHARE = 0.1
 """The share of OneCycle's steps over which the learning rate rises."""
 
-TrainingMark: TypeAlias = Literal["stopped early", "still improving", "stopped in the climb"]
+TrainingMark: TypeAlias = Literal["stopped early", "still improving", "stopped in warm-up"]
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class TrainingLog:
 
     ``max_epochs`` is its limit, ``patience`` the number of epochs without a lower validation loss after which it would
     have stopped and restored the best weights; None where it went to the end and kept the last ones. ``climb_epochs``
-    is how long the learning rate climbed. ``val_losses`` holds the validation cross-entropy after each epoch, before
-    any temperature.
+    is how long the warm-up of the learning rate took. ``val_losses`` holds the validation cross-entropy after each
+    epoch, before any temperature.
     """
 
     max_epochs: int
@@ -114,7 +114,7 @@ class TrainingLog:
         """What a reader should know of how a training that may stop early ended; none of one that may not.
 
         ``stopped early``: before its limit; ``still improving``: the last epoch it was allowed was its best;
-        ``stopped in the climb``: its best epoch came before the learning rate had reached its peak, so that the weights
+        ``stopped in warm-up``: its best epoch came before the learning rate had reached its peak, so that the weights
         were never annealed and chance had much say in them.
         """
         if self.patience is None:
@@ -122,6 +122,6 @@ class TrainingLog:
         holds: dict[TrainingMark, bool] = {
             "stopped early": self.epochs < self.max_epochs,
             "still improving": self.best_epoch == self.max_epochs,
-            "stopped in the climb": self.best_epoch <= self.climb_epochs,
+            "stopped in warm-up": self.best_epoch <= self.climb_epochs,
         }
         return tuple(mark for mark, true in holds.items() if true)

@@ -187,7 +187,7 @@ def compare_with_paper(tables: Iterable[Results]) -> list[PaperComparison]:
     return [
         _compare(table, value)
         for table in tables
-        if not table.is_own
+        if not table.is_external
         for value in paper_values()
         if value.task == table.task
     ]

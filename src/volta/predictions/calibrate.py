@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from volta.core.types import Array
 from volta.data.tables import check_new_table, new_table
 from volta.methods.calibrators import FittedCalibrator, find_calibrator
 from volta.methods.scores import Floats
-from volta.predictions.external_model import NO_LABEL, ExternalModel, RowSet, check_sets
+from volta.predictions.external_model import NO_LABEL, ExternalModel, RowSet
 from volta.predictions.prediction_files import read_models
 
 MAX_SHOWN = 20
@@ -39,9 +39,9 @@ def calibrate_file(
     calibrator = find_calibrator(method)
     check_new_table(out, overwrite=overwrite)
     lines: list[str] = []
-    models = _read(file, logits, lambda text: lines.append(f"{text} (left out)"))
+    models = read_models([file], logits=logits, labelled=False, say=lambda text: lines.append(f"{text} (left out)"))
     same = fit.resolve() == file.resolve()
-    held_out = models if same else _read(fit, logits)
+    held_out = models if same else read_models([fit], logits=logits, labelled=False)
     calibrated = []
     for model in models:
         rows = _fit_rows(_partner(model, held_out, fit, len(models) == 1), fit, same)
@@ -53,23 +53,6 @@ def calibrate_file(
         lines.append(f"{model.label}: {calibrator.title} on {len(rows)} rows, {_words(fitted)}{note}")
     _write(out, calibrated, overwrite)
     return "\n".join(lines)
-
-
-def _read(path: Path, logits: bool, say: Callable[[str], object] | None = None) -> list[ExternalModel]:
-    return read_models([path], logits=logits, say=say, check=lambda one: check_sets(_unlabelled(one), labelled=False))
-
-
-def _unlabelled(model: ExternalModel) -> ExternalModel:
-    """Return the model without the labels of sets that have none but the stand-in for a missing one."""
-    sets = {
-        name: replace(rows, labels=None) if rows.labels is not None and _all_missing(rows.labels) else rows
-        for name, rows in model.sets.items()
-    }
-    return replace(model, sets=sets)
-
-
-def _all_missing(labels: Array) -> bool:
-    return labels.dtype.kind in "if" and bool((labels == NO_LABEL).all())
 
 
 def _without_scores(model: ExternalModel) -> tuple[ExternalModel, str]:

@@ -26,14 +26,14 @@ _NUMERAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _NONE = ("", "nan", str(NO_LABEL))
 
 
-def numbered(labels: Array, names: Sequence[str]) -> NDArray[np.int64]:
-    """Return each label's place among ``names``, ``NO_LABEL`` where it is none, ``UNKNOWN`` where it is another.
+def class_numbers(labels: Array, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return each label's index in ``names``: ``NO_LABEL`` where it is missing, ``UNKNOWN`` where it is not a class.
 
     Numbers are compared as numbers: a class 1 may be written 1.0.
 
-    >>> numbered(np.array(["oak", "ash", "", "elm"]), ["ash", "oak"]).tolist()
+    >>> class_numbers(np.array(["oak", "ash", "", "elm"]), ["ash", "oak"]).tolist()
     [1, 0, -1, -2]
-    >>> numbered(np.array([4.0, 1.0]), ["1", "4"]).tolist()
+    >>> class_numbers(np.array([4.0, 1.0]), ["1", "4"]).tolist()
     [1, 0]
     """
     places = {plain_class(name): place for place, name in enumerate(names)}
@@ -214,7 +214,7 @@ def check_name(model: ExternalModel) -> None:
 def check_sets(model: ExternalModel, *, labelled: bool = True) -> ExternalModel:
     """Return the model with the rows of each set checked by themselves, and that all sets have the same classes.
 
-    ``labelled`` False: sets without labels will do.
+    ``labelled`` False: sets may lack labels, or have only the stand-in for a missing one.
     """
     checked = {name: _check_set(name, rows, labelled) for name, rows in model.sets.items()}
     known = [rows for rows in checked.values() if rows.n_classes is not None]
@@ -229,26 +229,30 @@ def check_sets(model: ExternalModel, *, labelled: bool = True) -> ExternalModel:
 
 def _check_set(name: str, rows: RowSet, labelled: bool) -> RowSet:
     _check_set_name(name, rows)
-    for kind in ("probs", "logits"):
-        if kind in rows.arrays:
-            _matrix(rows, rows.arrays[kind], kind)
+    rows = replace(rows, probs=_matrix(rows, "probs"), logits=_matrix(rows, "logits"))
     _check_lengths(rows)
     if rows.probs is not None and rows.logits is not None:
         raise InputError(f"{rows.where} has both probs and logits; keep one of them")
     if rows.n_classes is None and not is_ood(name):
         raise InputError(f"{rows.where} has neither probs nor logits; add one of them")
     if rows.logits is not None:
-        _check_logits(rows)
+        _check_logits(rows, rows.logits)
+    unlabelled = is_ood(name) or (not labelled and _has_no_labels(rows))
     checked = replace(
         rows,
         probs=None if rows.probs is None else _checked_probs(rows, rows.probs),
         uncertainty=_checked_scores(rows, "uncertainty"),
         ood_score=_checked_scores(rows, "ood_score"),
         sets=_checked_sets(rows),
-        labels=None if is_ood(name) or (not labelled and rows.labels is None) else _checked_labels(rows),
+        labels=None if unlabelled else _checked_labels(rows),
     )
     _check_ids(checked)
     return checked
+
+
+def _has_no_labels(rows: RowSet) -> bool:
+    labels = rows.labels
+    return labels is None or (labels.dtype.kind in "if" and bool((labels == NO_LABEL).all()))
 
 
 def _check_set_name(name: str, rows: RowSet) -> None:
@@ -276,8 +280,7 @@ def _check_lengths(rows: RowSet) -> None:
         raise InputError(f"{rows.where} has no rows; give at least one")
 
 
-def _checked_probs(rows: RowSet, probs: Array) -> Array:
-    values = _matrix(rows, probs, "probs")
+def _checked_probs(rows: RowSet, values: Array) -> Array:
     sums = np.einsum("ij->i", values, dtype=np.float64)
     # Written so that NaN fails.
     bad = ~(values >= 0).all(axis=1) | ~(np.abs(sums - 1) <= ROUNDING)
@@ -295,15 +298,17 @@ def _checked_probs(rows: RowSet, probs: Array) -> Array:
     return values
 
 
-def _check_logits(rows: RowSet) -> None:
-    values = _matrix(rows, rows.logits if rows.logits is not None else np.empty(0), "logits")
+def _check_logits(rows: RowSet, values: Array) -> None:
     finite = np.isfinite(values)
     if not finite.all():
         row = int(np.argmin(finite.all(axis=1)))
         rows.refuse(row, f"logits hold {values[row][~finite[row]][0]}; drop the row, or find what produced it")
 
 
-def _matrix(rows: RowSet, values: Array, name: str) -> Array:
+def _matrix(rows: RowSet, name: str) -> Array | None:
+    values: Array | None = getattr(rows, name)
+    if values is None:
+        return None
     if values.ndim != 2 or values.dtype.kind not in "iuf":
         raise InputError(
             f"{rows.where}: {name} is {values.dtype} of shape {values.shape}; expected numbers (n, classes)"

@@ -129,31 +129,23 @@ _HELD_OUT = ("train", "cal", VAL)
 
 
 def known_rows(
-    store: RunStore, manifest: Manifest | None, task: str, protocol: str, models: Iterable[tuple[str, int]]
+    store: RunStore, records: Iterable[CellRecord], models: Iterable[ExternalModel]
 ) -> dict[RowsKey, Reference]:
-    """Return the rows of each set that finished cells of a task and protocol have, for the seeds of ``models``.
+    """Return the rows of each set that finished cells have, for the seeds of ``models``.
 
-    Cells of ``models`` (method, seed) themselves do not count: they are about to be replaced.
+    Cells of ``models`` themselves do not count: they are about to be replaced.
     """
-    replaced = set(models)
-    cells = [
-        cell
-        for cell in (manifest.cells if manifest else ())
-        if (cell.task, cell.protocol) == (task, protocol)
-        and (cell.method, cell.seed) not in replaced
-        and store.is_done(cell)
-    ]
-    if not cells:
-        return {}
+    replaced = {(model.method, model.seed) for model in models}
+    others = [record for record in records if (record.cell.method, record.cell.seed) not in replaced]
     found: dict[RowsKey, Reference] = {}
-    if all(store.read_record(cell).origin == EXTERNAL for cell in cells):
+    if all(record.origin == EXTERNAL for record in others):
         # Seeds may be folds: rows of another seed serve where ids say that they are the same ones.
-        for cell in cells:
-            _add_rows(found, store, cell, cell.seed)
+        for record in others:
+            _add_rows(found, store, record, record.cell.seed)
         return found
     for seed in dict.fromkeys(seed for _, seed in replaced):
-        for cell in _cells_of(store, cells, seed):
-            _add_rows(found, store, cell, seed)
+        for record in _records_of(store, others, seed):
+            _add_rows(found, store, record, seed)
     return found
 
 
@@ -178,34 +170,33 @@ def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[Row
     return found
 
 
-def _cells_of(store: RunStore, cells: Sequence[Cell], seed: int) -> Sequence[Cell]:
-    """Return the cells with the test rows of a seed; those of others will do where all seeds have the same rows."""
-    same = [cell for cell in cells if cell.seed == seed]
+def _records_of(store: RunStore, records: Sequence[CellRecord], seed: int) -> Sequence[CellRecord]:
+    """Return the records with the test rows of a seed; those of others will do where all seeds have the same rows."""
+    same = [record for record in records if record.cell.seed == seed]
     if same:
         return same
-    by_seed = {cell.seed: cell for cell in cells}
-    rows = {_labels(store, cell).tobytes() for cell in by_seed.values()}
+    by_seed = {record.cell.seed: record for record in records}
+    rows = {_labels(store, record).tobytes() for record in by_seed.values()}
     if len(rows) > 1:
         raise InputError(
             f"{store.root} has other test rows for every seed, and none for seed {seed}; its seeds are "
             f"{', '.join(map(str, by_seed))}: say which one yours are of, --seed N or METHOD-N.npz"
         )
-    return cells
+    return records
 
 
-def _labels(store: RunStore, cell: Cell) -> Array:
-    return np.asarray(store.read_arrays(cell, ["test/labels"])["test/labels"], dtype=np.int64)
+def _labels(store: RunStore, record: CellRecord) -> Array:
+    return np.asarray(store.arrays_of(record, ["test/labels"])["test/labels"], dtype=np.int64)
 
 
-def _add_rows(found: dict[RowsKey, Reference], store: RunStore, cell: Cell, seed: int) -> None:
+def _add_rows(found: dict[RowsKey, Reference], store: RunStore, record: CellRecord, seed: int) -> None:
     """Add the rows of those sets of a cell that no cell before it had."""
-    record = store.read_record(cell)
     # Training rows have no predictions, and everyone may hold out rows of their own.
     new = [name for name in record.rows if name not in _HELD_OUT and (seed, name) not in found]
     if not new:
         return
     arrays = store.arrays_of(record, [f"{name}/{kind}" for name in new for kind in ("id", "labels", "ood_score")])
-    who = f"{cell.method} in {store.root}"
+    who = f"{record.cell.method} in {store.root}"
     for name in new:
         ids = arrays.get(f"{name}/id")
         labels = None if is_ood(name) else arrays[f"{name}/labels"].astype(np.int64)
@@ -215,7 +206,7 @@ def _add_rows(found: dict[RowsKey, Reference], store: RunStore, cell: Cell, seed
 
 @dataclass(frozen=True)
 class Destination:
-    """Which task and protocol of a run folder own predictions belong to; ``named``: whether the task was asked for."""
+    """The task and protocol in a run folder that external predictions belong to; ``named``: the task was asked for."""
 
     task: str
     protocol: str
@@ -223,9 +214,9 @@ class Destination:
 
 
 def find_destination(store: RunStore, task: str | None, protocol: str | None) -> Destination:
-    """Return where own predictions go: the one task and protocol that a run folder has, or a place of their own.
+    """Return where external predictions go: the one task and protocol that a run folder has, or a place of their own.
 
-    In a new folder the task is called as the folder is, unless it is named, and the protocol is ``own``.
+    In a new folder the task is called as the folder is, unless it is named, and the protocol is ``external``.
     """
     for option, name in (("--task", task), ("--protocol", protocol)):
         if name is not None:
@@ -261,22 +252,26 @@ def add_predictions(
         check_name(model)
     store.check_usable()
     manifest = store.known_manifest()
-    _check_names(store, manifest, models, place)
-    rows = known_rows(store, manifest, place.task, place.protocol, [(one.method, one.seed) for one in models])
+    cells = _cells_of(manifest, place)
+    done = [store.read_record(cell) for cell in cells if store.is_done(cell)]
+    _check_names(store, models, cells, done)
+    rows = known_rows(store, done, models)
     if not rows and place.named and place.task in all_tasks(data):
         rows = rows_of_task(place.task, [model.seed for model in models], data)
     matched = match_rows(models, rows)
-    near_sets = _near_sets(store, manifest, matched, place, near)
+    near_sets = _near_sets(store, done, matched, near)
     # One model's arrays at a time: what is stored may be larger than what was given.
     store.create()
-    cells = [_store_model(store, model, place, near_sets) for model in matched]
+    added = [_store_model(store, model, place, near_sets) for model in matched]
     with store.manifest_lock():
         # Another process may have added to it meanwhile.
         known = store.known_manifest()
-        manifest = updated_manifest(known, cells, command=command, environment=scoring_environment())
+        manifest = updated_manifest(known, added, command=command, environment=scoring_environment())
         store.write_manifest(manifest)
-    _agree_on_near(_done_records(store, manifest, place), store, near_sets)
-    return cells
+    for cell in _cells_of(manifest, place):
+        if store.is_done(cell):
+            _agree_on_near(store.read_record(cell), store, near_sets)
+    return added
 
 
 def _store_model(store: RunStore, model: ExternalModel, place: Destination, near: Collection[str]) -> Cell:
@@ -338,15 +333,11 @@ def make_cell(model: ExternalModel, place: Destination, arrays: Mapping[str, Arr
 
 
 def _check_names(
-    store: RunStore, manifest: Manifest | None, models: Sequence[ExternalModel], place: Destination
+    store: RunStore, models: Sequence[ExternalModel], cells: Sequence[Cell], done: Sequence[CellRecord]
 ) -> None:
     """Refuse the name of a method that was benchmarked here."""
-    taken = {
-        cell.method
-        for cell in (manifest.cells if manifest else ())
-        if (cell.task, cell.protocol) == (place.task, place.protocol)
-        and not (store.is_done(cell) and store.read_record(cell).origin == EXTERNAL)
-    }
+    external = {record.cell for record in done if record.origin == EXTERNAL}
+    taken = {cell.method for cell in cells if cell not in external}
     for model in models:
         if model.method in taken:
             raise InputError(
@@ -356,11 +347,7 @@ def _check_names(
 
 
 def _near_sets(
-    store: RunStore,
-    manifest: Manifest | None,
-    models: Sequence[ExternalModel],
-    place: Destination,
-    near: Collection[str],
+    store: RunStore, done: Sequence[CellRecord], models: Sequence[ExternalModel], near: Collection[str]
 ) -> frozenset[str]:
     """Return the OOD sets that are near for every method: those asked for now, and those that the run has as near."""
     given = list(dict.fromkeys(name for model in models for name in model.sets if is_ood(name)))
@@ -369,7 +356,7 @@ def _near_sets(
             known = ", ".join(one.removeprefix("ood:") for one in given) or "none"
             raise InputError(f"--near is {name!r}; the OOD sets are: {known}")
     asked, held = {f"ood:{name}" for name in near}, set[str]()
-    for record in _done_records(store, manifest, place):
+    for record in done:
         known_near = {str(one) for one in record.near_ood}
         held |= known_near
         if record.origin != EXTERNAL and (far := sorted(asked & set(record.rows) - known_near)):
@@ -380,21 +367,16 @@ def _near_sets(
     return frozenset(asked | held)
 
 
-def _done_records(store: RunStore, manifest: Manifest | None, place: Destination) -> list[CellRecord]:
-    """Return the records of a place's finished cells."""
-    return [
-        store.read_record(cell)
-        for cell in (manifest.cells if manifest else ())
-        if (cell.task, cell.protocol) == (place.task, place.protocol) and store.is_done(cell)
-    ]
+def _cells_of(manifest: Manifest | None, place: Destination) -> list[Cell]:
+    cells = manifest.cells if manifest else ()
+    return [cell for cell in cells if (cell.task, cell.protocol) == (place.task, place.protocol)]
 
 
-def _agree_on_near(records: Sequence[CellRecord], store: RunStore, near: Collection[str]) -> None:
-    """Score own predictions again for which other sets were near: a table's means are over the same sets."""
-    for record in records:
-        wanted = tuple(EvalSet(name) for name in record.rows if name in near)
-        if record.origin == EXTERNAL and set(wanted) != set(record.near_ood):
-            rescore(store, replace(record, near_ood=wanted))
+def _agree_on_near(record: CellRecord, store: RunStore, near: Collection[str]) -> None:
+    """Score external predictions again for which other sets were near: a table's means are over the same sets."""
+    wanted = tuple(EvalSet(name) for name in record.rows if name in near)
+    if record.origin == EXTERNAL and set(wanted) != set(record.near_ood):
+        rescore(store, replace(record, near_ood=wanted))
 
 
 def _plain(name: str) -> str:

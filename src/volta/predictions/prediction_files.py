@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -23,15 +23,18 @@ from volta.predictions.external_model import (
     ExternalModel,
     RowSet,
     check_model,
+    check_sets,
+    class_numbers,
     is_numeral,
     is_ood,
-    numbered,
     plain_class,
 )
-from volta.predictions.external_model import numbered as class_numbers
 
 _ALIASES = {"label": "labels", "id": "ids", "ood_scores": "ood_score"}
-_READ_AS: dict[str, ReadAs] = {"uncertainty": "score", "ood_score": "score", "ids": "any"}
+_READ_AS: dict[str, ReadAs] = {
+    **{"uncertainty": "score", "ood_score": "score"},
+    **{"ids": "any", "sets": "any", "labels": "any"},
+}
 CLASSES = "classes"
 """The names of the classes, in the order of the columns of ``probs``, as ``volta predict`` writes them."""
 
@@ -67,9 +70,7 @@ def read_keyed(table: TableFile, method: str, seed: int, logits: bool) -> tuple[
         kind = "logits" if called == "probs" and logits else called
         if kind in by_set.setdefault(set_name, {}):
             raise InputError(f"{table.path} has two arrays for {kind} of {set_name}; keep one")
-        values = read_columns(table, {name: _READ_AS.get(kind, "any" if kind in ("sets", "labels") else "number")})[
-            name
-        ]
+        values = read_columns(table, {name: _READ_AS.get(kind, "number")})[name]
         if kind == "labels" and classes:
             values = _by_name(table, name, values, classes)
         by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
@@ -78,7 +79,7 @@ def read_keyed(table: TableFile, method: str, seed: int, logits: bool) -> tuple[
             f"{table.path} has no array called probs or logits (it has {', '.join(table.names[:20]) or 'none'}); name "
             "arrays probs, labels, uncertainty, ood_score, sets, id, and val/probs, ood:NAME for other sets"
         )
-    sets = {name: _row_set(table.path, name, arrays) for name, arrays in by_set.items()}
+    sets = {name: RowSet(_where(str(table.path), name), **arrays) for name, arrays in by_set.items()}
     for rows in sets.values():
         if classes and rows.n_classes not in (None, len(classes)):
             raise InputError(f"{rows.where} has {rows.n_classes} classes but {CLASSES} names {len(classes)}; name each")
@@ -104,7 +105,7 @@ def _by_name(table: TableFile, name: str, labels: Array, classes: tuple[str, ...
     """Return labels that are names of classes as numbers; where no name is a number, numbers count from 0 already."""
     if labels.dtype.kind in "biuf" and not any(map(is_numeral, classes)):
         return labels
-    places = numbered(labels, classes)
+    places = class_numbers(labels, classes)
     unknown = places == UNKNOWN
     if not unknown.any():
         return places
@@ -115,9 +116,8 @@ def _by_name(table: TableFile, name: str, labels: Array, classes: tuple[str, ...
     )
 
 
-def _row_set(path: Path, name: str, arrays: Mapping[str, Array]) -> RowSet:
-    where = str(path) if name == str(TEST) else f"{path}, {name}"
-    return RowSet(where, **arrays)
+def _where(file: str, set_name: str) -> str:
+    return file if set_name == str(TEST) else f"{file}, {set_name}"
 
 
 _SINGLE: dict[str, ReadAs] = {
@@ -129,7 +129,6 @@ _SINGLE: dict[str, ReadAs] = {
     "uncertainty": "score",
     "ood_score": "score",
 }
-_LONG_TABLE_ALIASES = {"labels": "label", "ids": "id"}
 _NUMBERED = re.compile(r"(p|prob|logit|in_set)_(\d+)")
 _NAMED = re.compile(r"(p|prob|in_set)_(.+)", re.DOTALL)
 _KIND_OF = {"p": "probs", "prob": "probs", "logit": "logits", "in_set": "sets"}
@@ -182,10 +181,11 @@ def read_long(table: TableFile, method: str, seed: int, logits: bool) -> tuple[l
         single["id"] = as_labels(single["id"])
     models: dict[tuple[str, int], dict[str, RowSet]] = {}
     for (one, which, set_name), rows in _groups(table, columns, method, seed):
-        part = {kind: values[rows] for kind, values in wide.items()}
-        part |= {name: values[rows] for name, values in single.items()}
-        where = f"{table.path}, {one}, seed {which}" + ("" if set_name == str(TEST) else f", {set_name}")
-        models.setdefault((one, which), {})[set_name] = _long_table_row_set(where, set_name, part, rows)
+        part = {_ALIASES.get(name, name): values[rows] for name, values in (wide | single).items()}
+        if is_ood(set_name):
+            part.pop("labels", None)
+        where = _where(f"{table.path}, {one}, seed {which}", set_name)
+        models.setdefault((one, which), {})[set_name] = RowSet(where, rows=rows, **part)
     return [ExternalModel(*key, str(table.path), sets, layout.classes) for key, sets in models.items()], layout.unused
 
 
@@ -238,7 +238,7 @@ def _layout(table: TableFile) -> _Layout:
     named: dict[str, dict[str, str]] = {}
     whole: dict[str, str] = {}
     for name in table.names:
-        if (called := _LONG_TABLE_ALIASES.get(name, name)) in _SINGLE:
+        if (called := {"labels": "label", "ids": "id"}.get(name, name)) in _SINGLE:
             _only(table, single, called, name)
         elif found := _NUMBERED.fullmatch(name):
             _only(table, numbered.setdefault(_KIND_OF[found[1]], {}), int(found[2]), name)
@@ -355,17 +355,17 @@ def _groups(
     return sorted(groups, key=lambda group: group[1][0])
 
 
-def _plain_set(text: str) -> str:
-    return text.strip() or str(TEST)
-
-
 def _plain_seed(text: str) -> str:
     """Return a whole number without leading zeros and decimals; any other text as it is."""
     number = text.strip().removesuffix(".0")
     return (number.lstrip("0") or "0") if number.isdecimal() and number.isascii() else text
 
 
-_PLAIN: dict[str, Callable[[str], str]] = {"method": str, "seed": _plain_seed, "set": _plain_set}
+_PLAIN: dict[str, Callable[[str], str]] = {
+    "method": str,
+    "seed": _plain_seed,
+    "set": lambda text: text.strip() or str(TEST),
+}
 
 
 def _seed(text: str, where: str) -> int:
@@ -375,20 +375,6 @@ def _seed(text: str, where: str) -> int:
     return check_seed(text if len(text) <= 2 * _SEED_DIGITS else f"{text[:_SEED_DIGITS]}…", f"{where}: seed")
 
 
-def _long_table_row_set(where: str, set_name: str, part: dict[str, Array], rows: NDArray[np.intp]) -> RowSet:
-    return RowSet(
-        where,
-        probs=part.get("probs"),
-        logits=part.get("logits"),
-        labels=None if is_ood(set_name) else part.get("label"),
-        uncertainty=part.get("uncertainty"),
-        ood_score=part.get("ood_score"),
-        sets=part.get("sets"),
-        ids=part.get("id"),
-        rows=rows,
-    )
-
-
 def read_models(
     paths: Iterable[Path],
     *,
@@ -396,12 +382,13 @@ def read_models(
     method: str | None = None,
     seed: int | None = None,
     say: Callable[[str], object] | None = None,
-    check: Callable[[ExternalModel], ExternalModel] = check_model,
+    labelled: bool = True,
 ) -> list[ExternalModel]:
-    """Return the models of all files, each as ``check`` leaves it; nothing is written.
+    """Return the checked models of all files; nothing is written.
 
     logits: whether probabilities are logits, which is never guessed. method, seed: names for files that do not say
     them; a file called ``METHOD-SEED.npz`` does, any other is a method of seed 0. say: hears of unused columns.
+    labelled: whether every set needs labels; if not, the sets need not include ``test`` either.
     """
     models: dict[tuple[str, int], ExternalModel] = {}
     for path in paths:
@@ -415,7 +402,7 @@ def read_models(
             models[key] = model
     if not models:
         raise InputError("no file is named; pass at least one")
-    return [check(model) for model in models.values()]
+    return [check_model(model) if labelled else check_sets(model, labelled=False) for model in models.values()]
 
 
 def name_in_file(path: Path) -> tuple[str, int]:

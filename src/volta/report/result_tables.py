@@ -446,7 +446,7 @@ def _or_dash(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}" if abs(value) >= 5e-5 or value == 0 else show_number(value)
 
 
-WARM_UP: TrainingMark = "stopped in the climb"
+WARM_UP: TrainingMark = "stopped in warm-up"
 
 
 def training_table(group: Group) -> Table | None:

@@ -50,9 +50,9 @@ class Group:
         return self.table.methods
 
     @property
-    def is_own(self) -> bool:
-        """Whether all predictions were brought along."""
-        return self.table.is_own
+    def is_external(self) -> bool:
+        """Whether all predictions are external."""
+        return self.table.is_external
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -69,8 +69,9 @@ class Group:
         """What every figure says beneath itself."""
         seeds = {seed for _, seed in self.records}
         n_rows = self.first_record.rows.get("test", 0) if self.first_record else 0
-        budget = "" if self.is_own else budget_words(self.budget)
-        return Context(self.task, "own predictions" if self.is_own else self.protocol, n_rows, len(seeds), budget)
+        budget = "" if self.is_external else budget_words(self.budget)
+        source = "external predictions" if self.is_external else self.protocol
+        return Context(self.task, source, n_rows, len(seeds), budget)
 
     @property
     def budget(self) -> Budget:

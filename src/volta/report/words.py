@@ -294,7 +294,7 @@ def _absent(group: Group) -> list[str]:
         words.append("The task has no OOD sets: no AUROC, FPR95 or score histograms.")
     if not group.sets("shift"):
         words.append("The task has no shifted test sets: no robustness table.")
-    if not group.is_own and not any(group.is_ours(method) for method in group.methods):
+    if not group.is_external and not any(group.is_ours(method) for method in group.methods):
         words.append("VOLTA itself is not in this run: no claims are judged.")
     return words
 

@@ -169,7 +169,7 @@ class Results:
 
     @property
     def baselines(self) -> tuple[str, ...]:
-        """What our method is compared with: the paper's baselines, the extra methods and own predictions."""
+        """What our method is compared with: the paper's baselines, the extra methods and external predictions."""
         return tuple(name for name in self.values if self.origins[name] in BASELINE_ORIGINS)
 
     @property
@@ -188,8 +188,8 @@ class Results:
         return tuple(name for name in names if EvalSet(name).kind == kind)
 
     @property
-    def is_own(self) -> bool:
-        """Whether all predictions were brought along, so that nothing here was trained by the benchmark."""
+    def is_external(self) -> bool:
+        """Whether all predictions are external, so that nothing here was trained by the benchmark."""
         return set(self.origins.values()) == {EXTERNAL}
 
     def of(self, method: str, eval_set: str, metric: str) -> Mapping[int, float]:
