@@ -422,7 +422,7 @@ def benchmark(
         threads=threads if threads is not None else settled.threads if settled else 1,
         backbone=backbone,
         weights=_path(weights),
-        severities=_severities(severities),
+        severities=_whole_numbers("severities", severities, "a number from 1 to 5, or a list, as in [1, 5]"),
         shifts=shifts,
         resplit=settled.resplit if resplit is None and settled else resplit,
         scale=scale,
@@ -525,14 +525,7 @@ def _seeds(seeds: Any, protocol: str) -> tuple[int, ...]:
         return parse_seeds(None, protocol)
     if _is_number(seeds):
         return parse_seeds(str(operator.index(seeds)), protocol)
-    return _whole_numbers(
-        seeds, f"seeds is {seeds!r}; pass how many, as in 3, or a list of whole numbers, as in [1, 2]"
-    )
-
-
-def _severities(severities: Any) -> tuple[int, ...]:
-    given = [severities] if _is_number(severities) else severities
-    return _whole_numbers(given, f"severities is {severities!r}; pass a number from 1 to 5, or a list, as in [1, 5]")
+    return _whole_numbers("seeds", seeds, "how many, as in 3, or a list of whole numbers, as in [1, 2]")
 
 
 def _is_number(value: Any) -> bool:
@@ -540,12 +533,12 @@ def _is_number(value: Any) -> bool:
     return hasattr(value, "__index__") and not hasattr(value, "__len__")
 
 
-def _whole_numbers(values: Any, refusal: str) -> tuple[int, ...]:
-    """Return the whole numbers of a list or an array; the letters of a text are none."""
+def _whole_numbers(name: str, values: Any, expected: str) -> tuple[int, ...]:
+    """Return one whole number, or those of a list or an array; the letters of a text are none."""
     try:
-        return tuple(operator.index(value) for value in values)
+        return tuple(operator.index(value) for value in ([values] if _is_number(values) else values))
     except TypeError:
-        raise InputError(refusal) from None
+        raise InputError(f"{name} is {values!r}; pass {expected}") from None
 
 
 def _method_names(methods: str | Method | Sequence[str | Method], protocol: str) -> tuple[str, ...]:

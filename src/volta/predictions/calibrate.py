@@ -22,7 +22,6 @@ from volta.predictions.prediction_files import read_models
 MAX_SHOWN = 20
 """More fitted numbers than this are counted, not printed."""
 _SCORES = ("uncertainty", "ood_score")
-_STORED = {"labels": "labels", "ids": "id"}
 
 
 def calibrate_file(
@@ -133,18 +132,14 @@ def _numbers(value: object) -> Iterator[float]:
 def _write(out: Path, models: Sequence[ExternalModel], overwrite: bool) -> None:
     """Write one model to an npz under its sets' names, anything else as a long table."""
     if out.suffix.lower() == ".npz" and len(models) == 1:
-        arrays = {
-            f"{name}/{_STORED.get(kind, kind)}": values
-            for name, rows in models[0].sets.items()
-            for kind, values in rows.arrays.items()
-        }
-        if models[0].classes:
-            arrays["classes"] = np.array(models[0].classes)
-            arrays |= {
-                f"{name}/labels": _named(rows.labels, models[0].classes)
-                for name, rows in models[0].sets.items()
-                if rows.labels is not None
-            }
+        classes = models[0].classes
+        arrays: dict[str, Array] = {}
+        for name, rows in models[0].sets.items():
+            arrays |= {f"{name}/{'id' if kind == 'ids' else kind}": values for kind, values in rows.arrays.items()}
+            if classes and rows.labels is not None:
+                arrays[f"{name}/labels"] = _named(rows.labels, classes)
+        if classes:
+            arrays["classes"] = np.array(classes)
         write_atomic(out, lambda file: file.write(pack_arrays(arrays)))
         return
     parts = [(model, name, rows) for model in models for name, rows in model.sets.items()]

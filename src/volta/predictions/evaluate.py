@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -427,8 +427,8 @@ class EvaluationComparison:
     @cached_property
     def _bootstraps(self) -> Bootstraps:
         models = {(model.method, model.seed): model for model in self._models}
-        read = partial(_arrays, models)
-        return {(TASK, EXTERNAL): bootstrap_table(self._table, read, self.n_resamples)}
+        found = bootstrap_table(self._table, lambda method, seed: stored_arrays(models[method, seed]), self.n_resamples)
+        return {(TASK, EXTERNAL): found}
 
     def __repr__(self) -> str:
         lines = [f"comparison of {', '.join(self.evaluations)} on {len(self._models[0].sets['test'])} rows"]
@@ -448,10 +448,6 @@ class EvaluationComparison:
                 name = row.metric if row.set == "test" else f"{row.metric} on {row.set.removesuffix(':')}"
                 best.setdefault(name, []).append(f"{row.method}{value}")
         return [f"{name}: may be the best: {', '.join(methods)}" for name, methods in best.items()]
-
-
-def _arrays(models: Mapping[tuple[str, int], ExternalModel], method: str, seed: int) -> Mapping[str, Array]:
-    return stored_arrays(models[method, seed])
 
 
 def compare(
