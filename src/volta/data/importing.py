@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,48 +235,6 @@ class ImportReport:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """How sources are read in this import."""
-
-    label: str | None
-    ids: tuple[str, ...]
-    image_size: Size | None
-    skip_bad: bool
-    progress: OnProgress | None
-    limits: Limits
-
-    def labelled(self, source: Path, scratch: Path, name: str | None = None) -> tuple[dict[str, SourceRows], list[str]]:
-        if holds_arrays(source):
-            return self._arrays(source, name), []
-        return read_image_folder(source, scratch=scratch, **self._settings)
-
-    def ood_set(self, source: Path, scratch: Path, name: str) -> tuple[SourceRows, list[str]]:
-        if not holds_arrays(source):
-            return read_unlabelled_images(source, scratch=scratch, **self._settings)
-        return _one_part(self._arrays(source, name, labelled=False), source), []
-
-    def _arrays(self, source: Path, name: str | None, labelled: bool = True) -> dict[str, SourceRows]:
-        return read_labelled_arrays(
-            source,
-            self.label,
-            labelled=labelled,
-            ids=self.ids,
-            set_name=name,
-            gaps=self.skip_bad,
-            limits=self.limits,
-        )
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "size": self.image_size,
-            "skip_bad": self.skip_bad,
-            "progress": self.progress,
-            "limits": self.limits,
-        }
-
-
 def import_task(
     source: Path | str,
     name: str,
@@ -313,18 +272,84 @@ def import_task(
     refuse_existing(target, replace)
     ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
     tidy(inside(folder, "imported"))
+    source, notes = Path(source), []
+    images: dict[str, Any] = {"size": image_size, "skip_bad": skip_bad, "progress": progress, "limits": limits}
     with temp_folder(target.parent) as temporary:
-        reader = _Reader(label, tuple(ids), image_size, skip_bad, progress, limits)
-        report, record = _write(Path(source), name, target, temporary, reader, ood, shifts, frozenset(near), encoder)
+        scratch = temporary / "scratch"
+        scratch.mkdir()
+
+        def read(path: Path, set_name: str | None = None, *, labelled: bool = True) -> dict[str, SourceRows]:
+            """Return the rows of a source by split; notes take up what was left out."""
+            if holds_arrays(path):
+                settings: dict[str, Any] = {"ids": tuple(ids), "gaps": skip_bad, "limits": limits}
+                return read_labelled_arrays(path, label, labelled=labelled, set_name=set_name, **settings)
+            reader = read_image_folder if labelled else read_unlabelled_images
+            found, left_out = reader(path, scratch=Path(tempfile.mkdtemp(dir=scratch)), **images)
+            notes.extend(left_out)
+            return found if isinstance(found, dict) else {"all": found}
+
+        def read_set(path: Path, key: str, where: str, *, labelled: bool = True) -> SourceRows:
+            """Return the one set of a source in the columns of the training rows."""
+            rows = _one_part(read(path, key, labelled=labelled), path)
+            return writer.clean(rows.in_columns(train, str(path)), where)
+
+        if not holds_arrays(source):
+            # Decoding can take long; what the paths alone show is checked first.
+            _divide(label_image_folder(source, limits), source, name, limits)
+        found = read(source)
+        writer = ArrayWriter(temporary / ARRAYS, skip_bad)
+        found = {part: writer.clean(rows, f"{source} {part}") for part, rows in found.items()}
+        given, divided = _divide(found, source, name, limits)
+        train = given["train"]
+        kind = writer.set_kind(train.inputs, str(source))
+        stored = {
+            part: writer.labelled(rows, labels, f"{source} {part}", part)
+            for part, (rows, labels) in divided.parts.items()
+        }
+        stored_ood, stored_shifts = {}, {}
+        for key, path in ood.items():
+            where = f"ood {key}"
+            rows = read_set(path, key, where, labelled=False)
+            stored_ood[key] = StoredOod(writer.inputs(rows, where, f"ood:{key}"), key in near)
+        for key, path in shifts.items():
+            where = f"shift {key}"
+            rows = read_set(path, key, where)
+            labels = class_numbers(rows.known_labels, divided.classes, where)
+            stored_shifts[key] = writer.labelled(rows, labels, where, f"shift:{key}")
+        notes += [*writer.notes, *division_notes(given, divided)]
+        record = TaskRecord(
+            name=name,
+            title=f"imported from {source.name}",
+            source=f"imported from {source.name}",
+            kind=kind,
+            encoder=encoder or ("vision" if kind == "pixels" else "tabular"),
+            class_names=divided.class_names,
+            parts=stored,
+            ood=stored_ood,
+            shifts=stored_shifts,
+            notes=tuple(notes),
+        )
         write_object(temporary / TASK_FILE, TASK_KIND, record)
-        shutil.rmtree(temporary / "scratch")
+        shutil.rmtree(scratch)
         temporary.chmod(0o755)
         # Another import may have made it meanwhile.
         refuse_existing(target, replace)
         if record.kind == "pixels":
             _remove_features(folder, name)
         move_task(temporary, target)
-    return report
+    return _report(record, target, divided, writer.ranges)
+
+
+def _report(
+    record: TaskRecord, folder: Path, divided: DividedRows, ranges: Mapping[str, tuple[float, float]]
+) -> ImportReport:
+    names = record.class_names
+    totals = np.bincount(np.concatenate([labels for _, labels in divided.parts.values()]), minlength=len(names))
+    counts = {part: len(rows) for part, (rows, _) in divided.parts.items()}
+    counts |= {f"ood:{key}": part.inputs.shape[0] for key, part in record.ood.items()}
+    counts |= {f"shift:{key}": part.inputs.shape[0] for key, part in record.shifts.items()}
+    class_rows = dict(zip(names, totals.tolist(), strict=True))
+    return ImportReport(record.name, folder, record.kind, names, counts, class_rows, ranges, record.notes)
 
 
 def _remove_features(folder: Path, name: str) -> None:
@@ -337,64 +362,6 @@ def _remove_features(folder: Path, name: str) -> None:
         )
     for path in found:
         path.unlink()
-
-
-def _write(
-    source: Path,
-    name: str,
-    target: Path,
-    temporary: Path,
-    reader: _Reader,
-    ood: Mapping[str, Path],
-    shifts: Mapping[str, Path],
-    near: frozenset[str],
-    encoder: EncoderKind | None,
-) -> tuple[ImportReport, TaskRecord]:
-    if not holds_arrays(source):
-        # Decoding can take long; what the paths alone show is checked first.
-        _divide(label_image_folder(source, reader.limits), source, name, reader.limits)
-    scratch = _scratch(temporary, "task")
-    found, notes = reader.labelled(source, scratch)
-    writer = ArrayWriter(temporary / ARRAYS, reader.skip_bad)
-    found = {part: writer.clean(rows, f"{source} {part}") for part, rows in found.items()}
-    given, divided = _divide(found, source, name, reader.limits)
-    classes, class_names, parts = divided.classes, divided.class_names, divided.parts
-    train = given["train"]
-    kind = writer.set_kind(train.inputs, str(source))
-    stored = {part: writer.labelled(rows, labels, f"{source} {part}", part) for part, (rows, labels) in parts.items()}
-    stored_ood: dict[str, StoredOod] = {}
-    stored_shifts: dict[str, StoredSplit] = {}
-    counts = {part: len(rows) for part, (rows, _) in parts.items()}
-    for key, path in ood.items():
-        rows, more = reader.ood_set(path, _scratch(temporary, f"ood-{key}"), key)
-        rows = writer.clean(rows.in_columns(train, str(path)), f"ood {key}")
-        notes += more
-        stored_ood[key] = StoredOod(writer.inputs(rows, f"ood {key}", f"ood:{key}"), key in near)
-        counts[f"ood:{key}"] = len(rows)
-    for key, path in shifts.items():
-        sets, more = reader.labelled(path, _scratch(temporary, f"shift-{key}"), key)
-        rows = writer.clean(_one_part(sets, path).in_columns(train, str(path)), f"shift {key}")
-        notes += more
-        labels = class_numbers(rows.known_labels, classes, f"shift {key}")
-        stored_shifts[key] = writer.labelled(rows, labels, f"shift {key}", f"shift:{key}")
-        counts[f"shift:{key}"] = len(rows)
-    notes += writer.notes
-    notes += division_notes(given, divided)
-    record = TaskRecord(
-        name=name,
-        title=f"imported from {source.name}",
-        source=f"imported from {source.name}",
-        kind=kind,
-        encoder=encoder or ("vision" if kind == "pixels" else "tabular"),
-        class_names=class_names,
-        parts=stored,
-        ood=stored_ood,
-        shifts=stored_shifts,
-        notes=tuple(notes),
-    )
-    totals = np.bincount(np.concatenate([labels for _, labels in parts.values()]), minlength=len(class_names))
-    class_rows = dict(zip(class_names, totals.tolist(), strict=True))
-    return ImportReport(name, target, kind, class_names, counts, class_rows, writer.ranges, tuple(notes)), record
 
 
 def _divide(
@@ -421,9 +388,3 @@ def _checked_names(
     check_ood_names(ood, near)
     severe = with_severities(shifts)
     return {name: Path(path) for name, path in ood.items()}, {name: Path(path) for name, path in severe.items()}
-
-
-def _scratch(temporary: Path, name: str) -> Path:
-    folder = temporary / "scratch" / name
-    folder.mkdir(parents=True)
-    return folder
