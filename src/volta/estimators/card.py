@@ -136,40 +136,30 @@ def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
 
 def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Callable[[int, float], None]) -> Evidence:
     """Judge the rows of a labelled table, chunk by chunk."""
-    pieces: list[RowStatistics] = []
-    uncertainty: list[Floats] = []
-    pvalues: list[Floats] = []
-    extremes: list[NDArray[np.bool_]] = []
+    pieces: list[tuple[NDArray[Any], ...]] = []
     sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
     predictors = [_sets(classifier, alpha) for alpha in SET_ALPHAS]
     test = classifier.calibration_.ood_test()
     for part in table.chunks():
         labels = _numbers(classifier, table, part)
         prediction, ood, extreme = classifier._scored(part.rows)
-        probs, each = prediction.probs, np.arange(len(labels))
-        predicted = prediction.labels
-        pieces.append(RowStatistics(probs[each, predicted], predicted == labels, probs[each, labels]))
-        uncertainty.append(prediction.uncertainty)
-        pvalues.append(test.pvalues(ood))
-        extremes.append(extreme)
+        probs, predicted, each = prediction.probs, prediction.labels, np.arange(len(labels))
+        statistics = probs[each, predicted], predicted == labels, probs[each, labels]
+        pieces.append((*statistics, prediction.uncertainty, test.pvalues(ood), extreme))
         for place, predictor in enumerate(predictors):
             sets = predictor.predict(probs)
             sizes[place] += sets.sum()
             hits[place] += sets[each, labels].sum()
         advance(len(labels), part.chunk.done)
-    rows = RowStatistics(
-        np.concatenate([piece.confidence for piece in pieces]),
-        np.concatenate([piece.correct for piece in pieces]),
-        np.concatenate([piece.true_prob for piece in pieces]),
-    )
-    n_rows, unusual, far = len(rows.correct), np.concatenate(pvalues), np.concatenate(extremes)
+    *whole, uncertainty, pvalues, far = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    rows, n_rows = RowStatistics(*whole), len(far)
     return Evidence(
         source=f"the {n_rows} labelled rows of {table.table.path.name}",
         rows=rows,
-        uncertainty=np.concatenate(uncertainty),
+        uncertainty=uncertainty,
         set_sizes=tuple((sizes / n_rows).tolist()),
         set_coverage=tuple((hits / n_rows).tolist()),
-        flagged=tuple(float(np.mean((unusual <= fpr) | far)) for fpr in FPRS),
+        flagged=tuple(float(np.mean((pvalues <= fpr) | far)) for fpr in FPRS),
     )
 
 
@@ -518,14 +508,7 @@ def _training(classifier: VoltaClassifier) -> Section:
     if not logs:
         return Section("Training", ("No network was trained epoch by epoch.",))
     rows = tuple(
-        (
-            str(place),
-            str(log.epochs),
-            str(log.max_epochs),
-            str(log.kept_epoch),
-            f"{log.val_loss:.4f}",
-            f"{log.seconds:.1f}",
-        )
+        (*map(str, (place, log.epochs, log.max_epochs, log.kept_epoch)), f"{log.val_loss:.4f}", f"{log.seconds:.1f}")
         for place, log in enumerate(logs, start=1)
     )
     loss, meaning = loss_words(classifier.fit_record_.n_folds, isinstance(classifier.method_, Linear))

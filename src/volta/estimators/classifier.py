@@ -38,7 +38,6 @@ from volta.estimators.inputs import (
     FEW_VAL_ROWS,
     N_FOLDS,
     ClassWeight,
-    UnfittedClassifierError,
     averaging_one,
     check_rows,
     split_fit_input,
@@ -49,30 +48,6 @@ if TYPE_CHECKING:
     from volta.methods.base import Method
     from volta.networks.recipe import ProtocolName
     from volta.networks.training import EpochReport
-
-
-class TrainingParameters:
-    """Keeps them as given, as scikit-learn asks; each classifier names them in a signature of its own."""
-
-    def __init__(
-        self,
-        method: str | Method,
-        protocol: ProtocolName,
-        scale: ScaleName,
-        random_state: int | np.random.RandomState | None,
-        max_epochs: int | None,
-        keep_rows: bool,
-        verbose: bool,
-        device: str,
-    ) -> None:
-        self.method = method
-        self.protocol = protocol
-        self.scale = scale
-        self.random_state = random_state
-        self.max_epochs = max_epochs
-        self.keep_rows = keep_rows
-        self.verbose = verbose
-        self.device = device
 
 
 PACKAGES = ("numpy", "scikit-learn", "torch")
@@ -188,7 +163,7 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on your own features: probabilities, uncertainty, abstention, prediction sets, OOD flags.
 
     Features are scaled inside the model. Of the samples given to ``fit`` 10 % (stratified) are the validation set, for
@@ -266,9 +241,16 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         verbose: bool = False,
         device: str = "auto",
     ) -> None:
-        super().__init__(method, protocol, scale, random_state, max_epochs, keep_rows, verbose, device)
+        self.method = method
         self.encoder = encoder
+        self.protocol = protocol
+        self.scale = scale
         self.class_weight = class_weight
+        self.random_state = random_state
+        self.max_epochs = max_epochs
+        self.keep_rows = keep_rows
+        self.verbose = verbose
+        self.device = device
 
     def fit(
         self,
@@ -354,13 +336,10 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled."""
-        from volta.estimators.saving import file_path, save_classifier
+        from volta.estimators.saving import save_classifier
 
         self._fitted()
-        parameters = self.get_params(deep=False)
-        if not isinstance(self.random_state, int | np.integer | None):
-            parameters["random_state"] = self.seed_
-        save_classifier(file_path(path), self.method_, parameters, self._state(), self.classes_)
+        save_classifier(self, path, self.method_, self._state())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -383,11 +362,9 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         """Take over what an equal classifier learned, from a saved file."""
         from volta.estimators.saving import restore_state
 
-        self.method_, self.classes_ = method, classes
-        restore_state(self, state, (*_STATE, "feature_names_in_"))
+        restore_state(self, method, classes, state, (*_STATE, "feature_names_in_"))
         if "feature_names_in_" in state:
             self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
-        self.policy_ = self.calibration_.policy(**state["policy_settings_"])
         return self
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
@@ -407,9 +384,6 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
 
         self._fitted()
         export_classifier(self, fix_rules(self, alpha, fpr), file_path(path))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "calibration_")
 
     def _train(self, method: Method, data: FitData, verbose: bool) -> tuple[Method, tuple[TrainingLog, ...]]:
         """Return the fitted method and how its networks were trained; warn where a training looks unfinished."""
@@ -459,10 +433,6 @@ class VoltaClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEs
         exact = self.scaler_.exact(rows) if rows.size <= CHUNK_ELEMENTS else None
         prediction = predict_rows(self.method_, self.scaler_, rows, len(self.classes_), exact)
         return prediction, *self.ood_score_.of(rows, prediction, exact)
-
-    def _fitted(self) -> None:
-        if not hasattr(self, "calibration_"):
-            raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
 
 
 _STATE = (

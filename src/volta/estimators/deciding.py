@@ -42,6 +42,7 @@ from volta.decisions import (
 from volta.decisions.conformal import SCORE_NAMES, Conditional, Floats, ScoreName, SetScore
 from volta.decisions.decide import ACTIONS, unchecked_decisions
 from volta.decisions.ood import discovery_note
+from volta.estimators.inputs import UnfittedClassifierError
 from volta.networks.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -66,15 +67,15 @@ def predict_rows(
     limit = scaler.limit
     scaled = scaler.apply(rows, np.float64) if exact is None else np.minimum(np.maximum(exact, -limit), limit)
     if not method.single_precision:
-        return settled(check_prediction(method, method._predict, scaled, n_classes))
-    return settled(check_prediction(method, method._predict, _in_blocks(scaled), n_classes), len(rows))
+        return settled(check_prediction(method.title, method._predict, scaled, n_classes))
+    return settled(check_prediction(method.title, method._predict, _in_blocks(scaled), n_classes), len(rows))
 
 
 def predict_outputs(method: PostHoc, outputs: Outputs, n_classes: int) -> Prediction:
     """Predict rows by a network's outputs, in whole blocks: features are in single precision; see :func:`settled`."""
     features = None if outputs.features is None else _in_blocks(outputs.features)
     blocks = Outputs(_in_blocks(outputs.logits), features, outputs.last_layer)
-    return settled(check_prediction(method, method.predict_outputs, blocks, n_classes), len(outputs))
+    return settled(check_prediction(method.title, method.predict_outputs, blocks, n_classes), len(outputs))
 
 
 def _in_blocks(rows: Array) -> Array:
@@ -332,9 +333,13 @@ class DecidingMixin:
     def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
         """Return ``predict_full(X)``, the (n,) scores that OOD p-values compare, and which rows are extreme."""
 
-    @abstractmethod
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "calibration_")
+
     def _fitted(self) -> None:
         """Raise an error unless there is a fit."""
+        if not hasattr(self, "calibration_"):
+            raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return (n, K) class probabilities, columns in the order of ``classes_``."""
@@ -442,16 +447,13 @@ class DecidingMixin:
         in-distribution: its bound ε on the error among answered rows then holds as ε / (1 − φ) for those that are left.
         Index the result for one row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
         """
-        return self._decide(X, fpr, alpha)
+        return self.decide_at(X, fpr, alpha=alpha)
 
-    def decide_at(self, X: Any, level: float, reason: str, *, alpha: float = 0.1) -> Decisions:  # noqa: N803
+    def decide_at(self, X: Any, level: float, reason: str = "", *, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return :meth:`decide` with p-values at a level that a whole batch gave, of which ``X`` is a part.
 
         ``reason`` says in words why a row at that level is OOD.
         """
-        return self._decide(X, level, alpha, reason)
-
-    def _decide(self, X: Any, level: float, alpha: float, reason: str = "") -> Decisions:  # noqa: N803
         prediction, ood, extreme = self._scored(X)
         test, probs = self.calibration_.ood_test(), prediction.probs
         if not reason:

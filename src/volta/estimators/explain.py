@@ -86,11 +86,6 @@ class Reference:
     kept: TrainingRows | None
 
 
-def embed(method: Method, scaled: Array) -> NDArray[np.float32]:
-    """Return (n, width) unit vectors: the network's penultimate ones, or the inputs of a method without one network."""
-    return _unit(_vectors(method, scaled))
-
-
 def fit_reference(
     method: Method, scaled: Array, labels: NDArray[np.int64], n_classes: int, kept: tuple[Array, Array] | None
 ) -> Reference:
@@ -120,7 +115,7 @@ def explain_rows(
     most: int,
 ) -> list[Explanation]:
     """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike."""
-    vectors = embed(method, scaler.apply(rows))
+    vectors = _unit(_vectors(method, scaler.apply(rows)))
     similarities = vectors @ reference.prototypes.T
     outside = range_check.explain(scaler.exact(rows), names=names, most=most)
     labels = prediction.labels
@@ -156,6 +151,7 @@ def _in_units(found: OutOfRange, scaler: Scaler, value: float) -> OutOfRange:
 
 
 def _vectors(method: Method, scaled: Array) -> Array:
+    """Return (n, width) penultimate vectors of the network, or the inputs of a method without one network."""
     network = getattr(method, "network_", None)
     return scaled if network is None else network.outputs(scaled).need_features()
 

@@ -18,10 +18,9 @@ from volta.core.types import Array, Prediction
 from volta.data.images import list_images, place_images
 from volta.decisions import Policy
 from volta.decisions.conformal import Floats
-from volta.estimators.classifier import TrainingParameters, VoltaClassifier
+from volta.estimators.classifier import VoltaClassifier
 from volta.estimators.deciding import DecidingMixin, Flags
 from volta.estimators.explain import Explanation
-from volta.estimators.inputs import UnfittedClassifierError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -87,7 +86,7 @@ def _channels_first(pixels: Array) -> Array:
 BATCH_ROWS = 16
 
 
-class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on images: a frozen backbone makes features of them, and a :class:`VoltaClassifier` decides.
 
     Images are a folder, a list of files, or an array of uint8 pixels, (n, h, w, 3) or (n, 3, h, w); they are resized
@@ -144,10 +143,17 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         max_epochs: int | None = None,
         keep_rows: bool = False,
     ) -> None:
-        super().__init__(method, protocol, scale, random_state, max_epochs, keep_rows, verbose, device)
         self.backbone = backbone
         self.weights = weights
         self.cache = cache
+        self.device = device
+        self.verbose = verbose
+        self.method = method
+        self.protocol = protocol
+        self.scale = scale
+        self.random_state = random_state
+        self.max_epochs = max_epochs
+        self.keep_rows = keep_rows
 
     def fit(
         self,
@@ -217,7 +223,7 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
 
         The backbone's weights are not in the file; :meth:`load` finds them again and refuses others.
         """
-        from volta.estimators.saving import file_path, save_classifier
+        from volta.estimators.saving import save_classifier
 
         self._fitted()
         state = {
@@ -226,13 +232,9 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
             "backbone_weights": self.backbone_.weights,
             "preprocessing": self.backbone_.preprocessing.to_json(),
         }
-        parameters = self.get_params(deep=False)
-        for name in ("weights", "cache"):
-            parameters[name] = None if parameters[name] is None else str(parameters[name])
-        parameters["backbone"] = str(self.backbone) if isinstance(self.backbone, str | Path) else None
-        if not isinstance(self.random_state, int | np.integer | None):
-            parameters["random_state"] = self.classifier_.seed_
-        save_classifier(file_path(path), self.classifier_.method_, parameters, state, self.classes_)
+        parameters = {"backbone": self.backbone, "weights": self.weights, "cache": self.cache}
+        plain = {name: str(value) if isinstance(value, str | Path) else None for name, value in parameters.items()}
+        save_classifier(self, path, self.classifier_.method_, state, **plain)
 
     @classmethod
     def load(
@@ -294,9 +296,6 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
         self._fitted()
         export_images(self.classifier_, self.backbone_, fix_rules(self.classifier_, alpha, fpr), file_path(path))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classifier_")
-
     def _use(self, backbone: Backbone) -> None:
         self.backbone_ = backbone
         self._made: Engine | None = None
@@ -339,10 +338,6 @@ class VoltaImageClassifier(TrainingParameters, DecidingMixin, ClassifierMixin, B
 
     def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
         return self.classifier_._scored(self.features(X))
-
-    def _fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
 
 
 def _path(value: Path | str | None) -> Path | None:

@@ -34,7 +34,7 @@ from volta.estimators.deciding import (
     output_scores,
     predict_outputs,
 )
-from volta.estimators.inputs import UnfittedClassifierError, check_unseen
+from volta.estimators.inputs import check_unseen
 from volta.estimators.saving import file_path, load_classifier, restore_state, save_classifier
 from volta.methods import METHODS, Method, find_method
 from volta.methods.base import PostHoc
@@ -247,11 +247,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier, without the network, to one safetensors file with a checksum."""
         self._fitted()
-        state = {name: getattr(self, name) for name in _STATE}
-        parameters = self.get_params(deep=False)
-        if not isinstance(self.random_state, int | np.integer | None):
-            parameters["random_state"] = self.seed_
-        save_classifier(file_path(path), self.method_, parameters, state, self.classes_)
+        save_classifier(self, path, self.method_, {name: getattr(self, name) for name in _STATE})
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -259,10 +255,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
         with MODEL_FILE.parsing(path):
             classifier = cls(**parameters)
-            classifier.method_ = cast(PostHoc, method)
-            classifier.classes_ = classes
-            restore_state(classifier, state, _STATE)
-            classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
+            restore_state(classifier, method, classes, state, _STATE)
         return classifier
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
@@ -318,10 +311,6 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predict(self, outputs: Outputs) -> Prediction:
         return predict_outputs(self.method_, outputs, len(self.classes_))
-
-    def _fitted(self) -> None:
-        if not hasattr(self, "calibration_"):
-            raise UnfittedClassifierError(f"{type(self).__name__} is not fitted; call fit before using it")
 
 
 def _columns(outputs: Outputs) -> Array:

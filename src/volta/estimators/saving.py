@@ -36,15 +36,14 @@ def file_path(path: Path | str) -> Path:
     return found
 
 
-def save_classifier(
-    path: Path,
-    method: Method,
-    parameters: dict[str, Any],
-    state: dict[str, Any],
-    classes: NDArray[Any],
-) -> None:
-    """Write a fitted method, the constructor's parameters, the learned state and the labels."""
+def save_classifier(classifier: Any, path: Path | str, method: Method, state: dict[str, Any], **changed: Any) -> None:
+    """Write a fitted method, its classifier's parameters, those ``changed`` apart, the learned state and the labels."""
+    path = file_path(path)
+    parameters = classifier.get_params(deep=False) | changed
+    if not isinstance(classifier.random_state, int | np.integer | None):
+        parameters["random_state"] = classifier.seed_
     named = {name: _plain(value) for name, value in parameters.items()}
+    classes = classifier.classes_
     labels = classes if classes.dtype.kind in "iufb" else plain_classes(classes)
     extra = {"parameters": named, "state": state, "classes": labels}
     save_method(method, registered_name(method), path, extra, extra_types=STATE_TYPES)
@@ -68,12 +67,16 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
         return method, parameters, extra["state"], np.asarray(extra["classes"])
 
 
-def restore_state(classifier: object, state: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    """Give a classifier the learned state of a file; a name that it does not learn is refused."""
+def restore_state(
+    classifier: Any, method: Method, classes: NDArray[Any], state: Mapping[str, Any], names: tuple[str, ...]
+) -> None:
+    """Give a classifier what a file holds; a name in ``state`` that it does not learn is refused."""
+    classifier.method_, classifier.classes_ = method, classes
     for name, value in state.items():
         if name not in names:
             raise StoreError(f"the file holds {name!r}, which a {type(classifier).__name__} does not learn")
         setattr(classifier, name, value)
+    classifier.policy_ = classifier.calibration_.policy(**state["policy_settings_"])
 
 
 def _holder(state: Mapping[str, Any]) -> Holder:
