@@ -33,7 +33,7 @@ from volta.estimators.deciding import DecidingMixin, FeatureOodScore, extreme_be
 from volta.estimators.saving import plain_classes
 from volta.methods.base import Method
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, adaptive_set
-from volta.methods.saving import RowGraph
+from volta.methods.saving import RowGraph, no_graph, row_graph, write_onnx
 
 if TYPE_CHECKING:
     from volta.estimators.classifier import VoltaClassifier
@@ -220,15 +220,16 @@ class Combined(nn.Module):
 class Decider(nn.Module):
     """From a method's prediction and combined OOD scores (n, 1) to p-values, sets and decisions."""
 
-    def __init__(self, test: OodTest, sets: SetPredictor, policy: Policy, fpr: float, combined: Combined) -> None:
+    def __init__(self, rules: Rules, combined: Combined) -> None:
         super().__init__()
-        ordered, rounding = combined.tied(test.scores[0]), combined.rounding
+        sets, policy = rules.sets, rules.policy
+        ordered, rounding = combined.tied(rules.test.scores[0]), combined.rounding
         n = len(ordered)
         self.rank = Rank(ordered[None])
         self._n = n
         pvalues = (1 + n - np.arange(n + 1)) / (n + 1)
         # The largest score that is not flagged: p-values fall with the rank. Infinity, of rows with NaN, always is.
-        n_unflagged = int((pvalues > float(exact_level(fpr, "fpr"))).sum())
+        n_unflagged = int((pvalues > float(exact_level(rules.fpr, "fpr"))).sum())
         self.unflagged = _constant(np.append(ordered, FLOAT64_MAX)[[n_unflagged - 1]])
         threshold = np.array([policy.threshold if policy.exists else -math.inf])
         self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, rounding.scores))
@@ -295,20 +296,6 @@ class FeatureGraph(nn.Module):
         return outputs
 
 
-class ImageGraph(nn.Module):
-    """A :class:`VoltaImageClassifier` from uint8 pixels (n, 3, h, w)."""
-
-    def __init__(self, backbone: nn.Module, classifier: FeatureGraph) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.classifier = classifier
-
-    def forward(self, pixels: Tensor) -> GraphOutputs:
-        """Return probabilities, uncertainty, OOD score and p-value, set and decision of each image."""
-        outputs: GraphOutputs = self.classifier(self.backbone(pixels))
-        return outputs
-
-
 class OutputsGraph(nn.Module):
     """A :class:`PostHocClassifier` from a network's logits (n, K), and penultimate vectors (n, w) where it has any."""
 
@@ -367,20 +354,16 @@ def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
 
     A method whose graph, which computes in float32, would decide otherwise than Python is refused.
     """
-    from volta.methods.saving import row_graph
-
     method, ood = classifier.method_, classifier.ood_score_
     graph, probes = row_graph(method), probe_rows(ood.range_check)
     combined = Combined(ood.combination, measured_rounding(method, graph, probes))
-    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
+    decider = Decider(rules, combined)
     module = FeatureGraph(graph, ood.scaler, ood.range_check, combined, decider)
     _check_agreement(classifier, module, ood.scaler.inverse(probes), rules)
     return module
 
 
 def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Floats, rules: Rules) -> None:
-    import torch
-
     with warnings.catch_warnings():
         # Rows without the names of their columns, and what was warned of before.
         warnings.simplefilter("ignore")
@@ -397,10 +380,6 @@ def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Fl
 
 def export_classifier(classifier: VoltaClassifier, rules: Rules, path: Path) -> None:
     """Write a classifier of feature rows."""
-    import torch
-
-    from volta.methods.saving import write_onnx
-
     # In float64: a column's values may need more digits than float32 has, as dates in seconds do.
     rows = torch.zeros((2, classifier.n_features_in_), dtype=torch.float64)
     notes = notes_of(classifier, classifier.method_, rules)
@@ -409,12 +388,9 @@ def export_classifier(classifier: VoltaClassifier, rules: Rules, path: Path) -> 
 
 def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:
     """Write a classifier of a backbone's features with the backbone before it, from uint8 pixels of any size."""
-    import torch
-
     from volta.features import OnnxBackbone
     from volta.features.backbones.backbone import AnySizePipeline
     from volta.features.engines import split_batched_products
-    from volta.methods.saving import write_onnx
 
     if isinstance(backbone, OnnxBackbone):
         raise InputError(
@@ -422,10 +398,7 @@ def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules,
             "export the classifier of its features, classifier_.to_onnx, and run one after the other"
         )
     network = copy.deepcopy(backbone.network if backbone.fast is None else backbone.fast()).cpu()
-    module = ImageGraph(
-        AnySizePipeline(network, backbone.preprocessing),
-        feature_graph(classifier, rules),
-    )
+    module = nn.Sequential(AnySizePipeline(network, backbone.preprocessing), feature_graph(classifier, rules))
     notes = notes_of(classifier, classifier.method_, rules)
     notes |= {"backbone": canonical_json(backbone.name), "backbone_weights": canonical_json(backbone.weights)}
     pixels = torch.zeros((2, 3, 32, 40), dtype=torch.uint8)
@@ -442,18 +415,13 @@ def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules,
 
 def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodScore, rules: Rules, path: Path) -> None:
     """Write a classifier of a network's outputs; ``features`` is an input where the fit had them."""
-    import torch
-
-    from volta.methods.graphs import HasTensorFormula
-    from volta.methods.saving import no_graph, write_onnx
-
     if not isinstance(method, HasTensorFormula):
         raise no_graph(method)
     examples = {"logits": torch.zeros((2, len(classifier.classes_)))}
     if ood.range_check is not None:
         examples["features"] = torch.zeros((2, len(ood.range_check.low)))
     combined = Combined(ood.combination, Rounding())
-    decider = Decider(rules.test, rules.sets, rules.policy, rules.fpr, combined)
+    decider = Decider(rules, combined)
     module = OutputsGraph(method, ood.range_check, combined, decider)
     write_onnx(module, examples, GraphOutputs._fields, path, notes_of(classifier, method, rules))
 
