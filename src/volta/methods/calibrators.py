@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from volta.core.errors import InputError, VoltaWarning, unknown_name
 from volta.methods.scores import Floats, at_labels, softmax
 
+Labels = NDArray[np.int64]
 _MAX_STEPS = 200
 _RELATIVE_TOLERANCE = 1e-12
+_LBFGS: Any = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
 
 
 class CalibrationWarning(VoltaWarning):
@@ -47,21 +49,10 @@ def fit_temperature(
     """Minimise L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
 
     Newton's method inside a shrinking bracket, in float64. L'' is the mean variance of s under softmax(β s), so L is
-    strictly convex unless every row's scores are equal, and L' crosses zero at most once.
-
-    Parameters
-    ----------
-    scores
-        (n, K) logits or similarities s.
-    labels
-        (n,) true classes.
-    start
-        β to begin from, and to keep (with a :class:`CalibrationWarning`) when there is no finite positive optimum.
-    weights
-        (n,) how much each row counts; all alike without them.
-    doubt
-        How much of a row's class its label leaves to the other classes, see :func:`half_a_row`; with any, rows that are
-        all right have an optimum too.
+    strictly convex unless every row's scores are equal, and L' crosses zero at most once. Where there is no finite
+    positive optimum, β stays ``start``, with a :class:`CalibrationWarning`. ``weights`` (n,) say how much each row
+    counts. ``doubt`` is how much of a row's class its label leaves to the other classes, see :func:`half_a_row`; with
+    any, rows that are all right have an optimum too.
     """
     if len(scores) == 0:
         raise InputError("scores has no rows; a temperature needs at least one held-out row")
@@ -106,18 +97,8 @@ def fit_share(
 ) -> float:
     """Return the w in [0, 1] for which the logits (1 − w) a + w b have the least NLL, to 2⁻⁴⁰.
 
-    NLL is convex in w; where its slope has one sign, the better of a and b is taken whole.
-
-    Parameters
-    ----------
-    first, second
-        (n, K) logits a and b of the same rows.
-    labels
-        (n,) true classes.
-    weights
-        (n,) how much each row counts; all alike without them.
-    doubt
-        As in :func:`fit_temperature`.
+    NLL is convex in w; where its slope has one sign, the better of a and b is taken whole. ``weights`` and ``doubt``
+    are as in :func:`fit_temperature`.
     """
     difference = second - first
     true = _of_labels(difference, labels, doubt)
@@ -145,28 +126,31 @@ def fit_vector_scaling(
     """
     from scipy.optimize import minimize
 
-    n_rows, n_classes = logits.shape
-    rows = np.arange(n_rows)
-    counts = np.ones(n_rows) if weights is None else weights
+    n_classes = logits.shape[1]
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         scale, bias = parameters[:n_classes], parameters[n_classes:]
-        scaled = logits * scale + bias
-        scaled -= scaled.max(axis=1, keepdims=True)
-        log_sums = np.log(np.exp(scaled).sum(axis=1))
-        value = (counts * (log_sums - scaled[rows, labels])).mean() + ridge * (
-            ((scale - 1.0) ** 2).sum() + (bias**2).sum()
-        )
-        residual = np.exp(scaled - log_sums[:, None])
-        residual[rows, labels] -= 1.0
-        residual *= counts[:, None]
+        nll, residual = _mean_nll(logits * scale + bias, labels, weights)
+        value = nll + ridge * (((scale - 1.0) ** 2).sum() + (bias**2).sum())
         gradient = np.concatenate([(residual * logits).mean(axis=0), residual.mean(axis=0)])
         gradient += 2.0 * ridge * np.concatenate([scale - 1.0, bias])
         return float(value), gradient
 
     start = np.concatenate([np.ones(n_classes), np.zeros(n_classes)])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9})
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=_LBFGS)
     return found.x[:n_classes], found.x[n_classes:]
+
+
+def _mean_nll(logits: Floats, labels: NDArray[np.int64], weights: Floats | None) -> tuple[float, Floats]:
+    """Return the mean NLL of logits (n, K), which are overwritten, and each row's derivatives, (n, K)."""
+    rows = np.arange(len(logits))
+    counts = np.ones(len(logits)) if weights is None else weights
+    logits -= logits.max(axis=1, keepdims=True)
+    log_sums = np.log(np.exp(logits).sum(axis=1))
+    residual = np.exp(logits - log_sums[:, None])
+    residual[rows, labels] -= 1.0
+    residual *= counts[:, None]
+    return float((counts * (log_sums - logits[rows, labels])).mean()), residual
 
 
 class _Problem:
@@ -226,9 +210,6 @@ def _warn(status: str, start: float) -> None:
         CalibrationWarning,
         stacklevel=3,
     )
-
-
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,26 +283,18 @@ def fit_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = 
     from scipy.optimize import minimize
 
     n_rows, n_classes = logits.shape
-    rows = np.arange(n_rows)
-    counts = np.ones(n_rows) if weights is None else weights
     penalty = np.full((n_classes, n_classes), n_classes * (n_classes - 1) / n_rows)
     np.fill_diagonal(penalty, n_classes / n_rows)
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         moved, bias = parameters[:-n_classes].reshape(n_classes, n_classes), parameters[-n_classes:]
-        scaled = logits + logits @ moved.T + bias
-        scaled -= scaled.max(axis=1, keepdims=True)
-        log_sums = np.log(np.exp(scaled).sum(axis=1))
-        value = (counts * (log_sums - scaled[rows, labels])).mean()
+        value, residual = _mean_nll(logits + logits @ moved.T + bias, labels, weights)
         value += (penalty * moved**2).sum() + n_classes / n_rows * (bias**2).sum()
-        residual = np.exp(scaled - log_sums[:, None])
-        residual[rows, labels] -= 1.0
-        residual *= counts[:, None]
         slope = residual.T @ logits / n_rows + 2.0 * penalty * moved
         return float(value), np.append(slope, residual.mean(axis=0) + 2.0 * n_classes / n_rows * bias)
 
     start = np.zeros(n_classes * (n_classes + 1))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9})
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=_LBFGS)
     matrix = np.eye(n_classes) + found.x[:-n_classes].reshape(n_classes, n_classes)
     return matrix, np.asarray(found.x[-n_classes:])
 
@@ -458,16 +431,13 @@ class FittedCalibrator(Protocol):
 
     def logits(self, logits: Floats) -> Floats:
         """Return calibrated logits, (n, K); their softmax is :meth:`probs`."""
-        ...
 
     def probs(self, logits: Floats) -> Floats:
         """Return calibrated probabilities, (n, K)."""
-        ...
 
     @property
     def parameters(self) -> Mapping[str, object]:
         """What was fitted, by name, as numbers or lists of numbers."""
-        ...
 
 
 class Calibrator(Protocol):
@@ -476,14 +446,12 @@ class Calibrator(Protocol):
     @property
     def title(self) -> str:
         """Its name for a reader."""
-        ...
 
     def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedCalibrator:
         """Return what is fitted to logits (n, K) of rows with classes ``labels`` (n,); the object stays as it is.
 
         ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
         """
-        ...
 
 
 @dataclass(frozen=True)

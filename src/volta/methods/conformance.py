@@ -88,7 +88,7 @@ def _made_task() -> tuple[FitData, Array]:
 
 
 def _prediction(method: Method, rows: Array) -> Prediction:
-    found = check_prediction(method, method.predict, rows, N_CLASSES)
+    found = check_prediction(method.title, method.predict, rows, N_CLASSES)
     check_probs(found.probs, f"{method.title}: probs")
     return found
 

@@ -64,15 +64,6 @@ def spread_points(features: Array, n_points: int, random: np.random.Generator) -
 
     Each is, of 2 + ⌊log n_points⌋ rows drawn with odds of their squared distance to the nearest point so far, the one
     that leaves the least sum of such distances (Arthur & Vassilvitskii 2007, as scikit-learn has it).
-
-    Parameters
-    ----------
-    features
-        (n, w) rows.
-    n_points
-        How many of them.
-    random
-        Where the draws come from.
     """
     squares = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     n_trials = 2 + int(np.log(n_points))
@@ -103,25 +94,9 @@ def fit_mixture(features: Array, start: Array, *, max_iter: int, tol: float, rid
     Rows first belong wholly to the nearest of the ``start`` points. A component whose share of a row falls below e⁻³⁰
     is left out for that row until the next full pass; every fifth pass is full, and only such a pass can end the fit.
     With well-separated components this saves most of the work and, as every pass raises the same bound, converges like
-    the ordinary algorithm.
-
-    Parameters
-    ----------
-    features
-        (n, w) rows.
-    start
-        (m, w) points.
-    max_iter
-        Passes at most.
-    tol
-        Stop when the mean log density changes by less.
-    ridge
-        Added to the diagonals of the covariances.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        When a covariance is not positive definite.
+    the ordinary algorithm. After at most ``max_iter`` passes, or once the mean log density changes by less than
+    ``tol``, the fit ends. ``ridge`` is added to the covariances' diagonals; one that is not positive definite raises
+    numpy.linalg.LinAlgError.
     """
     mixture = _hard_start(features, np.asarray(start, dtype=np.float64), ridge)
     active = np.ones((len(features), len(start)), dtype=bool)

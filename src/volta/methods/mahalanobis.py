@@ -92,12 +92,7 @@ def fit_distances(features: Array, groups: NDArray[np.int64]) -> Distances:
 def fit_gaussians(features: Array, groups: NDArray[np.int64]) -> Gaussians:
     """Fit one mean per group and one pooled covariance (1/n Σ over groups) + 1e-6·I, inverted by pseudo-inverse.
 
-    Parameters
-    ----------
-    features
-        (n, w) rows.
-    groups
-        (n,) group of each row; groups without rows get no mean.
+    ``groups`` (n,) is the group of each row (n, w); groups without rows get no mean.
     """
     found = _moments(features, groups)
     return _gaussians(found.centre, found.means, found.covariance)

@@ -145,12 +145,6 @@ def write_name(base: str, method: Method) -> str:
     return f"{base}({inside})" if inside else base
 
 
-def title_of(method: Method) -> str:
-    """Return a method's title for readers, with the parameters that differ from their defaults."""
-    written = ", ".join(f"{key} = {value}" for key, value in written_parameters(method).items())
-    return f"{method.title} ({written})" if written else method.title
-
-
 def _value(node: ast.expr) -> Any:
     return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)
 
@@ -249,9 +243,11 @@ def find_method(name: str) -> RegisteredMethod:
     kind = _class_of(base)
     base = _base_of(kind) if is_address(base) else base
     method = make_method(kind, parameters, base)
+    written = ", ".join(f"{key} = {value}" for key, value in written_parameters(method).items())
+    title = f"{method.title} ({written})" if written else method.title
     # A second VOLTA, with other parameters or from a plug-in, is compared like any method: one is ours.
-    origin = method.origin if kind is METHODS.get(base) and not written_parameters(method) else "extra"
-    return RegisteredMethod(write_name(base, method), method, title_of(method), origin)
+    origin = method.origin if kind is METHODS.get(base) and not written else "extra"
+    return RegisteredMethod(write_name(base, method), method, title, origin)
 
 
 def name_of(method: Method) -> str:

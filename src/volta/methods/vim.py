@@ -147,7 +147,6 @@ class Vim(PostHoc):
         return graphs.prediction(outputs.logits.softmax(dim=1), residual + graphs.energy(outputs.logits))
 
 
-_CHUNK_ROWS = 4096
 _TINY = 1e-12
 
 
@@ -178,7 +177,7 @@ class Neco(PostHoc):
         features = train.need_features()
         self.mean_ = column_means(features)
         covariance = np.zeros((features.shape[1], features.shape[1]))
-        for rows in row_slices(features, _CHUNK_ROWS):
+        for rows in row_slices(features, CHUNK_ROWS):
             centred = features[rows] - self.mean_
             covariance += centred.T @ centred
         covariance /= len(features)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,77 +28,44 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-MOST_JUDGED = 2048
+MOST_HELD_OUT = 2048
 DistanceScore: TypeAlias = Callable[[Floats, NDArray[np.bool_]], Floats]
 """From M, M − M_0 and what else is seen in rows, as columns, and which rows are of known classes, to a score."""
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutRows:
-    """Rows (n, d) with labels (n,), and what was fitted without them.
+def neighbours_tell_more(folds: Sequence[Mapping[int, float]]) -> bool:
+    """Whether the AUROC that neighbours gain, :func:`_gains` of each fold, exceeds its standard error over classes."""
+    labels = dict.fromkeys(label for gains in folds for label in gains)
+    found = np.array([np.mean([gains[label] for gains in folds if label in gains]) for label in labels])
+    return len(found) > 1 and bool(found.mean() > found.std(ddof=1) / np.sqrt(len(found)))
 
-    ``distances`` know the ``classes`` (m,), in this order, from ``n_fit`` training rows; ``kept`` are some of these.
-    ``more`` (n,) is what else a score sees in the rows.
+
+def _gains(distances: Distances, train: Split, val: Split, more: Floats, score: DistanceScore) -> dict[int, float]:
+    """Return for each class the AUROC of neighbours less that of Gaussians where the class plays the OOD rows.
+
+    The mean and the training rows of the class are left out, and its validation rows are told from those of all other
+    classes: once by ``score`` of the ``distances`` fitted on ``train``, and once by the angle to the k-th neighbour
+    among at most 1,024 training rows. ``more`` (n,) is what else the score sees in validation rows. No network is
+    asked: one that was trained on a class knows it.
     """
-
-    distances: Distances
-    classes: NDArray[np.int64]
-    n_fit: int
-    kept: Array
-    kept_labels: NDArray[np.int64]
-    rows: Array
-    labels: NDArray[np.int64]
-    more: Floats
-
-
-def held_out_rows(distances: Distances, train: Split, val: Split, more: Floats) -> HeldOutRows:
-    """Return validation rows beside the training rows that ``distances`` were fitted on; some thousand of each."""
-    kept, judged = bank_rows(len(train)), even_steps(len(val), MOST_JUDGED)
-    return HeldOutRows(
-        distances,
-        np.unique(train.labels),
-        len(train),
-        train.inputs[kept],
-        train.labels[kept],
-        val.inputs[judged],
-        val.labels[judged],
-        more[judged],
-    )
-
-
-def neighbours_tell_more(held_out: Sequence[HeldOutRows], score: DistanceScore) -> bool:
-    """Say whether neighbours tell classes that are left out better than Gaussians do, by more than chance.
-
-    Each class in turn plays the OOD rows: its mean and its training rows are left out, and its held-out rows are told
-    from those of all other classes, once by ``score``, and once by the angle to the k-th neighbour among at most 1,024
-    training rows. Neighbours tell more where the mean over classes of their AUROC is higher by more than the standard
-    error of that difference. No network is asked: one that was trained on a class knows it.
-    """
-    found: dict[int, list[float]] = {}
-    for part in held_out:
-        for label, gain in _gains(part, score).items():
-            found.setdefault(label, []).append(gain)
-    gains = np.array([np.mean(of_class) for of_class in found.values()])
-    return len(gains) > 1 and bool(gains.mean() > gains.std(ddof=1) / np.sqrt(len(gains)))
-
-
-def _gains(part: HeldOutRows, score: DistanceScore) -> dict[int, float]:
-    """Return for each class the AUROC of neighbours less that of Gaussians."""
-    if len(part.classes) < 2:
+    classes, kept, held_out = np.unique(train.labels), bank_rows(len(train)), even_steps(len(val), MOST_HELD_OUT)
+    if len(classes) < 2:
         return {}
-    squared = part.distances.classes.squared_distances(part.rows)
+    rows, labels, more = val.inputs[held_out], val.labels[held_out], more[held_out]
+    squared = distances.classes.squared_distances(rows)
     nearest_class, (nearest, second) = squared.argmin(axis=1), np.partition(squared, 1, axis=1)[:, :2].T
-    overall = part.distances.background.squared_distances(part.rows)[:, 0]
-    k = n_neighbours(len(part.kept), part.n_fit)
-    cosines = unit(part.rows) @ unit(part.kept).T
+    overall = distances.background.squared_distances(rows)[:, 0]
+    bank, bank_labels = train.inputs[kept], train.labels[kept]
+    k = n_neighbours(len(bank), len(train))
+    cosines = unit(rows) @ unit(bank).T
     chord = kth_chord(cosines, k)
     gains: dict[int, float] = {}
-    for place, label in enumerate(part.classes):
-        own, others = part.labels == label, part.kept_labels != label
+    for place, label in enumerate(classes):
+        own, others = labels == label, bank_labels != label
         if not own.any() or own.all() or others.sum() < k:
             continue
         without = np.where(nearest_class == place, second, nearest)
-        gaussian = score(np.column_stack([without, without - overall, part.more]), ~own)
+        gaussian = score(np.column_stack([without, without - overall, more]), ~own)
         neighbour = chord.copy()
         neighbour[own] = kth_chord(cosines[own][:, others], k)
         gains[int(label)] = _auroc(neighbour, own) - _auroc(gaussian, own)
@@ -190,14 +157,14 @@ class VoltaPlus(Method):
         cycle = FEW if data.input_shape[0] <= FEW_COLUMNS else MANY
         even = fit_even(data.train.inputs)
         self.rooted_ = np.array(even.rooted)
-        judged, of_distances = self._judge_distances(even, data, trainer)
+        gains, of_distances = self._compare_distances(even, data, trainer)
         self.network_ = self._wide_network(even, cycle, data, trainer)
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
         held_out = [trainer.outputs(network, data, "val") for network in self._networks]
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
         logits = self._joined([found.logits for found in held_out])
         self.lowest_energy_ = float(energy(logits).min())
-        chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(judged, self._of_distances)
+        chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(gains)
         self.neighbours_ = self._fit_neighbours(data) if chosen else None
         columns = [self._doubt(logits), *of_distances.T]
         if self.neighbours_ is not None:
@@ -249,22 +216,23 @@ class VoltaPlus(Method):
         recipe = Recipe("adamw", cycle.lr, self.weight_decay, "onecycle", size, n_epochs, None, steps)
         return trainer.network(data, NetworkSpec(body, Linear(), data.input_shape, data.n_classes), recipe)
 
-    def _judge_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[HeldOutRows], Floats]:
-        """Learn the distances; return validation rows beside training rows, and M, M − M_0 and q of all of them.
+    def _compare_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[dict[int, float]], Floats]:
+        """Learn the distances; return what neighbours gain over them, and M, M − M_0 and q of all validation rows.
 
         With folds, what is returned comes from distances that were fitted without the rows, fold by fold.
         """
         every = _prepared(even, data.train)
         self.distances_ = _fit_distances(every)
-        judged, parts = [], []
+        gains, parts = [], []
         for train, val in trainer.held_out(data):
             known = _prepared(even, train) if data.n_folds else every
             distances = _fit_distances(known) if data.n_folds else self.distances_
             rows = _prepared(even, val)
             little = quiet(rows.inputs, self.rooted_)
-            judged.append(held_out_rows(distances, known, rows, little))
+            if self.neighbours is None:
+                gains.append(_gains(distances, known, rows, little, self._of_distances))
             parts.append(np.column_stack([*distances.of(rows.inputs), little]))
-        return judged, np.concatenate(parts)
+        return gains, np.concatenate(parts)
 
     def _doubt(self, logits: Floats) -> Floats:
         """Return the free energy e, or H where there are neighbours."""

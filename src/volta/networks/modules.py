@@ -236,27 +236,19 @@ def cut(module: nn.Module) -> tuple[Callable[[Tensor], Shared], Callable[[Shared
     if isinstance(module, CutAtDropout):
         return module.before_dropout, module.after_dropout
     if not isinstance(module, nn.Sequential):
-        return _as_it_is, module
+        return nn.Identity(), module
     index = first_dropout(module)
     ahead, behind = module[:index], module[index + 1 :]
     if index == len(module):
-        return ahead, _as_it_is
+        return ahead, nn.Identity()
     first, rest = cut(module[index])
     return lambda inputs: first(ahead(inputs)), lambda shared: behind(rest(shared))
 
 
 def first_dropout(layers: nn.Sequential) -> int:
     """Return the place of the first layer that is or holds a dropout layer; their number where none does."""
-    places = (index for index, layer in enumerate(layers) if _draws(layer))
+    places = (index for index, layer in enumerate(layers) if any(isinstance(part, Dropout) for part in layer.modules()))
     return next(places, len(layers))
-
-
-def _draws(module: nn.Module) -> bool:
-    return any(isinstance(layer, Dropout) for layer in module.modules())
-
-
-def _as_it_is(values: Tensor) -> Tensor:
-    return values
 
 
 Shape: TypeAlias = tuple[int, ...]

@@ -26,29 +26,9 @@ from volta.networks.objectives import Objective
 from volta.networks.recipe import WARM_UP_SHARE, Recipe, TrainingLog
 from volta.networks.spec import Classifier, NetworkSpec
 
-
-class _Holders:
-    """Who computes on one thread now; the last to leave restores what the first one found."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._n_threads = 1
-
-    def enter(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self._n_threads = torch.get_num_threads()
-            self._count += 1
-            torch.set_num_threads(1)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._count -= 1
-            torch.set_num_threads(self._n_threads if self._count == 0 else 1)
-
-
-_HOLDERS = _Holders()
+_SINGLE = Lock()
+_FOUND: list[int] = []
+"""The numbers of threads that those who compute on one thread now found; the last to leave restores the first."""
 
 
 @contextmanager
@@ -61,11 +41,15 @@ def one_thread_for(n_values: int, limit: int = 1 << 20) -> Iterator[None]:
     if n_values > limit:
         yield
         return
-    _HOLDERS.enter()
+    with _SINGLE:
+        _FOUND.append(torch.get_num_threads())
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        _HOLDERS.leave()
+        with _SINGLE:
+            n_threads = _FOUND.pop()
+            torch.set_num_threads(1 if _FOUND else n_threads)
 
 
 IN_MEMORY_VALUES = 1 << 28
@@ -305,7 +289,8 @@ def train(
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
 
-    best = None if recipe.patience is None else _Checkpoint(classifier)
+    best: dict[str, Tensor] = {}
+    best_epoch = 0
     val_losses: list[float] = []
     for epoch in range(1, recipe.max_epochs + 1):
         classifier.train()
@@ -327,12 +312,13 @@ def train(
         val_losses.append(val_loss)
         if on_epoch is not None:
             on_epoch(EpochReport(epoch, recipe.max_epochs, val_loss))
-        if best is not None and recipe.patience is not None:
-            best.offer(val_loss, epoch)
-            if epoch - best.epoch >= recipe.patience:
+        if recipe.patience is not None:
+            if val_loss < min(val_losses[:-1], default=math.inf):
+                best, best_epoch = {name: value.clone() for name, value in classifier.state_dict().items()}, epoch
+            if epoch - best_epoch >= recipe.patience:
                 break
-    if best is not None:
-        best.restore()
+    if best:
+        classifier.load_state_dict(best)
     classifier.eval()
     climb_epochs = WARM_UP_SHARE * recipe.max_epochs if recipe.schedule == "onecycle" else 0.0
     seconds = time.perf_counter() - started
@@ -359,25 +345,3 @@ def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor, w
 
 def _weights(split: Split, device: torch.device) -> Tensor | None:
     return None if split.weights is None else torch.from_numpy(split.weights).float().to(device)
-
-
-class _Checkpoint:
-    """The best weights so far, copied into buffers that are allocated once."""
-
-    def __init__(self, classifier: Classifier) -> None:
-        self.val_loss = math.inf
-        self.epoch = 0
-        self._state = classifier.state_dict()
-        self._kept = {name: value.clone() for name, value in self._state.items()}
-
-    @torch.no_grad()
-    def offer(self, val_loss: float, epoch: int) -> None:
-        if val_loss < self.val_loss:
-            self.val_loss, self.epoch = val_loss, epoch
-            for name, value in self._state.items():
-                self._kept[name].copy_(value)
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        for name, value in self._state.items():
-            value.copy_(self._kept[name])
