@@ -152,8 +152,8 @@ def predict_sets(method: Method, task: Task, trainer: Trainer) -> dict[str, Arra
     def predict(name: str, inputs: Array) -> Prediction:
         if isinstance(method, PostHoc):
             outputs = trainer.cache.outputs(method.network_, name, inputs)
-            return check_prediction(method, method.predict_outputs, outputs, task.fit.n_classes)
-        return check_prediction(method, method.predict, inputs, task.fit.n_classes)
+            return check_prediction(method.title, method.predict_outputs, outputs, task.fit.n_classes)
+        return check_prediction(method.title, method.predict, inputs, task.fit.n_classes)
 
     arrays = _labelled_arrays("test", predict("test", task.test.inputs), task.test.labels)
     val = task.fit.val

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from numbers import Integral
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -286,36 +286,28 @@ def _as_bool(array: NDArray[Any], name: str, remedy: str) -> NDArray[np.bool_]:
 Rows = TypeVar("Rows", bound=Sized)
 
 
-class Titled(Protocol):
-    """Whoever predicts, by the name that readers know it by."""
-
-    @property
-    def title(self) -> str:
-        """Its name for readers."""
-
-
-def check_prediction(method: Titled, predict: Callable[[Rows], Prediction], rows: Rows, n_classes: int) -> Prediction:
-    """Return ``predict(rows)``, a `Prediction` of as many rows and of ``n_classes``, or say what ``method`` gave.
+def check_prediction(title: str, predict: Callable[[Rows], Prediction], rows: Rows, n_classes: int) -> Prediction:
+    """Return ``predict(rows)``, a `Prediction` of as many rows and of ``n_classes``, or say what the method gave.
 
     Types and shapes alone are looked at: that values are finite was seen when the prediction was made.
     """
     try:
         found = predict(rows)
     except PredictionError as error:
-        raise InputError(f"{method.title}: {error}") from error
+        raise InputError(f"{title}: {error}") from error
     if not isinstance(found, Prediction):
         kind = type(found).__name__  # type: ignore[unreachable]
-        raise InputError(f"{method.title} gave a {kind}; expected a volta.Prediction(probs, uncertainty)")
+        raise InputError(f"{title} gave a {kind}; expected a volta.Prediction(probs, uncertainty)")
     n_rows = len(rows)
     for name in ("probs", "uncertainty", "ood_score", "sets"):
         values: Any = getattr(found, name)
         if name == "sets" and values is None:
             continue
         if not isinstance(values, np.ndarray):
-            raise InputError(f"{method.title} gave {name} as a {type(values).__name__}; expected a NumPy array")
+            raise InputError(f"{title} gave {name} as a {type(values).__name__}; expected a NumPy array")
         shape = (n_rows, n_classes) if name in ("probs", "sets") else (n_rows,)
         if values.shape != shape:
-            raise InputError(f"{method.title} gave {name} of shape {values.shape}; expected {shape}")
+            raise InputError(f"{title} gave {name} of shape {values.shape}; expected {shape}")
     return found
 
 
@@ -431,29 +423,29 @@ def class_numbers(labels: Array, classes: Array, where: str) -> NDArray[np.int64
 
 def check_class_sizes(numbers: Mapping[str, NDArray[np.int64]], names: tuple[str, ...], needed: int) -> None:
     """Refuse classes with fewer than ``needed`` rows over the given splits."""
-    counts = np.bincount(np.concatenate(list(numbers.values())), minlength=len(names))
-    small = np.flatnonzero(counts < needed)
-    if len(small):
-        listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
-        more = f" and {len(small) - 10} more" if len(small) > 10 else ""
+    if listed := _classes_below(needed, numbers.values(), names):
         raise InputError(
-            f"classes with fewer than the {needed} training rows that splitting takes: {listed}{more}; "
+            f"classes with fewer than the {needed} training rows that splitting takes: {listed}; "
             "add rows, merge classes, or drop them"
         )
 
 
 def small_classes(numbers: Iterable[NDArray[np.int64]], names: tuple[str, ...]) -> str | None:
     """Return a warning that names the classes with fewer rows than there are folds, or None where all have enough."""
-    counts = np.bincount(np.concatenate(list(numbers)), minlength=len(names))
-    small = np.flatnonzero(counts < N_FOLDS)
-    if not len(small):
+    if not (listed := _classes_below(N_FOLDS, numbers, names)):
         return None
-    listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
-    more = f" and {len(small) - 10} more" if len(small) > 10 else ""
     return (
         f"classes with fewer rows than the {N_FOLDS} folds that rows are divided into (three train, one val and cal, "
-        f"one test): {listed}{more}; some parts lack them, so metrics say little of them: add rows or merge classes"
+        f"one test): {listed}; some parts lack them, so metrics say little of them: add rows or merge classes"
     )
+
+
+def _classes_below(needed: int, numbers: Iterable[NDArray[np.int64]], names: tuple[str, ...]) -> str:
+    """Return up to ten classes with fewer than ``needed`` rows, and how many each has."""
+    counts = np.bincount(np.concatenate(list(numbers)), minlength=len(names))
+    small = np.flatnonzero(counts < needed)
+    listed = ", ".join(f"{names[index]} ({counts[index]})" for index in small[:10])
+    return f"{listed} and {len(small) - 10} more" if len(small) > 10 else listed
 
 
 def refuse_blanks(values: Array, where: str) -> None:
