@@ -274,6 +274,7 @@ def test_calibration_rows_of_another_part_are_refused(part):
         PostHocClassifier("temperature").fit(cal=rows, **{part: rows})
 
 
+@pytest.mark.filterwarnings("ignore::volta.estimators.inputs.RepeatedRowsWarning")
 @pytest.mark.parametrize("method", ["weiper", "nnguide", "knn"])
 def test_rows_alone_are_flagged_as_among_others(method):
     """Few distinct rows: what rounding makes of one row alone must not break its tie with calibration rows."""

@@ -128,8 +128,7 @@ class Evidence:
 def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
     """Return what the model keeps of its calibration rows, which it was neither trained nor tempered on."""
     kept = classifier.calibration_
-    true_probs = 1.0 - kept.true_scores["lac"] if kept.true_probs is None else kept.true_probs
-    rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, true_probs)
+    rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, kept.true_probs)
     source = f"the {len(kept.labels)} calibration rows, which were not used to train the model"
     return Evidence(source, rows, kept.uncertainty, kept.set_sizes[classifier.set_score_], None, None)
 

@@ -425,7 +425,8 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
     def predict_full(self, X: Any) -> Prediction:  # noqa: N803
         """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        return predict_rows(self.method_, self.scaler_, self._rows(X), len(self.classes_))
+        rows = self._rows(X)
+        return predict_rows(self.method_, self.scaler_, rows, len(self.classes_))
 
     def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
         rows = self._rows(X)

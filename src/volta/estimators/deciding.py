@@ -203,7 +203,7 @@ class Calibration:
     ``labels`` and ``predicted`` are class numbers, ``confidence`` the probability of the latter; ``true_scores`` holds,
     for each score of prediction sets, how badly a row's own class fits it, and ``set_sizes`` the mean size of sets at
     each of ``SET_ALPHAS``; ``reference`` is the uncertainty of validation rows; ``true_probs`` are the probabilities of
-    the rows' own classes, with all their digits (None in files of earlier versions).
+    the rows' own classes, with all their digits.
     """
 
     n_classes: int
@@ -215,7 +215,7 @@ class Calibration:
     uncertainty: Floats
     ood: Floats
     reference: Floats
-    true_probs: Floats | None = None
+    true_probs: Floats
 
     def sets(
         self,

@@ -334,10 +334,12 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def predict_full(self, X: Any) -> Prediction:  # noqa: N803
         """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        return self.classifier_.predict_full(self.features(X))
+        features = self.features(X)
+        return self.classifier_.predict_full(features)
 
     def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
-        return self.classifier_._scored(self.features(X))
+        features = self.features(X)
+        return self.classifier_._scored(features)
 
 
 def _path(value: Path | str | None) -> Path | None:
