@@ -149,6 +149,7 @@ class Run:
         """What :func:`volta.benchmark` was asked for: its cells, those that failed or, in a dry run, are missing."""
         self._store = RunStore(self.path)
         self._manifest = plan.manifest if plan else self._store.read_manifest()
+        self._computed: dict[str | None, Statistics] = {}
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -250,7 +251,8 @@ class Run:
                 f"{', '.join(map(str, self.seeds))}, its tasks: {', '.join(self.tasks)}"
             )
         if len(found) > 1:
-            raise InputError(f"{name} with seed {seed} ran more than once; name task and protocol: {_places(found)}")
+            places = ", ".join(f"{cell.task} · {cell.protocol}" for cell in found)
+            raise InputError(f"{name} with seed {seed} ran more than once; name task and protocol: {places}")
         return found[0]
 
     def _method_name(self, method: str | Method) -> str:
@@ -272,25 +274,12 @@ class Run:
     def _tables(self) -> list[Results]:
         return group_records(self._records)
 
-    @cached_property
-    def _computed(self) -> dict[str | None, Statistics]:
-        return {}
-
     def _statistics(self, reference: str | None) -> Statistics:
         from volta.report.statistics import run_statistics
 
         if reference not in self._computed:
             self._computed[reference] = run_statistics(self._store, self._tables, reference=reference)
         return self._computed[reference]
-
-
-def _places(cells: Sequence[Cell]) -> str:
-    return ", ".join(f"{cell.task} · {cell.protocol}" for cell in cells)
-
-
-def default_folder(tasks: Sequence[str]) -> Path:
-    """Return the run folder of tasks that none was named for: ``runs/TASK``, ``runs/TASK+TASK``."""
-    return Path("runs") / "+".join(tasks)
 
 
 def benchmark(
@@ -404,7 +393,7 @@ def benchmark(
         raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
-    store = RunStore(_path(out) or default_folder(names))
+    store = RunStore(_path(out) or Path("runs") / "+".join(names))
     known = store.known_manifest()
     settled = known.config if known else None
     method_names = (*_method_names(methods, protocol), *(ABLATION if ablation else ()))

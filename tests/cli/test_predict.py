@@ -110,7 +110,7 @@ def test_a_bound_over_the_whole_file(shell, classifier, tmp_path, monkeypatch):
         flags = classifier.is_ood(rows, fdr=0.1)
     assert ((found["action"] == "ood") == flags).all()
     assert (found["action"] == "ood").sum() >= 20
-    assert "false flags at 0.1 of this file's" in found["reason"][5]
+    assert "p-value selected at FDR 0.1 over this file" in found["reason"][5]
 
 
 def test_a_bound_over_the_whole_file_leaves_absurd_rows_ood(shell, tmp_path):
@@ -121,7 +121,7 @@ def test_a_bound_over_the_whole_file_leaves_absurd_rows_ood(shell, tmp_path):
     assert done.exit_code == 0, done.output
     found = read(tmp_path / "out.csv")
     assert np.flatnonzero(found["action"] == "ood").tolist() == [3]
-    assert found["reason"][3].endswith("or a column a million deviations out")
+    assert found["reason"][3].endswith("or a column a million deviations out of range")
 
 
 def test_too_few_calibration_rows_are_a_warning_once(shell, tmp_path, monkeypatch):
@@ -219,7 +219,7 @@ def test_what_is_read_is_never_written(shell, tmp_path, command):
 
 def test_confidence_needs_what_it_is_about(shell, tmp_path):
     done = run("decide", shell.model, shell.new, "--out", tmp_path / "out.csv", "--confidence", 0.9)
-    assert "pass --max-error or --coverage with it" in str(done.exception)
+    assert "--confidence requires --max-error or --coverage" in str(done.exception)
 
 
 def test_bad_arguments(shell, tmp_path):
@@ -242,7 +242,7 @@ def test_bad_arguments(shell, tmp_path):
         (("decide", shell.model, shell.new, "--alpha", 1.5, "--out", out), InputError, "--alpha is 1.5"),
         (("explain", shell.model, shell.new, "--id", "tree", "--rows", "99"), InputError, "row 99, but .* has 60 rows"),
         (("explain", shell.model, shell.new, "--rows", "a"), InputError, "--rows is 'a'"),
-        (("explain", shell.model, shell.new, "--rows", "9-5"), InputError, "'9-5', which runs backwards; write 5-9"),
+        (("explain", shell.model, shell.new, "--rows", "9-5"), InputError, "'9-5', a decreasing range; write 5-9"),
         (("export", shell.model, "--out", out), InputError, "has to end in .onnx"),
     ):
         done = run(*words)

@@ -75,7 +75,8 @@ def compare(
         raise InputError(f"--format is {format_!r}; pass one of {', '.join(COMPARE_FORMATS)}")
     if out is not None:
         check_new_file(out, force)
-        _refuse_files_of_runs(out, run_a, run_b)
+        if out.exists() and any(run.resolve() in out.resolve().parents for run in (run_a, run_b)):
+            raise InputError(f"--out is {out}, a file in a run folder, where none is replaced; name another file")
     from volta.bench.store import RunStore
     from volta.core.files import write_text
     from volta.report import compare_runs
@@ -97,12 +98,6 @@ def compare(
     else:
         write_text(out, text)
         echo(f"comparison: {out}")
-
-
-def _refuse_files_of_runs(out: Path, *runs: Path) -> None:
-    """Refuse to replace a file in one of the ``runs``, whatever was told: what a run needs lies there."""
-    if out.exists() and any(run.resolve() in out.resolve().parents for run in runs):
-        raise InputError(f"--out is {out}, a file in a run folder, where none is replaced; name another file")
 
 
 def leaderboard(

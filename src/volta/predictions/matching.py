@@ -62,14 +62,11 @@ def match_rows(models: Iterable[ExternalModel], known: Mapping[RowsKey, Referenc
         for name, rows in model.sets.items():
             where = model.seed, name
             if where not in references:
-                references[where] = _same_rows(rows, name, references) or _reference(model, rows)
+                first = Reference(f"{model.label} in {model.where}", len(rows), rows.labels, rows.ids)
+                references[where] = _same_rows(rows, name, references) or first
             sets[name] = _matched(rows, references[where])
         matched.append(replace(model, sets=sets))
     return matched
-
-
-def _reference(model: ExternalModel, rows: RowSet) -> Reference:
-    return Reference(f"{model.label} in {model.where}", len(rows), rows.labels, rows.ids)
 
 
 def _same_rows(rows: RowSet, name: str, references: Mapping[RowsKey, Reference]) -> Reference | None:
@@ -176,17 +173,14 @@ def _records_of(store: RunStore, records: Sequence[CellRecord], seed: int) -> Se
     if same:
         return same
     by_seed = {record.cell.seed: record for record in records}
-    rows = {_labels(store, record).tobytes() for record in by_seed.values()}
+    labels = (store.arrays_of(record, ["test/labels"])["test/labels"] for record in by_seed.values())
+    rows = {array.astype(np.int64).tobytes() for array in labels}
     if len(rows) > 1:
         raise InputError(
             f"{store.root} has other test rows for every seed, and none for seed {seed}; its seeds are "
             f"{', '.join(map(str, by_seed))}: say which one yours are of, --seed N or METHOD-N.npz"
         )
     return records
-
-
-def _labels(store: RunStore, record: CellRecord) -> Array:
-    return np.asarray(store.arrays_of(record, ["test/labels"])["test/labels"], dtype=np.int64)
 
 
 def _add_rows(found: dict[RowsKey, Reference], store: RunStore, record: CellRecord, seed: int) -> None:
