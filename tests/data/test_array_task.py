@@ -55,7 +55,7 @@ def test_labels_may_be_text_or_numbers_with_gaps():
     assert text.class_names == ("ant", "bee", "cat", "dog")
     objects = Task.from_arrays(train=(ROWS, np.array(["cat", "ant", "dog", "bee"], dtype=object)[LABELS]))
     assert objects.class_names == text.class_names
-    gaps = Task.from_arrays(train=(ROWS, LABELS * 10), test=(ROWS[:4], np.array([0, 10, 20, 30])))
+    gaps = Task.from_arrays(train=(ROWS, LABELS * 10), test=(ROWS[:4] + 0.5, np.array([0, 10, 20, 30])))
     assert gaps.test.labels.tolist() == [0, 1, 2, 3]
 
 

@@ -34,14 +34,9 @@ def first_seeds(n_seeds: int) -> tuple[int, ...]:
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """Return a 63-bit seed that depends on ``seed`` and on what it is for.
+    """Return a 63-bit seed that depends on a run's ``seed`` and on what it is for, as ``"mc_dropout", 3``.
 
-    Parameters
-    ----------
-    seed
-        The run's seed.
-    names
-        What the numbers are for, e.g. ``("mc_dropout", 3)``. Different names give independent streams.
+    Different names give independent streams.
     """
     text = "/".join(str(part) for part in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
