@@ -42,10 +42,10 @@ def column(table, key):
 
 def test_best_follows_the_direction_and_ties_share_it():
     cells = [TableCell("0.10", 0.1), TableCell("0.20", 0.2), TableCell("0.20", 0.2000001)]
-    assert [cell.best for cell in mark_best(cells, True, [True] * 3)] == [False, True, True]
-    assert [cell.best for cell in mark_best(cells, False, [True] * 3)] == [True, False, False]
-    assert not any(cell.best for cell in mark_best(cells, None, [True] * 3))
-    assert not any(cell.best for cell in mark_best(cells[:1], True, [True]))
+    assert [cell.best for cell in mark_best(cells, True)] == [False, True, True]
+    assert [cell.best for cell in mark_best(cells, False)] == [True, False, False]
+    assert not any(cell.best for cell in mark_best(cells, None))
+    assert not any(cell.best for cell in mark_best(cells[:1], True))
 
 
 def test_results_hold_mean_deviation_and_each_seed(parts):

@@ -33,6 +33,8 @@ from volta.figures.draw import (
     bars_json,
     base_style,
     draw_bars,
+    draw_curves,
+    draw_point,
     draw_rectangles,
     fit_axis,
     is_log,
@@ -68,28 +70,12 @@ def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
     note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
     figure = new_figure("Risk against coverage", context, (7.4, 4.4), note)
     (axes,) = add_axes(figure)
-    top = 0.0
-    for method in shown:
-        style, ours = style_of(method.name), method.ours
-        axes.plot(
-            method.x,
-            method.mean,
-            color=style.color,
-            linestyle=style.line,
-            linewidth=2.4 if ours else 1.1,
-            alpha=1 if ours else 0.85,
-            zorder=4 if ours else 2,
-            label=plain(method.title),
-        )
-        if ours:
-            axes.fill_between(method.x, method.low, method.high, color=style.color, alpha=0.15, linewidth=0)
-        settled = method.mean[method.x >= ZOOM]
-        top = max(top, float(np.max(settled, initial=0.0)))
+    draw_curves(axes, shown)
+    top = max((float(np.max(m.mean[m.x >= ZOOM], initial=0.0)) for m in shown), default=0.0)
     axes.set_xlim(ZOOM, 1)
     axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
     axes.set_xlabel("coverage: share of rows kept, most certain first")
     axes.set_ylabel("risk: share of errors among them ↓")
-    axes.grid(True)
     handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {_area(m.area)}", line=True, ours=m.ours) for m in shown]
     add_legend(figure, handles, title="AURC ↓")
     return figure
@@ -444,22 +430,7 @@ def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     x, y = [m.mean("accuracy") for m in shown], [m.mean("ece") for m in shown]
     front = sorted(pareto_front(x, y), key=lambda i: x[i])
     for method, at_x, at_y in zip(shown, x, y, strict=True):
-        style, ours = style_of(method.name), method.ours
-        axes.errorbar(
-            at_x,
-            at_y,
-            xerr=method.std("accuracy"),
-            yerr=min(method.std("ece"), 0.9 * at_y),
-            color=style.color,
-            marker=style.marker,
-            markersize=9 if ours else 6,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-            elinewidth=0.8,
-            linestyle="",
-            zorder=4 if ours else 3,
-            label=method.title,
-        )
+        draw_point(axes, method, (at_x, at_y), (method.std("accuracy"), min(method.std("ece"), 0.9 * at_y)))
     if x:
         axes.plot([x[i] for i in front], [y[i] for i in front], color=FAINT, linewidth=0.8, zorder=1)
         reach_x = [v for m, at in zip(shown, x, strict=True) for v in (at - m.std("accuracy"), at + m.std("accuracy"))]

@@ -31,9 +31,9 @@ from volta.figures.draw import (
     draw_heatmap,
     draw_rectangles,
     fit_differences,
-    mark_ours,
     method_handle,
     metric_choice,
+    name_grid,
     new_figure,
     plain,
     shorten,
@@ -84,10 +84,7 @@ def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: 
                 texts[row][column] = f"{mean:.{DIGITS}f}" if 0.05 <= max(map(abs, means)) < 100 else f"{mean:.2g}"
     draw_heatmap(axes, shade, texts)
     labels = [plain(shorten(metric_label(metric), 30).replace(" (", "\n(")) for metric in metrics]
-    axes.set_xticks(range(len(metrics)), labels, rotation=35, ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
-    mark_ours(axes.get_yticklabels(), methods)
+    name_grid(axes, labels, methods, rotation=35)
     return figure
 
 
@@ -226,11 +223,7 @@ def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[
             x, y = place[pair.method], place[pair.reference]
             axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
             write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=7.5, color=INK)
-    titles = [plain(shorten(method.title, 24)) for method in methods]
-    axes.set_xticks(range(len(methods)), titles, rotation=45, ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(methods)), titles)
-    mark_ours(axes.get_yticklabels(), methods)
+    name_grid(axes, [plain(shorten(method.title, 24)) for method in methods], methods, limit=24)
     axes.set_xlim(-0.5, len(methods) - 0.5)
     axes.set_ylim(len(methods) - 0.5, -0.5)
     draw_cell_edges(axes, (len(methods), len(methods)), color=RULE, linewidth=0.5)

@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volta.core.files import write_atomic
-from volta.figures.chart_data import Choice, Context, Floats, GroupNumbers, Json, MethodValues, with_metrics
+from volta.figures.chart_data import (
+    Choice,
+    Context,
+    Floats,
+    GroupNumbers,
+    Json,
+    MethodCurve,
+    MethodValues,
+    with_metrics,
+)
 from volta.figures.style import beaten_by, dwarfed_reach, metric_label, metric_of, spans_decades, style_of
 
 if TYPE_CHECKING:
@@ -354,6 +363,52 @@ def draw_cell_edges(axes: Axes, shape: tuple[int, ...], **look: Any) -> None:
     n_rows, n_columns = shape
     axes.vlines(np.arange(n_columns + 1) - 0.5, -0.5, n_rows - 0.5, **look)
     axes.hlines(np.arange(n_rows + 1) - 0.5, -0.5, n_columns - 0.5, **look)
+
+
+def name_grid(
+    axes: Axes, columns: Sequence[str], methods: Sequence[MethodValues], rotation: int = 45, limit: int = 30
+) -> None:
+    """Write the columns' names above a grid and the methods' names beside it, our own in bold."""
+    axes.set_xticks(range(len(columns)), columns, rotation=rotation, ha="left", rotation_mode="anchor")
+    axes.xaxis.tick_top()
+    axes.set_yticks(range(len(methods)), [plain(shorten(method.title, limit)) for method in methods])
+    mark_ours(axes.get_yticklabels(), methods)
+
+
+def draw_curves(axes: Axes, curves: Sequence[MethodCurve]) -> None:
+    """Draw the mean of each curve as a line; for VOLTA the range over seeds too, as a shade."""
+    for curve in curves:
+        style, ours = style_of(curve.name), curve.ours
+        axes.plot(
+            curve.x,
+            curve.mean,
+            color=style.color,
+            linestyle=style.line,
+            linewidth=2.4 if ours else 1.1,
+            alpha=1 if ours else 0.85,
+            zorder=4 if ours else 2,
+        )
+        if ours:
+            axes.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.15, linewidth=0)
+    axes.grid(True)
+
+
+def draw_point(axes: Axes, method: MethodValues, at: tuple[float, float], spread: tuple[float, float]) -> None:
+    """Draw a method's marker at (x, y) with bars of so much to either side."""
+    style, ours = style_of(method.name), method.ours
+    axes.errorbar(
+        *at,
+        xerr=spread[0],
+        yerr=spread[1],
+        color=style.color,
+        marker=style.marker,
+        markersize=9 if ours else 6,
+        markeredgecolor="white",
+        markeredgewidth=0.6,
+        elinewidth=0.8,
+        linestyle="",
+        zorder=4 if ours else 3,
+    )
 
 
 def draw_bars(axes: Axes, methods: Sequence[MethodValues], metric: str, named: bool, start: float = 0.0) -> None:

@@ -28,6 +28,8 @@ from volta.figures.draw import (
     bars_json,
     base_style,
     draw_bars,
+    draw_curves,
+    draw_point,
     fit_axis,
     method_handle,
     metric_choice,
@@ -36,7 +38,7 @@ from volta.figures.draw import (
     points_json,
     shorten,
 )
-from volta.figures.style import DASHES, PALETTE, metric_key, metric_label, metric_name, set_name, style_of
+from volta.figures.style import DASHES, PALETTE, metric_key, metric_label, metric_name, set_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,12 +106,7 @@ def near_far_ood(context: Context, methods: Sequence[MethodValues]) -> Figure:
     figure = new_figure("Near and far OOD", context, (7.2, 4.6), note)
     (axes,) = add_axes(figure)
     for method in shown:
-        style, ours = style_of(method.name), method.ours
-        axes.errorbar(
-            method.mean(X), method.mean(Y), xerr=method.std(X), yerr=method.std(Y), color=style.color,
-            marker=style.marker, markersize=9 if ours else 6, markeredgecolor="white", markeredgewidth=0.6,
-            elinewidth=0.8, zorder=4 if ours else 3,
-        )  # fmt: skip
+        draw_point(axes, method, (method.mean(X), method.mean(Y)), (method.std(X), method.std(Y)))
     fit_axis(axes, "x", [m.mean(X) for m in shown])
     fit_axis(axes, "y", [m.mean(Y) for m in shown])
     axes.set_xlabel(metric_label(X))
@@ -143,19 +140,11 @@ def draw_lines(
     note = f"{set_name(where)}; mean over seeds, in order of {area}; shade: lowest and highest seed (VOLTA)"
     figure = new_figure(title, context, (7.4, 4.6), note)
     (axes,) = add_axes(figure)
-    for curve in shown:
-        style, ours = style_of(curve.name), curve.ours
-        axes.plot(
-            curve.x, curve.mean, color=style.color, linestyle=style.line, linewidth=2.4 if ours else 1.1,
-            alpha=1 if ours else 0.85, zorder=4 if ours else 2, label=plain(curve.title),
-        )  # fmt: skip
-        if ours:
-            axes.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.15, linewidth=0)
+    draw_curves(axes, shown)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
-    axes.grid(True)
     handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.area:.4f}", line=True, ours=m.ours) for m in shown]
     add_legend(figure, handles, title=f"{area} ↑")
     return figure, axes
@@ -171,59 +160,43 @@ def lines_chart(
     draw: Callable[[Context, Sequence[MethodCurve], str], Figure],
     diagonal: bool = False,
 ) -> Chart:
-    """Return the chart of such lines; ``metric`` is the area beneath them, ``diagonal`` draws chance on the page."""
+    """Return the chart of such lines on each OOD set where some compared method has one, the near sets first.
+
+    ``metric`` is the area beneath them, ``diagonal`` draws chance on the page.
+    """
+
+    def sets(numbers: GroupNumbers) -> list[str]:
+        curves = curves_of(numbers)
+        return [key for key in numbers.ood_sets if any(method in numbers.compared for method in curves.get(key, {}))]
 
     def print_first(numbers: GroupNumbers) -> Figure:
-        where, curves = first_set(numbers, curves_of(numbers))
-        return draw(numbers.context, curves, where)
+        where = sets(numbers)[0]
+        shown = [curve for method, curve in curves_of(numbers)[where].items() if method in numbers.compared]
+        return draw(numbers.context, shown, where)
+
+    def data(numbers: GroupNumbers) -> Json:
+        found = {where: curves_of(numbers)[where] for where in sets(numbers)}
+        return {
+            "x": next(curve.x for by_method in found.values() for curve in by_method.values()),
+            "labels": labels,
+            "area": metric_name(metric),
+            "diagonal": diagonal,
+            "sets": {
+                where: {method: {"mean": curve.mean, "area": curve.area} for method, curve in by_method.items()}
+                for where, by_method in found.items()
+            },
+        }
 
     return Chart(
         name=name,
         title=title,
         caption=caption,
         kind="ood_lines",
-        available=lambda numbers: has_lines(numbers, curves_of(numbers)),
-        data=lambda numbers: lines_json(numbers, curves_of(numbers), labels, metric_name(metric), diagonal),
+        available=lambda numbers: bool(sets(numbers)),
+        data=data,
         prints=(PrintVersion(name, print_first),),
-        choices=lambda numbers: (set_choice(numbers, curves_of(numbers)),),
+        choices=lambda numbers: (Choice("ood", "set", tuple((key, set_name(key)) for key in sets(numbers))),),
     )
-
-
-def first_set(numbers: GroupNumbers, curves: CurvesBySet) -> tuple[str, list[MethodCurve]]:
-    """Return the first OOD set with curves, the near ones first, and the curves of the compared methods on it."""
-    where = next(name for name in _sets(numbers, curves))
-    return where, [curve for name, curve in curves[where].items() if name in numbers.compared]
-
-
-def has_lines(numbers: GroupNumbers, curves: CurvesBySet) -> bool:
-    """Whether some compared method has a curve."""
-    return bool(_sets(numbers, curves))
-
-
-def lines_json(
-    numbers: GroupNumbers, curves: CurvesBySet, labels: tuple[str, str], area: str, diagonal: bool = False
-) -> Json:
-    """Return what the page draws: the grid, and by set and method the line and its area."""
-    sets = _sets(numbers, curves)
-    return {
-        "x": next(iter(curves[sets[0]].values())).x,
-        "labels": labels,
-        "area": area,
-        "diagonal": diagonal,
-        "sets": {
-            where: {name: {"mean": curve.mean, "area": curve.area} for name, curve in curves[where].items()}
-            for where in sets
-        },
-    }
-
-
-def set_choice(numbers: GroupNumbers, curves: CurvesBySet) -> Choice:
-    """Return the choice between OOD sets, the near ones first."""
-    return Choice("ood", "set", tuple((name, set_name(name)) for name in _sets(numbers, curves)))
-
-
-def _sets(numbers: GroupNumbers, curves: CurvesBySet) -> list[str]:
-    return [name for name in numbers.ood_sets if any(method in numbers.compared for method in curves.get(name, {}))]
 
 
 ROC_LABELS = ("false alarms: share of ID rows called OOD", "share of OOD rows caught ↑")

@@ -16,9 +16,9 @@ from volta.figures.draw import (
     add_legend,
     base_style,
     draw_heatmap,
-    mark_ours,
     method_handle,
     metric_choice,
+    name_grid,
     new_figure,
     plain,
     shorten,
@@ -60,10 +60,7 @@ def corruption_heatmap(
             texts[row][column] = f"{mean:.{PRINT_DIGITS}f}".removeprefix("0") if abs(mean) < 10 else f"{mean:.3g}"
     draw_heatmap(axes, shade, texts, size=6.5)
     labels = [plain(shorten(set_name(name), 26)) for name in columns]
-    axes.set_xticks(range(len(columns)), labels, rotation=45, ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(methods)), [plain(shorten(m.title)) for m in methods])
-    mark_ours(axes.get_yticklabels(), methods)
+    name_grid(axes, labels, methods)
     return figure
 
 

@@ -129,26 +129,6 @@ MAX_LISTED = 10
 COLUMNS = ("task", "protocol", "method", "metric", "seeds", "A", "B", "B − A", "p", "Holm", "verdict")
 
 
-def comparison_text(comparison: RunComparison, titles: tuple[str, str]) -> str:
-    """Return the comparison for a terminal."""
-    lines = _notes(comparison, titles)
-    if comparison.changed:
-        lines += ["", f"A: {titles[0]}", f"B: {titles[1]}", "", *_aligned([COLUMNS, *map(_fields, comparison.changed)])]
-    return "\n".join([*lines, "", summary(comparison)]).strip() + "\n"
-
-
-def comparison_markdown(comparison: RunComparison, titles: tuple[str, str]) -> str:
-    """Return the comparison as Markdown."""
-    columns = tuple(Column(name, name, numeric=name in COLUMNS[4:10]) for name in COLUMNS)
-    rows = tuple(Row(row.method, tuple(TableCell(text) for text in _fields(row))) for row in comparison.changed)
-    parts = [f"# {titles[1]} (B) against {titles[0]} (A)"]
-    if notes := _notes(comparison, titles):
-        parts.append("\n".join(f"- {note}" for note in notes))
-    if rows:
-        parts.append(markdown_table(Table("changes", "What changed", columns, rows)))
-    return "\n\n".join([*parts, summary(comparison)]) + "\n"
-
-
 def summary(comparison: RunComparison) -> str:
     """Return one sentence: how many values moved, how many beyond chance and which way."""
     n_rows, changed = len(comparison.rows), comparison.changed
@@ -266,11 +246,21 @@ class RunComparison:
 
     def to_text(self, titles: tuple[str, str] = ("A", "B")) -> str:
         """Return the comparison for a terminal: remarks, a line per changed metric, and a verdict in a sentence."""
-        return comparison_text(self, titles)
+        lines = _notes(self, titles)
+        if self.changed:
+            lines += ["", f"A: {titles[0]}", f"B: {titles[1]}", "", *_aligned([COLUMNS, *map(_fields, self.changed)])]
+        return "\n".join([*lines, "", summary(self)]).strip() + "\n"
 
     def to_markdown(self, titles: tuple[str, str] = ("A", "B")) -> str:
         """Return the same as Markdown."""
-        return comparison_markdown(self, titles)
+        columns = tuple(Column(name, name, numeric=name in COLUMNS[4:10]) for name in COLUMNS)
+        rows = tuple(Row(row.method, tuple(TableCell(text) for text in _fields(row))) for row in self.changed)
+        parts = [f"# {titles[1]} (B) against {titles[0]} (A)"]
+        if notes := _notes(self, titles):
+            parts.append("\n".join(f"- {note}" for note in notes))
+        if rows:
+            parts.append(markdown_table(Table("changes", "What changed", columns, rows)))
+        return "\n\n".join([*parts, summary(self)]) + "\n"
 
 
 def compare_runs(

@@ -21,10 +21,10 @@ from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_text
 from volta.core.types import Array
-from volta.figures.style import PALETTE, full_name, heading, is_shared, metric_key, set_label, split_key
+from volta.figures.style import PALETTE, full_name, heading, metric_key, set_label, split_key
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
-from volta.report.result_tables import NETWORK_LEGEND, arrow, column_decimals, value_entry
+from volta.report.result_tables import NETWORK_LEGEND, column_decimals, method_row, metric_column, value_entry
 from volta.report.run import Group, budget_limits, budget_words
 from volta.report.table_model import (
     MISSING,
@@ -65,7 +65,7 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
     columns = (
         Column("method", "Method", numeric=False),
         Column("rank", "Rank", help="by mean rank"),
-        *(_column(key) for key in (*before, *costs, *behind)),
+        *(metric_column(key) for key in (*before, *costs, *behind)),
         Column("mean_rank", "Mean rank", "↓", help=f"over {', '.join(map(full_name, keys))}"),
     )
     cells: dict[str, list[TableCell]] = {method: [] for method in methods}
@@ -79,17 +79,15 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
                 else replace(_value(group, found[method], key, decimals), spark=cell)
             )
     body = tuple(
-        Row(
+        method_row(
+            group,
             method,
             (
-                TableCell(group.title(method), group.title(method), tip=method),
                 _number(overall[method].rank, "g", overall[method].note),
                 *cells[method],
                 _number(overall[method].mean, ".2f", overall[method].note),
             ),
-            group.origin(method),
-            group.is_ours(method),
-            network=group.network_of(method),
+            by_network=True,
         )
         for method in methods
     )
@@ -123,13 +121,6 @@ def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str,
         at, left, right = ((end - min(ends)) / spread for end in (row.mean, low, high))
         sparks[method] = Spark(at, left, right) if up else Spark(1 - at, 1 - right, 1 - left)
     return sparks
-
-
-def _column(key: str) -> Column:
-    metric = split_key(key)[0]
-    return Column(
-        key, heading(key), arrow(metric), where=set_label(key), help=METRICS[metric].formula, shared=is_shared(key)
-    )
 
 
 def _legends(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> tuple[str, str]:

@@ -68,9 +68,7 @@ def results_table(
         metric, where = split_key(key)
         info = METRICS[metric]
         families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(
-            Column(key, heading(key), arrow(metric), families, set_label(key), help=info.formula, shared=is_shared(key))
-        )
+        columns.append(metric_column(key, families))
         decimals = column_decimals(group, group.compared, key)
         cells = []
         for method in methods:
@@ -86,20 +84,9 @@ def results_table(
                 spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
                 entry = replace(entry, paper=f"{in_paper.paper_mean:g}{spread}")
             cells.append(entry)
-        grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
+        grid.append(mark_best(cells, info.higher_is_better))
     rows = tuple(
-        Row(
-            method,
-            (
-                TableCell(
-                    group.title(method), group.title(method), tip=f"{method} ({ORIGINS.get(group.origin(method), '')})"
-                ),
-                *cells,
-            ),
-            group.origin(method),
-            group.is_ours(method),
-            network=group.network_of(method),
-        )
+        method_row(group, method, cells, f"{method} ({ORIGINS.get(group.origin(method), '')})", by_network=True)
         for method, *cells in zip(methods, *grid, strict=True)
     )
     present = {family for column in columns for family in column.families}
@@ -141,10 +128,9 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
                     mark = "*" if group.is_ours(reference) else "†"
                     marks += mark if test.significant else ""
             cells.append(replace(entry, mark=marks))
-        grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+        grid.append(mark_best(cells, METRICS[metric].higher_is_better))
     body = tuple(
-        Row(name, (TableCell(group.title(name), group.title(name), tip=name), *cells), "ablation", group.is_ours(name))
-        for name, *cells in zip(names, *grid, strict=True)
+        replace(method_row(group, name, cells), kind="ablation") for name, *cells in zip(names, *grid, strict=True)
     )
     legend = (
         "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
@@ -164,13 +150,12 @@ def ood_table(group: Group) -> Table:
     columns = [Column("method", "Method", numeric=False)]
     grid = []
     for key in keys:
-        info = METRICS[split_key(key)[0]]
-        columns.append(Column(key, heading(key), arrow(info.name), (), set_label(key), help=info.formula))
+        columns.append(metric_column(key))
         decimals = column_decimals(group, group.compared, key)
         cells = [value_entry(group, method, key, decimals) for method in group.compared]
-        grid.append(mark_best(cells, info.higher_is_better, [True] * len(cells)))
+        grid.append(mark_best(cells, METRICS[split_key(key)[0]].higher_is_better))
     legend = "Mean over OOD sets ± standard deviation over seeds; bold: best mean."
-    rows = _method_rows(group, group.compared, grid)
+    rows = tuple(method_row(group, method, cells) for method, *cells in zip(group.compared, *grid, strict=True))
     return Table(f"ood-{group.key}", "OOD detection", tuple(columns), rows, legend)
 
 
@@ -190,10 +175,12 @@ def shifts_table(group: Group) -> Table:
         for name in dict.fromkeys(name for own in by_method.values() for name in own):
             columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
             cells = [_seeds_entry(metric, by_method[method].get(name, ())) for method in methods]
-            grid.append(mark_best(cells, METRICS[metric].higher_is_better, [True] * len(cells)))
+            grid.append(mark_best(cells, METRICS[metric].higher_is_better))
     families = tuple((metric, metric_name(metric)) for metric in metrics)
     legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
-    rows = _method_rows(group, methods, grid, by_network=True)
+    rows = tuple(
+        method_row(group, method, cells, by_network=True) for method, *cells in zip(methods, *grid, strict=True)
+    )
     return Table(f"shifts-{group.key}", "Corrupted test sets", tuple(columns), rows, legend, families)
 
 
@@ -222,18 +209,24 @@ def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     return decimals_for([sample.mean for method in methods if (sample := group.sample(method, key)) is not None])
 
 
-def _method_rows(
-    group: Group, methods: Sequence[str], grid: Sequence[Sequence[TableCell]], *, by_network: bool = False
-) -> tuple[Row, ...]:
-    return tuple(
-        Row(
-            method,
-            (TableCell(group.title(method), group.title(method), tip=method), *cells),
-            group.origin(method),
-            group.is_ours(method),
-            network=group.network_of(method) if by_network else "",
-        )
-        for method, *cells in zip(methods, *grid, strict=True)
+def metric_column(key: str, families: tuple[str, ...] = ()) -> Column:
+    """Return the column of a metric, its set beside its name and its formula on hover."""
+    metric = split_key(key)[0]
+    formula = METRICS[metric].formula
+    return Column(key, heading(key), arrow(metric), families, set_label(key), help=formula, shared=is_shared(key))
+
+
+def method_row(
+    group: Group, method: str, cells: Sequence[TableCell], tip: str = "", *, by_network: bool = False
+) -> Row:
+    """Return a method's row, its title first; ``by_network`` joins it with the other methods on its network."""
+    title = group.title(method)
+    return Row(
+        method,
+        (TableCell(title, title, tip=tip or method), *cells),
+        group.origin(method),
+        group.is_ours(method),
+        network=group.network_of(method) if by_network else "",
     )
 
 
@@ -462,10 +455,10 @@ def training_table(group: Group) -> Table | None:
             for seed in sorted(by_seed)
         )
         rows.append(
-            Row(
+            method_row(
+                group,
                 method,
                 (
-                    TableCell(group.title(method), group.title(method), tip=method),
                     TableCell(str(len(logs)), float(len(logs))),
                     _range([log.epochs for log in logs], tip),
                     _range([log.max_epochs for log in logs], tip),
@@ -473,8 +466,6 @@ def training_table(group: Group) -> Table | None:
                     TableCell(_weights_kept(logs), _weights_kept(logs)),
                     _marks(logs),
                 ),
-                group.origin(method),
-                group.is_ours(method),
             )
         )
     if not rows:
@@ -538,18 +529,10 @@ def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
         for name in methods
     ]
     rows = tuple(
-        Row(
+        method_row(
+            group,
             own,
-            (
-                TableCell(group.title(own), group.title(own), tip=own),
-                *(
-                    _SELF if own == other else cells.get((key, own, other), MISSING)
-                    for key in keys
-                    for other in methods
-                ),
-            ),
-            group.origin(own),
-            group.is_ours(own),
+            [_SELF if own == other else cells.get((key, own, other), MISSING) for key in keys for other in methods],
         )
         for own in methods
     )

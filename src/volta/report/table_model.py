@@ -175,17 +175,14 @@ def _block(columns: Sequence[Column], rows: tuple[Row, ...]) -> Block:
 MISSING = TableCell("–", None, tip="no value")
 
 
-def mark_best(column: Sequence[TableCell], higher_is_better: bool | None, eligible: Sequence[bool]) -> list[TableCell]:
-    """Return the cells of a column with the best eligible value, as it is printed, set as best."""
-    values = [cell.value for cell, may in zip(column, eligible, strict=True) if may and isinstance(cell.value, float)]
+def mark_best(column: Sequence[TableCell], higher_is_better: bool | None) -> list[TableCell]:
+    """Return the cells of a column with the best value, as it is printed, set as best."""
+    values = [cell.value for cell in column if isinstance(cell.value, float)]
     if higher_is_better is None or len(values) < 2:
         return list(column)
     best = max(values) if higher_is_better else min(values)
     text = next(cell.text for cell in column if cell.value == best)
-    return [
-        replace(cell, best=True) if may and cell.text == text else cell
-        for cell, may in zip(column, eligible, strict=True)
-    ]
+    return [replace(cell, best=True) if cell.text == text else cell for cell in column]
 
 
 def show(metric: str, value: float, decimals: int = 4) -> str:

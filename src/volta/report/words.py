@@ -14,7 +14,7 @@ from volta.report.result_tables import warm_up_sentence
 from volta.report.run import Group, Run, budget_limits
 from volta.report.statistics import Statistics
 from volta.report.table_model import decimals_for, show
-from volta.stats import Aspect, Finding, find, sample_of
+from volta.stats import Aspect, Finding, find
 
 FEW = 3
 """Up to this many methods are named as leaders; more than that is no clear winner."""
@@ -86,15 +86,15 @@ def _significant_pairs(group: Group, found: Finding) -> str:
 def _alone(group: Group, names: Sequence[str]) -> str:
     """Return accuracy and ECE of the only method, with the range of the ECE expected under perfect calibration."""
     name = names[0]
-    accuracy, ece = (group.values(name, metric) for metric in ("accuracy", "ece"))
-    if not accuracy or not ece:
+    accuracy, ece, *expected = (group.sample(name, key) for key in ("accuracy", "ece", *EXPECTED_ECE_METRICS))
+    if accuracy is None or ece is None:
         return ""
-    mean = sample_of(ece).mean
-    words = f"On {group.task}, {group.title(name)} has an accuracy of {show('accuracy', sample_of(accuracy).mean)}"
+    mean = ece.mean
+    words = f"On {group.task}, {group.title(name)} has an accuracy of {show('accuracy', accuracy.mean)}"
     words += f" and an ECE of {show('ece', mean, decimals_for([mean]))}"
-    expected = [group.values(name, metric) for metric in EXPECTED_ECE_METRICS]
-    if all(expected):
-        _, low, high = (sample_of(values).mean for values in expected)
+    known = [sample.mean for sample in expected if sample is not None]
+    if len(known) == len(expected):
+        _, low, high = known
         position = "above" if mean > high else "below" if mean < low else "within"
         words += f", {position} the range expected under perfect calibration ({low:.4f}–{high:.4f})"
     return f"{words}. No other method was run."
