@@ -113,7 +113,7 @@ def _report(options: argparse.Namespace) -> None:
         store = RunStore(Path(place) / "run")
         cells = plan_cells(TaskLoader(config))
         _fill(store, config, cells)
-        seconds, path = _clocked(lambda: build_report(store))
+        seconds, path = _clocked(lambda: build_report(store).path)
         size = path.stat().st_size / 1e6
     print(f"report: {len(cells):,} cells in {seconds}, a page of {size:.1f} MB (goal 120 s)", flush=True)
 

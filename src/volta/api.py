@@ -191,9 +191,9 @@ class Run:
 
     def report(self, reference: str | None = None) -> Path:
         """Build tables, figures and ``report.html`` in the run folder; return the page's path."""
-        from volta.report import make_report
+        from volta.report import build_report
 
-        built = make_report(self._store, reference=reference)
+        built = build_report(self._store, reference=reference)
         self._computed[reference] = built.statistics
         return built.path
 

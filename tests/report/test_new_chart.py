@@ -34,7 +34,7 @@ def page(documented, tmp_path_factory) -> Path:
     """A report whose table of charts holds one chart of the package and the documented one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("volta.report.build.CHARTS", (*CHARTS[:1], documented))
-        return build_report(write_run(tmp_path_factory.mktemp("new") / "run", Plan(seeds=(1, 2), n_rows=40)), 0)
+        return build_report(write_run(tmp_path_factory.mktemp("new") / "run", Plan(seeds=(1, 2), n_rows=40)), 0).path
 
 
 def test_a_chart_in_the_table_is_on_the_page_and_in_print(page):

@@ -55,7 +55,7 @@ def outline(page: str) -> Outline:
 
 
 def words_of(store: RunStore) -> str:
-    page = build_report(store, 50).read_text(encoding="utf-8")
+    page = build_report(store, 50).path.read_text(encoding="utf-8")
     return " ".join(outline(page).words)
 
 
@@ -172,7 +172,7 @@ def test_several_tasks_and_both_protocols(folder, quick_figures):
         folder,
         replace(TINY, tasks=("digits", "cifar10"), protocols=("fair", "paper"), methods=TINY.methods[:2], shifts=()),
     )
-    page = build_report(store, 0).read_text(encoding="utf-8")
+    page = build_report(store, 0).path.read_text(encoding="utf-8")
     assert page.count('role="tab"') == page.count('class="group"') == 4
     names = {path.name for path in (store.root / "figures").glob("*.png")}
     assert {"digits-fair-reliability.png", "cifar10-paper-reliability.png"} <= names

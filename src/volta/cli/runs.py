@@ -51,7 +51,7 @@ def report(
         n_done = sum(map(store.is_done, store.cells()))
         say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
     if format_ is None:
-        echo(f"report: {build_report(store, say=say, reference=reference)}")
+        echo(f"report: {build_report(store, say=say, reference=reference).path}")
     else:
         echo(export(store, format_, say, reference))
 
@@ -190,7 +190,7 @@ def evaluate(
     else:
         from volta.report import build_report
 
-        echo(f"report: {build_report(store, resamples, reference=reference)}")
+        echo(f"report: {build_report(store, resamples, reference=reference).path}")
 
 
 def _print_results(store: RunStore, place: Destination) -> None:

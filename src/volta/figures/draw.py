@@ -95,32 +95,32 @@ def base_style() -> Iterator[None]:
             _inside.pop()
 
 
+@base_style()
 def new_figure(title: str, context: Context, size: tuple[float, float], note: str = "") -> Figure:
     """Return an empty figure with its title above and its context beneath."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with base_style():
-        width = max(MIN_WIDTH, size[0])
-        figure = Figure(figsize=(width, size[1]), dpi=DPI, layout="constrained", facecolor="white")
-        FigureCanvasAgg(figure)
-        figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
-        lines = [part for words in (context.line, note) for part in wrap(words, int(CAPTION_LETTERS * width))]
-        figure.supxlabel(plain("\n".join(lines)), x=0.012, ha="left", fontsize=7, color=FAINT)
+    width = max(MIN_WIDTH, size[0])
+    figure = Figure(figsize=(width, size[1]), dpi=DPI, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
+    lines = [part for words in (context.line, note) for part in wrap(words, int(CAPTION_LETTERS * width))]
+    figure.supxlabel(plain("\n".join(lines)), x=0.012, ha="left", fontsize=7, color=FAINT)
     return figure
 
 
+@base_style()
 def add_axes(figure: Figure, rows: int = 1, columns: int = 1, **options: Any) -> list[Axes]:
     """Return the figure's axes in reading order, in the house style."""
-    with base_style():
-        return list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    return list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
+@base_style()
 def add_legend(figure: Figure, handles: Sequence[Any], title: str = "", **options: Any) -> None:
     """Put a legend beside the axes, in the house style."""
-    with base_style():
-        legend = figure.legend(handles=list(handles), title=title or None, **(OUTSIDE_RIGHT | options))
-        legend.get_title().set_fontsize(7.5)
+    legend = figure.legend(handles=list(handles), title=title or None, **(OUTSIDE_RIGHT | options))
+    legend.get_title().set_fontsize(7.5)
 
 
 def method_handle(name: str, title: str, *, line: bool, ours: bool = False) -> Any:
@@ -211,8 +211,7 @@ def fit_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool = Fal
         axis.set_minor_formatter(NullFormatter())
         set_limits(low, high)
         return
-    margin = 0.08 * (high - low) or 0.05 * abs(high) or 0.05
-    set_limits(low - margin if floor is None else max(floor, low - margin), high + margin)
+    set_limits(*page_limits(values, log=False, floor=floor))
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -513,8 +512,8 @@ def reach(methods: list[MethodValues], metric: str) -> list[float]:
     return ends
 
 
-def page_limits(values: list[float], log: bool, floor: float | None = None) -> tuple[float, float]:
-    """Return where an axis of the page begins and ends, with a margin around the values."""
+def page_limits(values: Sequence[float], log: bool, floor: float | None = None) -> tuple[float, float]:
+    """Return where an axis begins and ends, with a margin around the values."""
     low, high = min(values), max(values)
     if log:
         return low / 1.2, high * 1.2

@@ -1,6 +1,6 @@
 """Tables, figures and one HTML page from a run folder alone."""
 
-from volta.report.build import BuiltReport, build_report, make_report
+from volta.report.build import BuiltReport, build_report
 from volta.report.compare import ChangeRow, RunComparison, compare_runs
 from volta.report.formats import FORMATS, export
 
@@ -12,5 +12,4 @@ __all__ = [
     "build_report",
     "compare_runs",
     "export",
-    "make_report",
 ]

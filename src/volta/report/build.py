@@ -43,10 +43,9 @@ OPTIONAL_TABLES = (
 
 @dataclass(frozen=True)
 class BuiltReport:
-    """A report's page, and what it was made from."""
+    """A report's page, and the statistics in it."""
 
     path: Path
-    run: Run
     statistics: Statistics
 
 
@@ -55,18 +54,8 @@ def build_report(
     n_resamples: int = N_RESAMPLES,
     say: Callable[[str], object] | None = None,
     reference: str | None = None,
-) -> Path:
-    """Write what :func:`make_report` writes; return the page's path."""
-    return make_report(store, n_resamples, say, reference).path
-
-
-def make_report(
-    store: RunStore,
-    n_resamples: int = N_RESAMPLES,
-    say: Callable[[str], object] | None = None,
-    reference: str | None = None,
 ) -> BuiltReport:
-    """Write ``results.csv``, the statistics, every figure and ``report.html``; return the page and what it rests on.
+    """Write ``results.csv``, the statistics, every figure and ``report.html``.
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
@@ -81,7 +70,7 @@ def make_report(
     write_tables(store, stats)
     path = store.root / REPORT
     write_text(path, make_page(run, stats, read, drawn=store, analyses=read_analyses(store)))
-    return BuiltReport(path, run, stats)
+    return BuiltReport(path, stats)
 
 
 def read_groups(store: RunStore, run: Run, with_rows: bool = False) -> dict[str, Predictions]:
