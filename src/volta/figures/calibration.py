@@ -38,7 +38,7 @@ from volta.figures.draw import (
     draw_rectangles,
     fit_axis,
     is_log,
-    label_points,
+    label_methods,
     method_handle,
     metric_choice,
     new_figure,
@@ -413,10 +413,6 @@ def density_json(numbers: GroupNumbers) -> Json | None:
     return {"x": edges[0], "y": edges[1], "shares": np.round(shares, 3)}
 
 
-LABEL_ALL = 12
-"""Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
-
-
 @base_style()
 def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     """Draw each method at (mean accuracy, mean ECE) with bars of one standard deviation over seeds.
@@ -441,8 +437,7 @@ def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
     axes.set_ylabel("ECE ↓ (15 bins)")
     axes.grid(True)
     add_legend(figure, [method_handle(m.name, shorten(m.title), line=False) for m in shown])
-    named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].ours]
-    label_points(axes, [(x[i], y[i], shorten(shown[i].title, 24), shown[i].ours) for i in named])
+    label_methods(axes, shown, x, y, front)
     return figure
 
 

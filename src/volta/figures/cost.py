@@ -21,7 +21,7 @@ from volta.figures.draw import (
     add_legend,
     base_style,
     fit_axis,
-    label_points,
+    label_methods,
     method_handle,
     new_figure,
     points_json,
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from volta.networks.recipe import TrainingLog
-
-
-LABEL_ALL = 12
 
 
 @base_style()
@@ -87,15 +84,13 @@ def efficiency(context: Context, methods: Sequence[MethodValues]) -> Figure:
             va="top",
             color=FAINT,
         )
-        named = [i for i in range(len(shown)) if len(shown) <= LABEL_ALL or i in front or shown[i].ours]
-        points = [(x[i], y[i], shorten(shown[i].title, 24), shown[i].ours) for i in named]
     axes.set_xlabel("latency ↓, ms per sample")
     axes.set_ylabel("ECE ↓ (15 bins)")
     axes.grid(True)
     labelled = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.mean('size_mb'):.3g} MB", line=False) for m in shown]
     add_legend(figure, labelled)
     if shown:
-        label_points(axes, points)
+        label_methods(axes, shown, x, y, front)
     return figure
 
 

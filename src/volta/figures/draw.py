@@ -303,6 +303,18 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], s
         )
 
 
+LABEL_ALL = 12
+"""Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
+
+
+def label_methods(
+    axes: Axes, methods: Sequence[MethodValues], x: Sequence[float], y: Sequence[float], front: Sequence[int]
+) -> None:
+    """Write the methods' names beside their points: all of few, else our own and those on the front."""
+    named = [i for i in range(len(methods)) if len(methods) <= LABEL_ALL or i in front or methods[i].ours]
+    label_points(axes, [(x[i], y[i], shorten(methods[i].title, 24), methods[i].ours) for i in named])
+
+
 def _best_place(
     center: tuple[float, float], extent: tuple[float, float], scale: float, taken: list[Box], frame: Box
 ) -> tuple[Box, tuple[int, int], float]:

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from markupsafe import Markup
-
-from volta._version import __version__
 from volta.bench.cell_metrics import TEST, metrics_of
 from volta.bench.keys import COST_METRICS, Cell
 from volta.bench.records import EXTERNAL, CellRecord
@@ -21,7 +18,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_text
 from volta.core.types import Array
-from volta.figures.style import PALETTE, full_name, heading, metric_key, set_label, split_key
+from volta.figures.style import full_name, heading, metric_key, set_label, split_key
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
 from volta.report.result_tables import NETWORK_LEGEND, column_decimals, method_row, metric_column, value_entry
@@ -35,9 +32,9 @@ from volta.report.table_model import (
     TableCell,
     asset,
     decimals_for,
+    render,
     show,
     show_p,
-    template_environment,
 )
 from volta.stats import ALPHA, LeaderboardRow, Results, group_records, make_leaderboard, rows_to_csv, without_rows
 from volta.stats.bootstrap import N_RESAMPLES, bootstrap_table
@@ -368,21 +365,8 @@ def write_joint_leaderboard(found: JointLeaderboard, folder: Path) -> tuple[Path
 def joint_page(found: JointLeaderboard) -> str:
     """Return the page."""
     tables = [(_title(group), leaderboard_table(group.group, group.rows, ALPHA)) for group in found.groups]
-    # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
     scripts = "\n".join(asset(name) for name in ("base.js", "tables.js", "joint.js"))
-    return (
-        template_environment()
-        .get_template("joint.html")
-        .render(
-            tables=tables,
-            found=found,
-            palette=PALETTE,
-            version=__version__,
-            style_sheet=Markup(asset("report.css")),
-            early_script=Markup(asset("early.js")),
-            scripts=Markup(scripts),
-        )
-    )
+    return render("joint.html", scripts, tables=tables, found=found)
 
 
 def _title(joint: JointGroup) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 from markupsafe import Markup
 
 from volta import figures
-from volta._version import __version__
 from volta.bench.records import EXTERNAL
 from volta.core.errors import VoltaError, parse_errors
 from volta.core.files import read_file
@@ -24,7 +23,7 @@ from volta.data import CORRUPTION_NAMES
 from volta.data.images import decode
 from volta.figures import Chart, Context, GroupNumbers, MethodRank, style_of
 from volta.figures.chart_data import Json
-from volta.figures.style import PALETTE, metric_name
+from volta.figures.style import metric_name
 from volta.metrics import METRICS
 from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
@@ -40,7 +39,7 @@ from volta.report.result_tables import (
 )
 from volta.report.run import Group, Run
 from volta.report.statistics import ALL_PAIRS, Statistics
-from volta.report.table_model import Table, asset, template_environment
+from volta.report.table_model import Table, asset, render
 from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
 from volta.stats import CriticalDifference, critical_differences
 
@@ -375,25 +374,17 @@ def render_page(
     present = {part.key for group in groups for part in group.parts}
     about = title or ", ".join(dict.fromkeys(group.task for group in groups))
     what = "evaluation" if all(group.protocol == EXTERNAL for group in run.groups) else "benchmark"
-    return (
-        template_environment()
-        .get_template("page.html")
-        .render(
-            title=f"VOLTA {what}: {about}",
-            run=run,
-            groups=groups,
-            across=across,
-            navigation=[(key, label) for key, label in PARTS if key in present],
-            reproduce=reproduce_view(run),
-            version=__version__,
-            palette=PALETTE,
-            # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
-            style_sheet=Markup(asset("report.css")),
-            early_script=Markup(asset("early.js")),
-            scripts=Markup(scripts()),
-            # In a script element entities are not read; script_json escapes what could end it.
-            data=Markup(script_json(data)),
-        )
+    return render(
+        "page.html",
+        scripts(),
+        title=f"VOLTA {what}: {about}",
+        run=run,
+        groups=groups,
+        across=across,
+        navigation=[(key, label) for key, label in PARTS if key in present],
+        reproduce=reproduce_view(run),
+        # In a script element entities are not read; script_json escapes what could end it.
+        data=Markup(script_json(data)),
     )
 
 

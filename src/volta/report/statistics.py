@@ -166,9 +166,7 @@ def answer_questions(
     ]
 
 
-def _comparisons(
-    table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None
-) -> list[Question]:  # fmt: skip
+def _comparisons(table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None) -> list[Question]:
     if reference == ALL_PAIRS:
         rows = compare_all_pairs([table], bootstraps, alpha)
     else:

@@ -9,6 +9,10 @@ from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
+from volta._version import __version__
+from volta.figures.style import PALETTE
 from volta.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -235,3 +239,20 @@ def template_environment(package: str = "volta.report") -> Environment:
 def asset(name: str) -> str:
     """Return a file of ``report/assets`` as text."""
     return (files("volta.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def render(template: str, scripts: str, **values: object) -> str:
+    """Return a page of ``report/templates`` in the report's style, with these scripts and values."""
+    return (
+        template_environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            palette=PALETTE,
+            # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
+            style_sheet=Markup(asset("report.css")),
+            early_script=Markup(asset("early.js")),
+            scripts=Markup(scripts),
+            **values,
+        )
+    )
