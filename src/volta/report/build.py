@@ -29,16 +29,8 @@ from volta.report.statistics import Statistics, StoredAnalyses, read_analyses, r
 from volta.stats.bootstrap import N_RESAMPLES
 
 REPORT = "report.html"
-OPTIONAL_TABLES = (
-    "tests.csv",
-    "ablation.csv",
-    "corruptions.csv",
-    "paper.csv",
-    "claims.csv",
-    "ranks.csv",
-    "pairs.csv",
-    "leaderboard.csv",
-)
+SUMMARY = "summary.csv"
+"""The table that is written even where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ def make_page(
 def write_tables(store: RunStore, stats: Statistics) -> None:
     """Write the tables of statistics; those that would be empty are left out, and old ones removed."""
     for name, content in stats.to_csv().items():
-        if name in OPTIONAL_TABLES and content.count("\n") < 2:
+        if name != SUMMARY and content.count("\n") < 2:
             (store.root / name).unlink(missing_ok=True)
         else:
             write_text(store.root / name, content)

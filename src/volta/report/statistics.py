@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, get_args
+from typing import Any, get_args
 
 from volta.bench.store import RunStore, current_records
 from volta.core.checksummed import FileKind, read_object, write_object
@@ -56,9 +56,18 @@ from volta.stats.ranking import ranked_sets
 from volta.stats.results import joined_notes
 
 ALL_PAIRS = "all"
-Row = TypeVar(
-    "Row", SummaryRow, TestRow, LeaderboardRow, AblationRow, CorruptionRow, RankRow, PaperComparison, ClaimRow
-)
+ROW_TYPES: Mapping[str, type[Any]] = {
+    "summary": SummaryRow,
+    "tests": TestRow,
+    "pairs": TestRow,
+    "leaderboard": LeaderboardRow,
+    "ablation": AblationRow,
+    "corruptions": CorruptionRow,
+    "ranks": RankRow,
+    "paper": PaperComparison,
+    "claims": ClaimRow,
+}
+"""The tables of statistics by name, each with the type of its rows."""
 
 
 @dataclass(frozen=True)
@@ -83,28 +92,15 @@ class Statistics:
 
     def of(self, task: str, protocol: str) -> Statistics:
         """Return the rows that belong to one task and protocol."""
-
-        def own(rows: Sequence[Row]) -> list[Row]:
-            return [row for row in rows if (row.task, row.protocol) == (task, protocol)]
-
-        return Statistics(
-            own(self.summary), own(self.tests), own(self.pairs), own(self.leaderboard), own(self.ablation),
-            own(self.corruptions), own(self.ranks), own(self.paper), own(self.claims), self.reference, self.alpha,
-        )  # fmt: skip
+        place = task, protocol
+        own: dict[str, Any] = {
+            name: [row for row in getattr(self, name) if (row.task, row.protocol) == place] for name in ROW_TYPES
+        }
+        return replace(self, **own)
 
     def to_csv(self) -> dict[str, str]:
         """Return file name → CSV text."""
-        return {
-            "summary.csv": rows_to_csv(SummaryRow, self.summary),
-            "tests.csv": rows_to_csv(TestRow, self.tests),
-            "pairs.csv": rows_to_csv(TestRow, self.pairs),
-            "leaderboard.csv": rows_to_csv(LeaderboardRow, self.leaderboard),
-            "ablation.csv": rows_to_csv(AblationRow, self.ablation),
-            "corruptions.csv": rows_to_csv(CorruptionRow, self.corruptions),
-            "ranks.csv": rows_to_csv(RankRow, self.ranks),
-            "paper.csv": rows_to_csv(PaperComparison, self.paper),
-            "claims.csv": rows_to_csv(ClaimRow, self.claims),
-        }
+        return {f"{name}.csv": rows_to_csv(row_type, getattr(self, name)) for name, row_type in ROW_TYPES.items()}
 
 
 def compute_statistics(
