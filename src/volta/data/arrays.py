@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -157,7 +158,14 @@ def read_npz(
                 name = member.filename.removesuffix(".npy")
                 if wanted is None or wanted(name):
                     with archive.open(member) as file:
-                        no_objects(read_header(file, limits).dtype, f"{path} array {name!r}")
+                        header = read_header(file, limits)
+                        no_objects(header.dtype, f"{path} array {name!r}")
+                        # A damaged header may ask for any amount of memory.
+                        if math.prod(header.shape) * header.dtype.itemsize > member.file_size:
+                            raise InputError(
+                                f"{path} array {name!r}: its header names more values than the file holds; "
+                                "it is damaged, save it again"
+                            )
                         file.seek(0)
                         arrays[name] = np.lib.format.read_array(
                             file, allow_pickle=False, max_header_size=limits.header_bytes

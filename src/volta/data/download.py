@@ -262,6 +262,9 @@ def safe_name(name: str, archive: Path) -> PurePosixPath:
     unsafe = path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or re.match(r"[A-Za-z]:", name)
     if unsafe:
         raise InputError(f"{archive} is refused: its member {name!r} would leave the folder it is unpacked into")
+    if any("\ud800" <= letter <= "\udfff" for letter in name):
+        # How Python reads names that are not UTF-8, as other systems write them.
+        raise InputError(f"{archive} has a member {name!r} whose name is not UTF-8; pack it again with UTF-8 names")
     return path
 
 
