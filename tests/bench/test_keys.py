@@ -107,7 +107,7 @@ def test_the_copy_has_the_keys_of_the_package(copy):
 @pytest.mark.parametrize(
     ("edit", "keys"),
     {
-        "networks/training.py:Optimiser": {"training", "network"} | METHOD,
+        "networks/training.py:make_optimiser": {"training", "network"} | METHOD,
         "networks/modules.py:Cnn": {"training"} | METHOD,
         "networks/modules.py:Wide": {"volta_plus"},
         "methods/scores.py:softmax_and_energy": {"energy"},

@@ -81,14 +81,14 @@ def _use(store: RunStore) -> object:
 
 
 def _harm(run: Path, outside: Path, rng: random.Random) -> set[str]:
-    """Damage, edit, exchange, remove, link or stop up one thing; return the names of the cells that it belongs to."""
+    """Damage, edit, exchange, remove or link one thing; return the names of the cells that it belongs to."""
     files = sorted(path for path in run.rglob("*") if path.is_file() or path.is_dir())
     path = rng.choice(files)
     if rng.random() < 0.4:
         path = rng.choice([run / MANIFEST, *run.glob(f"cells/*/{RECORD}"), *run.glob(f"cells/*/{PREDICTIONS}")])
     touched = {name for name in os.listdir(run / "cells") if path in (run / "cells", *_within(run, name))}
     touched = set(os.listdir(run / "cells")) if path == run / "cells" else touched
-    fate = rng.randrange(9)
+    fate = rng.randrange(6)
     if fate == 0 and path.is_file():
         path.write_bytes(mutate(path.read_bytes(), rng))
     elif fate == 1 and path.name in (MANIFEST, RECORD):
@@ -104,14 +104,6 @@ def _harm(run: Path, outside: Path, rng: random.Random) -> set[str]:
         was_file = path.is_file()
         _remove(path)
         path.mkdir() if was_file else path.write_bytes(b"")
-    elif fate == 5:
-        _remove(path)
-        os.mkfifo(path)
-    elif fate == 6:
-        _remove(path)
-        os.link(outside / "precious", path)
-    elif fate == 7:
-        os.mkfifo((path if path.is_dir() else path.parent) / ".x.part")
     else:
         _remove(path)
     return touched
