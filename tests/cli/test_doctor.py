@@ -24,7 +24,7 @@ ASKED = [
 @pytest.fixture
 def asked(monkeypatch):
     """Let the distribution ask for given packages."""
-    return lambda names: monkeypatch.setattr(info, "requires", lambda _: names)
+    return lambda names: monkeypatch.setattr(metadata, "requires", lambda _: names)
 
 
 def doctor(tmp_path):
@@ -39,7 +39,7 @@ def test_it_says_versions_processor_and_folders(tmp_path, monkeypatch):
     assert metadata.version("numpy") in done.output
     assert "instruction set: " in done.output
     assert f"data folder: {tmp_path} (0 MB" in done.output.replace("\n", "")
-    assert "nowhere (not there yet; VOLTA_CACHE is set)" in done.output.replace("\n", "")
+    assert "nowhere (does not exist; VOLTA_CACHE is set)" in done.output.replace("\n", "")
     assert "volta data get NAME" in done.output
 
 

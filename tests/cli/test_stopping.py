@@ -19,7 +19,7 @@ def test_an_interrupt_ends_in_a_sentence(capsys):
     with pytest.raises(typer.Exit) as left, stoppable():
         press()
     assert left.value.exit_code == EXIT_INTERRUPTED
-    assert "what is finished is kept" in capsys.readouterr().err
+    assert "finished work is kept" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -121,7 +121,7 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, tmp_path, capsys
     file = places / "data" / "features" / "colours-shifts-4.npz"
     try:
         assert done.returncode == 0, done.stderr
-        assert "19 of 19 shifted sets are missing" in done.stderr
+        assert "19 of 19 corrupted test sets are missing" in done.stderr
         assert f"saved: {file}" in done.stdout
         stored = find_task("colours", places / "data").load("features", asked(places, limit_test=4))
         assert len(stored.shifts) == 19
@@ -141,7 +141,7 @@ def test_the_command_saves_shifts_of_a_part_of_the_rows(places, tmp_path, capsys
     with pytest.raises(NotExtractedError, match=r"made\.onnx --only shifts"):
         make_plan(config, RunStore(tmp_path / "run"))
     for settings, reason in (
-        ({"limit_test": 4, "save": True}, "a part of the test rows"),
+        ({"limit_test": 4, "save": True}, "part of the test set as all of it"),
         ({"only": "a"}, "--only is"),
     ):
         with pytest.raises(InputError, match=reason):

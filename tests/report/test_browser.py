@@ -132,7 +132,7 @@ def test_sorting_filtering_and_families(small, tmp_path):
     assert value["names"] == ["mahalanobis", "softmax", "temperature", "volta"]
     assert value["undone"] == [value["plan"], None]
     assert value["filtered"] == ["mahalanobis"]
-    assert value["nothing"] == "No row matches «nobody»."
+    assert value["nothing"] == 'No row matches "nobody".'
     assert value["cleared"] is True
     calibration = [name for name, metric in METRICS.items() if metric.family == "calibration"]
     assert value["calibration"] == ["method", *calibration]

@@ -228,7 +228,7 @@ def test_parts_have_addresses_and_the_current_one_is_marked(page_of, tmp_path: P
         width=390,
     )["value"]
     assert all(value["every"])
-    assert value["current"] == ["Shift"]
+    assert value["current"] == ["Corruptions"]
     assert value["scrollable"]
     assert value["moved"]
 

@@ -112,7 +112,7 @@ def check_scores(scores: ArrayLike, name: str = "scores") -> NDArray[np.float64]
     missing = np.isnan(values)
     if missing.any():
         raise InputError(
-            f"{name} row {int(np.argmax(missing))} is NaN; a score must order (use inf for «most uncertain»)"
+            f'{name} row {int(np.argmax(missing))} is NaN; a score must order (use inf for "most uncertain")'
         )
     return values
 

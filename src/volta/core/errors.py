@@ -76,7 +76,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 @contextmanager
 def parse_errors(path: Path | str, problem: str, remedy: str = "it is damaged; get it again") -> Iterator[None]:
-    """Turn every exception but our own into an error «PATH PROBLEM (reason); REMEDY».
+    """Turn every exception but our own into an error "PATH PROBLEM (reason); REMEDY".
 
     Parsers of archives, arrays, images and graphs raise more kinds than their documentation lists, among them
     ``zlib.error``, ``TokenError``, ``struct.error``, ``RecursionError`` and Rust panics, which are no ``Exception``.

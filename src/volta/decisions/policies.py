@@ -82,7 +82,7 @@ def fit_policy(
     assumed of how the error depends on the uncertainty, and ties are allowed.
 
     Learn then test. For a fixed t let N(t) calibration rows have u ≤ t, and E(t) of them be wrong. Given N(t), E(t) is
-    Bin(N(t), R(t)), so p(t) = P(Bin(N(t), ε) ≤ E(t)) is an exact p-value for «R(t) ≥ ε». Thresholds are tried in rising
+    Bin(N(t), R(t)), so p(t) = P(Bin(N(t), ε) ≤ E(t)) is an exact p-value for "R(t) ≥ ε". Thresholds are tried in rising
     order from start points s_1 < … < s_D, with a share δ_d of δ each, Σ δ_d = δ. A start point passes if p(s_d) ≤ its
     level: δ_d, and what an unbroken run from earlier start points brings along. A run goes on through every larger t as
     long as p(t) does not exceed its level; λ̂ is the largest t that passed.
@@ -95,7 +95,7 @@ def fit_policy(
     errors below them, unless R rises throughout.
 
     So start points come from other rows: the 25, 50 and 75 % quantiles of ``reference``, uncertainties of any other
-    rows (validation rows, unlabelled rows), and inf, «answer every row», which needs none. Without ``reference`` a
+    rows (validation rows, unlabelled rows), and inf, "answer every row", which needs none. Without ``reference`` a
     random fifth of the rows, 50 at most, is set aside for it (drawn by ``rng``, seed 0 unless set). Start points with
     too few rows to prove anything are left out, by their expected number alone. Shares are δ/2, δ/4, … from the lowest
     on: most runs that end well begin there.
@@ -120,7 +120,7 @@ def fit_policy(
     if reference is None:
         aside = np.zeros(n, dtype=np.bool_)
         drawn = (rng or np.random.default_rng(0)).permutation(n)[: min(MAX_SET_ASIDE, n // 5)]
-        # Rows are given up only where there are enough of them for a start point below «answer every row».
+        # Rows are given up only where there are enough of them for a start point below "answer every row".
         aside[drawn] = (n - len(drawn)) * START_COVERAGES[-1] >= ROWS_AT_START * needed
         other, scores, right = scores[aside], scores[~aside], right[~aside]
     else:

@@ -123,7 +123,7 @@ class RangeCheck:
     ) -> list[tuple[OutOfRange, ...]]:
         """Return for each row its columns out of range, the furthest first, ``most`` of them at most.
 
-        inputs: (n_samples, n_features); names: what to call the columns, «column 3» unless set.
+        inputs: (n_samples, n_features); names: what to call the columns, "column 3" unless set.
         """
         array = self._check(inputs)
         check_count(most, "most")

@@ -25,7 +25,7 @@ _STAGES = (
 
 
 class _SameConv(nn.Conv2d):
-    """A convolution with TensorFlow's «same» padding: ⌈size / stride⌉ outputs, the odd zero at the end."""
+    """A convolution with TensorFlow's "same" padding: ⌈size / stride⌉ outputs, the odd zero at the end."""
 
     def forward(self, maps: Tensor) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
