@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
@@ -48,8 +49,10 @@ def draw_figures(figures: Sequence[tuple[PrintVersion, GroupNumbers, Path]], n_w
     if n_workers > 1 and len(figures) >= MIN_FIGURES:
         # Where the system kills a worker, this process draws.
         with suppress(BrokenProcessPool), process_pool(min(n_workers, MAX_WORKERS)) as pool:
-            # Not pool.map, which cancels calls after an error: loky's thread fails over cancelled ones.
-            for future in [pool.submit(_draw, figure) for figure in figures]:
+            # Not pool.map, and all calls end before an error is raised: loky's thread fails over cancelled ones.
+            futures = [pool.submit(_draw, figure) for figure in figures]
+            wait(futures)
+            for future in futures:
                 future.result()
             return
     for figure in figures:
