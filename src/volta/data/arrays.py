@@ -163,8 +163,8 @@ def read_npz(
                         # A damaged header may ask for any amount of memory.
                         if math.prod(header.shape) * header.dtype.itemsize > member.file_size:
                             raise InputError(
-                                f"{path} array {name!r}: its header names more values than the file holds; "
-                                "it is damaged, save it again"
+                                f"{path} array {name!r} cannot be read: its header names more values than "
+                                "the file holds; it is damaged, save it again"
                             )
                         file.seek(0)
                         arrays[name] = np.lib.format.read_array(
