@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from volta.bench.keys import Cell, fingerprints_of, in_order, make_cell
 from volta.bench.records import RunConfig
 from volta.core.cache import ArrayCache
@@ -14,7 +16,7 @@ from volta.core.errors import InputError
 from volta.core.plugins import package_version
 from volta.core.scaling import ScaleName
 from volta.core.seeding import PAPER_SEEDS, first_seeds
-from volta.core.types import InputKind, Task
+from volta.core.types import InputKind, Split, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
 from volta.data.task import ShiftOrigin, WholeTask, task_in_memory
 from volta.data.task_builder import LIMIT_TRAIN, SCALED, limit_ood, limit_split, resplit, scale_task
@@ -39,6 +41,18 @@ def limit_rows(task: Task, budget: Budget) -> Task:
         ood={key: limit_ood(ood_set, n_test, name, key) for key, ood_set in task.ood.items()},
         shifts={key: limit_split(shifted, n_test, name) for key, shifted in task.shifts.items()},
     )
+
+
+def whole_validation(task: Task) -> Task:
+    """Return the task as the paper uses it: one validation set for early stopping, temperature and conformal scores.
+
+    ``val`` and ``cal`` are both the validation and calibration rows together, so that no guarantee of a conformal set
+    is exact.
+    """
+    val, cal = task.fit.val, task.fit.cal
+    weights = None if val.weights is None or cal.weights is None else np.concatenate([val.weights, cal.weights])
+    whole = Split(np.concatenate([val.inputs, cal.inputs]), np.concatenate([val.labels, cal.labels]), weights)
+    return replace(task, fit=replace(task.fit, val=whole, cal=whole))
 
 
 FAIR_SEEDS = 10
@@ -76,7 +90,7 @@ class TaskLoader:
         self._on_set = on_set
         self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
-        self._current: dict[tuple[str, InputKind], tuple[int | None, Task]] = {}
+        self._current: dict[tuple[str, InputKind, str], tuple[int | None, Task]] = {}
 
     def _find_task(self, name: str) -> TaskDefinition:
         for task in self.config.array_tasks:
@@ -104,10 +118,12 @@ class TaskLoader:
         definition = self.definitions[task]
         kind = input_kind(definition, protocol, type(self.methods[method].method))
         drawn_by = seed if self.draws_by_seed(task) else None
-        if (task, kind) not in self._current or self._current[task, kind][0] != drawn_by:
-            whole = self._rows_of(definition, kind, drawn_by)
-            self._current[task, kind] = drawn_by, self._scaled(definition, limit_rows(whole, self.config.budget))
-        return self._current[task, kind][1]
+        place = (task, kind, protocol)
+        if place not in self._current or self._current[place][0] != drawn_by:
+            loaded = limit_rows(self._rows_of(definition, kind, drawn_by), self.config.budget)
+            loaded = self._scaled(definition, loaded)
+            self._current[place] = drawn_by, whole_validation(loaded) if protocol == "paper" else loaded
+        return self._current[place][1]
 
     def _scaled(self, definition: TaskDefinition, task: Task) -> Task:
         asked = self.options.scale

@@ -27,7 +27,7 @@ from volta.methods.calibrated import (
 )
 from volta.methods.conformal import Aps, Conformal
 from volta.methods.energy import Energy, React, Scale
-from volta.methods.enn import Enn
+from volta.methods.enn import Enn, Epinet
 from volta.methods.ensemble import Ensemble
 from volta.methods.fdbd import Fdbd, Nci
 from volta.methods.gmm import Gmm
@@ -200,6 +200,7 @@ METHODS: dict[str, type[Method]] = {
     "structured_matrix_scaling": StructuredMatrixScaling,
     "ensemble_temperature": EnsembleTemperature,
     "isotonic": Isotonic,
+    "epinet": Epinet,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -459,7 +460,7 @@ class _LinearHead(HeadModule):
 
 @dataclass(frozen=True)
 class Prototypes:
-    """VOLTA's head: z = v/|v|, s_k = z·p_k with unit prototypes, logits = s/τ with τ = exp(φ).
+    """VOLTA's head: z = v/|v|, p_k = p̃_k/|p̃_k|, s_k = z·p_k, logits = s/τ with τ = exp(φ).
 
     ``learn_temperature=False`` keeps τ at ``temperature`` during training.
     """
@@ -473,7 +474,7 @@ class Prototypes:
 
 
 class PrototypeHead(HeadModule):
-    """The module of :class:`Prototypes`; ``after_step`` puts the prototypes back on the unit sphere."""
+    """The module of :class:`Prototypes`: ``prototypes`` are p̃, which ``after_step`` puts back on the unit sphere."""
 
     def __init__(self, width: int, n_classes: int, spec: Prototypes) -> None:
         super().__init__()
@@ -488,7 +489,11 @@ class PrototypeHead(HeadModule):
 
     def similarities(self, encoded: Tensor) -> Tensor:
         """Return the cosines s_k between each row of ``encoded`` and each prototype."""
-        return normalise(encoded) @ self.prototypes.T
+        return normalise(encoded) @ self.directions().T
+
+    def directions(self) -> Tensor:
+        """Return p_k = p̃_k/|p̃_k|: what the loss sees, so that gradients have no part along p̃_k."""
+        return normalise(self.prototypes)
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Return s/τ."""
@@ -545,12 +550,27 @@ def hyperbolic_logits(cosines: Tensor, mobius: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class Epistemic:
+    """A small MLP on the features joined to a learned embedding of an index z in {1..n_indices}.
+
+    In training each row draws one z; in evaluation the probabilities of all z are averaged and returned as logarithms.
+    """
+
+    n_indices: int = 8
+    embedding: int = 16
+    hidden: int = 256
+
+    def build(self, width: int, n_classes: int) -> HeadModule:
+        """Return the head."""
+        return _EpistemicHead(width, n_classes, self)
+
+
+@dataclass(frozen=True)
+class Epinet:
     """A linear head with an epinet: l(h, z) = W h + b + g(sg(h), z) + α q(sg(h), z), with an index z in {1..n_indices}.
 
     sg stops gradients, so that the body learns from W alone; g is a small MLP on the features joined to a learned
     embedding of z; q, the prior function, is an MLP of the same shape with weights that are drawn once, from N(0, 1 /
-    fan-in), and never trained; α is ``prior_scale``. In training each row draws one z; in evaluation the probabilities
-    of all z are averaged and returned as logarithms.
+    fan-in), and never trained; α is ``prior_scale``. Indices are drawn and averaged over as in :class:`Epistemic`.
     """
 
     n_indices: int = 8
@@ -560,22 +580,15 @@ class Epistemic:
 
     def build(self, width: int, n_classes: int) -> HeadModule:
         """Return the head."""
-        return EpistemicHead(width, n_classes, self)
+        return EpinetHead(width, n_classes, self)
 
 
-class EpistemicHead(HeadModule, RandomLayer):
-    """The module of :class:`Epistemic`."""
+class _IndexedHead(HeadModule, RandomLayer, ABC):
+    """A head whose logits depend on an index: one random index a row in training, all of them in evaluation."""
 
-    def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
+    def __init__(self, n_indices: int) -> None:
         super().__init__()
-        self.base = nn.Linear(width, n_classes)
-        self.epinet = IndexedMlp(width, n_classes, spec)
-        self.prior = IndexedMlp(width, n_classes, spec)
-        for parameter in self.prior.parameters():
-            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
-            parameter.requires_grad_(False)
-        self._n_indices = spec.n_indices
-        self._prior_scale = spec.prior_scale
+        self._n_indices = n_indices
 
     def forward(self, encoded: Tensor) -> Tensor:
         """Return logits for one random index a row (training) or log mean probabilities over all (evaluation)."""
@@ -589,6 +602,34 @@ class EpistemicHead(HeadModule, RandomLayer):
             total = torch.logaddexp(total, self.logits_at(encoded, index.expand(n_rows)).log_softmax(dim=1))
         return total - math.log(len(every))
 
+    @abstractmethod
+    def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
+        """Return the logits of each row at its own index."""
+
+
+class _EpistemicHead(_IndexedHead):
+    def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
+        super().__init__(spec.n_indices)
+        self.mlp = IndexedMlp(width, n_classes, spec)
+
+    def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
+        logits: Tensor = self.mlp(encoded, indices)
+        return logits
+
+
+class EpinetHead(_IndexedHead):
+    """The module of :class:`Epinet`."""
+
+    def __init__(self, width: int, n_classes: int, spec: Epinet) -> None:
+        super().__init__(spec.n_indices)
+        self.base = nn.Linear(width, n_classes)
+        self.epinet = IndexedMlp(width, n_classes, spec)
+        self.prior = IndexedMlp(width, n_classes, spec)
+        for parameter in self.prior.parameters():
+            nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5)
+            parameter.requires_grad_(False)
+        self._prior_scale = spec.prior_scale
+
     def logits_at(self, encoded: Tensor, indices: Tensor) -> Tensor:
         """Return the logits of each row at its own index."""
         stopped = encoded.detach()
@@ -600,7 +641,7 @@ class EpistemicHead(HeadModule, RandomLayer):
 class IndexedMlp(nn.Module):
     """An MLP with one hidden layer on [features, embedding of the index]; that layer is split in two."""
 
-    def __init__(self, width: int, n_classes: int, spec: Epistemic) -> None:
+    def __init__(self, width: int, n_classes: int, spec: Epistemic | Epinet) -> None:
         super().__init__()
         self.index = nn.Embedding(spec.n_indices, spec.embedding)
         self.features = nn.Linear(width, spec.hidden)
@@ -613,4 +654,4 @@ class IndexedMlp(nn.Module):
         return logits
 
 
-Head: TypeAlias = Linear | Prototypes | Hyperbolic | Epistemic
+Head: TypeAlias = Linear | Prototypes | Hyperbolic | Epistemic | Epinet

@@ -46,7 +46,9 @@ class NetworkArrays:
         head = classifier.head
         self._prototypes = self._layer = None
         if isinstance(head, PrototypeHead):
-            self._prototypes = _array(head.prototypes).T / math.exp(float(head.log_temperature.detach()))
+            prototypes = _array(head.prototypes)
+            prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
+            self._prototypes = prototypes.T / math.exp(float(head.log_temperature.detach()))
         else:
             layer = cast(LastLayer, head.last_layer())
             self._layer = np.ascontiguousarray(layer.weight.T, dtype=np.float64), layer.bias.astype(np.float64)

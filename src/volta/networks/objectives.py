@@ -86,16 +86,17 @@ class _VoltaLoss(nn.Module):
     def forward(self, classifier: Classifier, inputs: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
         head = cast(PrototypeHead, classifier.head)
         embedded = normalise(classifier.body(inputs))
-        similarities = embedded @ head.prototypes.T
+        prototypes = head.directions()
+        similarities = embedded @ prototypes.T
         total = weighted_cross_entropy(similarities / head.log_temperature.exp(), labels, weights)
         if self._weights.margin:
             total = total + self._weights.margin * margin_loss(similarities, self._weights.gap, weights)
         if self._decoder is not None:
             rebuilt = self._decoder(embedded, similarities.argmax(dim=1))
-            error = weighted_mean((rebuilt - head.prototypes[labels]).square().sum(dim=1), weights)
+            error = weighted_mean((rebuilt - prototypes[labels]).square().sum(dim=1), weights)
             total = total + self._weights.reconstruction * error
         if self._weights.diversity:
-            total = total + self._weights.diversity * diversity_loss(head.prototypes)
+            total = total + self._weights.diversity * diversity_loss(prototypes)
         if self._projection is not None:
             projected = normalise(self._projection(embedded))
             total = total + self._weights.contrastive * contrastive_loss(projected, labels, weights=weights)

@@ -16,6 +16,7 @@ from volta.networks.modules import (
     AnyEncoder,
     Cnn,
     Encoder,
+    Epinet,
     Epistemic,
     EvenEncoder,
     Head,
@@ -32,7 +33,7 @@ from volta.networks.modules import (
 
 _PARTS: dict[str, type[Any]] = {
     part.__name__: part
-    for part in (Cnn, Encoder, EvenEncoder, Identity, Mlp, Wide, Epistemic, Hyperbolic, Linear, Prototypes)
+    for part in (Cnn, Encoder, EvenEncoder, Identity, Mlp, Wide, Epinet, Epistemic, Hyperbolic, Linear, Prototypes)
 }
 
 _FLATTENED = 8
