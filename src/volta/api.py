@@ -301,6 +301,8 @@ def benchmark(
     executor: str = "auto",
     workers: int | None = None,
     threads: int | None = None,
+    amp: bool = False,
+    deterministic: bool = False,
     address: str | None = None,
     networks_of: Path | str | None = None,
     resplit: bool | None = None,
@@ -345,6 +347,9 @@ def benchmark(
         Limits that make a reduced run.
     device, executor, workers, threads, address
         Where cells run: ``executor`` is ``auto``, ``local``, ``processes`` or ``ray``.
+    amp, deterministic
+        Train in automatic mixed precision; allow deterministic algorithms alone. Both matter on GPUs, and both are part
+        of what decides a result.
     networks_of
         Run folder whose trained networks are taken where they fit.
     resplit
@@ -409,6 +414,8 @@ def benchmark(
         # What is left open is as in the run folder, if there is one.
         device=pick_device(settled.device if device == "auto" and settled else device).type,
         threads=threads if threads is not None else settled.threads if settled else 1,
+        amp=amp,
+        deterministic=deterministic,
         backbone=backbone,
         weights=_path(weights),
         severities=_whole_numbers("severities", severities, "a number from 1 to 5, or a list, as in [1, 5]"),

@@ -132,7 +132,7 @@ def test_the_version_of_a_package_is_in_the_key():
         ("linear(ridges=[0.1, -1.0])", "ridges is -1.0; expected a finite number above 0"),
         ("vector_scaling(ridge=-1.0)", "ridge is -1.0; expected a finite number of at least 0"),
         ("nci(alpha=-1.0)", "alpha is -1.0; expected a finite number of at least 0"),
-        ("enn(prior_scale=-1.0)", "prior_scale is -1.0; expected a finite number of at least 0"),
+        ("epinet(prior_scale=-1.0)", "prior_scale is -1.0; expected a finite number of at least 0"),
         ("volta_plus(dropout=2.0)", "dropout is 2.0; expected a finite number of at least 0 and below 1"),
         ("volta_plus(hidden=-1)", "hidden is -1; expected an integer of at least 1"),
         ("volta_plus(batch_size=0)", "batch_size is 0; expected an integer of at least 1"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from volta.networks.modules import Encoder, Epistemic, Hyperbolic, Identity, Linear, Mlp, Prototypes
+from volta.networks.modules import Encoder, Epinet, Epistemic, Hyperbolic, Identity, Linear, Mlp, Prototypes
 from volta.networks.network import FEW_ROWS, Network
 from volta.networks.recipe import TrainingLog
 from volta.networks.spec import NetworkSpec
@@ -35,7 +35,7 @@ def test_few_rows_agree_with_many_and_with_float32(body, head):
     assert np.allclose(many.logits, narrow.logits, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("head", [Hyperbolic(), Epistemic()])
+@pytest.mark.parametrize("head", [Hyperbolic(), Epistemic(), Epinet()])
 def test_heads_without_an_array_form_go_through_torch(head):
     network = network_of(BODIES[0], head)
     assert network._arrays is None

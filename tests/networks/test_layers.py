@@ -12,6 +12,7 @@ from volta.networks.modules import (
     Cnn,
     Dropout,
     Encoder,
+    Epinet,
     Epistemic,
     Hyperbolic,
     Linear,
@@ -87,7 +88,7 @@ def test_bodies_refuse_rows_of_the_wrong_shape():
 
 def test_specs_survive_json_and_build_the_same_weights_from_the_same_seed():
     for body in (Mlp(), VISION_ENCODER, Encoder((16,), 0.0, projection=8, residual=False)):
-        for head in (Linear(), Prototypes(), Hyperbolic(mobius=True), Epistemic(4)):
+        for head in (Linear(), Prototypes(), Hyperbolic(mobius=True), Epistemic(4), Epinet(4)):
             spec = NetworkSpec(body, head, (12,), 5)
             assert spec_from_json(spec.to_json()) == spec
             state = torch.random.get_rng_state()
@@ -123,7 +124,7 @@ def test_hyperbolic_gradients_are_finite_where_points_coincide():
 
 
 def test_the_epinet_sees_features_through_a_stop_gradient_and_its_prior_is_fixed():
-    head = Epistemic(n_indices=3, prior_scale=0.5).build(4, 5)
+    head = Epinet(n_indices=3, prior_scale=0.5).build(4, 5)
     rows = torch.randn(6, 4, requires_grad=True)
     indices, labels = torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6) % 5
     logits = head.logits_at(rows, indices)
@@ -146,7 +147,7 @@ def test_the_epinet_sees_features_through_a_stop_gradient_and_its_prior_is_fixed
 
 def test_a_prior_function_survives_training_as_it_was_drawn():
     data, _ = blobs()
-    spec = NetworkSpec(Mlp((16,), 0.2), Epistemic(), data.input_shape, data.n_classes)
+    spec = NetworkSpec(Mlp((16,), 0.2), Epinet(), data.input_shape, data.n_classes)
     trainer = Trainer(seed=1)
     network = trainer.network(data, spec, Recipe("adamw", 1e-2, 1e-1, "onecycle", 64, 2, None))
     drawn = spec.build(derive_seed(1, "weights", 0)).head
@@ -155,8 +156,22 @@ def test_a_prior_function_survives_training_as_it_was_drawn():
     assert not torch.equal(drawn.base.weight, network.classifier.head.base.weight)
 
 
-def test_the_epistemic_head_averages_probabilities_over_all_indices():
-    head = Epistemic(n_indices=3).build(4, 5)
+def test_the_plain_epistemic_head_is_an_mlp_on_features_joined_to_the_embedding_of_the_index():
+    head = Epistemic(n_indices=3, embedding=2, hidden=7).build(4, 5)
+    rows, indices = torch.randn(6, 4, requires_grad=True), torch.tensor([0, 1, 2, 0, 1, 2])
+    mlp = head.mlp
+    joined = torch.cat([rows, mlp.index(indices)], dim=1)
+    weight = torch.cat([mlp.features.weight, mlp.indices.weight], dim=1)
+    by_hand = torch.relu(joined @ weight.T + mlp.features.bias) @ mlp.logits.weight.T + mlp.logits.bias
+    assert torch.allclose(head.logits_at(rows, indices), by_hand, atol=1e-6)
+    head.logits_at(rows, indices).sum().backward()
+    assert rows.grad.abs().sum() > 0, "the body learns through the head"
+    assert all(parameter.grad is not None for parameter in head.parameters())
+
+
+@pytest.mark.parametrize("kind", [Epistemic, Epinet])
+def test_a_head_with_an_index_averages_probabilities_over_all_indices(kind):
+    head = kind(n_indices=3).build(4, 5)
     rows = torch.randn(6, 4)
     each = torch.stack([head.logits_at(rows, torch.full((6,), index)).softmax(1) for index in range(3)])
     averaged = head.eval()(rows).exp()

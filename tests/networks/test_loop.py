@@ -122,55 +122,41 @@ def test_prototypes_stay_on_the_sphere_and_tau_is_learned_without_decay():
     assert fixed.head.temperature == 1.0
 
 
-def test_closed_form_gradients_of_the_paper_match_autograd():
+def test_the_head_differentiates_like_every_closed_form_of_the_paper():
     torch.manual_seed(0)
     n_rows, width, n_classes = 7, 5, 4
+    head = Prototypes(0.3).build(width, n_classes).double()
+    with torch.no_grad():  # p̃ of any length: training renormalises them, the formulas hold without that
+        head.prototypes.mul_(torch.tensor([0.5, 1.0, 2.0, 3.0], dtype=torch.float64)[:, None])
     raw = torch.randn(n_rows, width, dtype=torch.float64, requires_grad=True)
-    tilde = torch.randn(n_classes, width, dtype=torch.float64, requires_grad=True)
-    tau = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
     labels = torch.arange(n_rows) % n_classes
-    z = raw / raw.norm(dim=1, keepdim=True)
-    z.retain_grad()
-    p = tilde / tilde.norm(dim=1, keepdim=True)
-    torch.nn.functional.cross_entropy(z @ p.T / tau, labels).backward()
-
-    with torch.no_grad():
-        shares = (z @ p.T / tau).softmax(1)
-        residual = shares - torch.eye(n_classes, dtype=torch.float64)[labels]
-        by_z = (shares @ p - p[labels]) / tau / n_rows
-        by_raw = torch.stack(
-            [
-                (torch.eye(width, dtype=torch.float64) - torch.outer(z[i], z[i])) @ by_z[i] / raw[i].norm()
-                for i in range(n_rows)
-            ]
-        )
-        by_tilde = torch.stack(
-            [
-                (torch.eye(width, dtype=torch.float64) - torch.outer(p[k], p[k]))
-                @ (residual[:, k, None] * z).sum(0)
-                / (tau * tilde[k].norm() * n_rows)
-                for k in range(n_classes)
-            ]
-        )
-        similarities = z @ p.T
-        true = similarities[torch.arange(n_rows), labels]
-        by_tau = (true - (shares * similarities).sum(1)).sum() / (tau**2 * n_rows)
-    for closed, automatic in ((by_z, z.grad), (by_raw, raw.grad), (by_tilde, tilde.grad), (by_tau, tau.grad)):
-        assert torch.allclose(closed, automatic, rtol=1e-12, atol=1e-14)
-
-
-def test_the_head_differentiates_like_the_closed_form():
-    head = Prototypes(0.2).build(5, 4).double()
-    raw = torch.randn(6, 5, dtype=torch.float64, requires_grad=True)
-    labels = torch.arange(6) % 4
     torch.nn.functional.cross_entropy(head(raw), labels).backward()
-    z, p = raw.detach() / raw.detach().norm(dim=1, keepdim=True), head.prototypes.detach()
-    shares = (z @ p.T / head.temperature).softmax(1)
-    by_z = (shares @ p - p[labels]) / head.temperature / 6
-    projected = by_z - (by_z * z).sum(1, keepdim=True) * z
-    assert torch.allclose(raw.grad, projected / raw.detach().norm(dim=1, keepdim=True), rtol=1e-6)
-    by_tau = ((z * p[labels]).sum(1) - (shares * (z @ p.T)).sum(1)).mean() / head.temperature**2
-    assert head.log_temperature.grad.item() == pytest.approx(by_tau.item() * head.temperature, rel=1e-6)
+
+    tau, tilde = head.temperature, head.prototypes.detach()
+    z, p = (rows / rows.norm(dim=1, keepdim=True) for rows in (raw.detach(), tilde))
+    given_z = z.clone().requires_grad_()
+    logits = given_z @ head.directions().detach().T / head.log_temperature.detach().exp()
+    torch.nn.functional.cross_entropy(logits, labels).backward()
+    shares = (z @ p.T / tau).softmax(1)
+    residual = shares - torch.eye(n_classes, dtype=torch.float64)[labels]
+    eye = torch.eye(width, dtype=torch.float64)
+    by_z = (shares @ p - p[labels]) / tau / n_rows
+    by_raw = [(eye - torch.outer(z[i], z[i])) @ by_z[i] / raw[i].detach().norm() for i in range(n_rows)]
+    by_tilde = [
+        (eye - torch.outer(p[k], p[k])) @ (residual[:, k, None] * z).sum(0) / (tau * tilde[k].norm() * n_rows)
+        for k in range(n_classes)
+    ]
+    similarities = z @ p.T
+    true = similarities[torch.arange(n_rows), labels]
+    by_tau = (true - (shares * similarities).sum(1)).sum() / (tau**2 * n_rows)
+    for closed, automatic in (
+        (by_z, given_z.grad),
+        (torch.stack(by_raw), raw.grad),
+        (torch.stack(by_tilde), head.prototypes.grad),
+        (by_tau * tau, head.log_temperature.grad),  # τ = exp(φ)
+    ):
+        assert torch.allclose(closed, automatic, rtol=1e-10, atol=1e-14)
+    assert (head.prototypes.grad * tilde).sum(1).abs().max() < 1e-15, "no gradient along a prototype"
 
 
 def test_auxiliary_losses_by_hand():

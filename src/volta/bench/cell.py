@@ -26,7 +26,7 @@ from volta.core.checks import check_prediction
 from volta.core.checksummed import FileKind, decode_arrays, encode_arrays
 from volta.core.errors import NO_ROOM, NoRoomError, StoreError
 from volta.core.files import inside, lock_file, read_file, remove_temp_files, row_chunks, temp_folder, write_atomic
-from volta.core.processes import torch_threads
+from volta.core.processes import deterministic_algorithms, torch_threads
 from volta.core.types import Array, Prediction, Task
 from volta.data.task import cache_folder
 from volta.methods.base import Method, PostHoc
@@ -262,6 +262,7 @@ class CellRunner:
             protocol=cast(ProtocolName, protocol),
             budget=self._config.budget,
             device=pick_device(self._config.device),
+            amp=self._config.amp,
             store=self._networks,
             cache=self._outputs,
             on_epoch=on_epoch,
@@ -272,7 +273,7 @@ class CellRunner:
         # A thread limit binds the libraries that are loaded: SciPy brings linear algebra of its own.
         import scipy.linalg  # noqa: F401
 
-        with torch_threads(self._config.threads):
+        with torch_threads(self._config.threads), deterministic_algorithms(self._config.deterministic):
             started = time.perf_counter()
             entry = self._tasks.method(cell.method)
             method = entry.method

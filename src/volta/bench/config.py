@@ -195,6 +195,8 @@ def plan_cells(tasks: TaskLoader) -> list[Cell]:
             budget=config.budget,
             device=config.device,
             threads=config.threads,
+            amp=config.amp,
+            deterministic=config.deterministic,
             **decided_by[method],
         )
         for task in config.tasks

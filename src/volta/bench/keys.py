@@ -109,6 +109,8 @@ def make_cell(
     budget: Budget,
     threads: int,
     device: str,
+    amp: bool = False,
+    deterministic: bool = False,
     package: str = "",
 ) -> Cell:
     """Return the cell with its key made from all that decides its predictions; metrics follow from those.
@@ -128,6 +130,8 @@ def make_cell(
         "seed": seed,
         "threads": threads,
         "device": device,
+        "amp": amp,
+        "deterministic": deterministic,
     } | ({"package": package} if package else {})
     return Cell(task, protocol, method, seed, hash_text(canonical_json(decisive)))
 

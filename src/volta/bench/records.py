@@ -220,7 +220,9 @@ MAX_THREADS = 4096
 class RunConfig:
     """What a run is asked for: tasks × protocols × methods × seeds, with one budget, device and thread count for all.
 
-    ``backbone`` and its ``weights`` file make features of images. ``severities`` and ``shifts`` say which corrupted
+    ``amp``: train in automatic mixed precision; ``deterministic``: allow deterministic algorithms alone, which decides
+    something on GPUs. ``backbone`` and its ``weights`` file make features of images. ``severities`` and ``shifts`` say
+    which corrupted
     test sets there are. ``resplit``: whether train, val and cal are drawn again for every seed; None does so for tasks
     whose test rows rotate with the seed (``digits``), and leaves all others on their fixed split. ``scale`` says how
     columns are scaled. ``data`` is the data folder. ``array_tasks`` are tasks in memory, which ``tasks`` also names.
@@ -236,6 +238,8 @@ class RunConfig:
     budget: Budget = field(default_factory=Budget)
     device: str = "cpu"
     threads: int = 1
+    amp: bool = False
+    deterministic: bool = False
     backbone: str | None = None
     weights: Path | None = None
     severities: tuple[int, ...] = (1,)

@@ -220,6 +220,13 @@ def bench(
             rich_help_panel=WHERE,
         ),
     ] = None,
+    amp: Annotated[
+        bool, typer.Option("--amp", help="Train in automatic mixed precision (GPU).", rich_help_panel=WHERE)
+    ] = False,
+    deterministic: Annotated[
+        bool,
+        typer.Option("--deterministic", help="Deterministic algorithms only; slower on a GPU.", rich_help_panel=WHERE),
+    ] = False,
     networks_of: Annotated[
         Path | None,
         typer.Option(help="Run folder whose trained networks are reused where they match.", rich_help_panel=WHERE),
@@ -278,6 +285,8 @@ def bench(
                 executor=executor,
                 workers=workers,
                 threads=threads,
+                amp=amp,
+                deterministic=deterministic,
                 address=address,
                 networks_of=networks_of,
                 resplit=resplit,

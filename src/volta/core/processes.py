@@ -43,6 +43,25 @@ def torch_threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def deterministic_algorithms(wanted: bool) -> Iterator[None]:
+    """Let torch take deterministic algorithms alone for as long as this lasts, where that is ``wanted``.
+
+    It decides something on GPUs only. An operation that has no such algorithm raises an error.
+    """
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    if wanted:
+        # cuBLAS reads this when it is first used.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(wanted or before)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 KEPT_BLOCK_BYTES = 128 << 20
 

@@ -23,6 +23,7 @@ from volta.networks.outputs import LastLayer
 
 _LEVELS = 1 << 16
 _LARGEST_WORD = (1 << 64) - 1
+_LARGEST_SEED = 1 << 62
 _DRAWING = Lock()
 _SAMPLED_FROM: ContextVar[np.random.Generator | None] = ContextVar("sampled_from", default=None)
 
@@ -54,12 +55,23 @@ class Dropout(RandomLayer):
         random = self.random if self.training else _SAMPLED_FROM.get()
         if self._threshold == 0 or random is None:
             return values
-        n_values = values.numel()
-        words = random.integers(0, _LARGEST_WORD, size=-(-n_values // 4), dtype=np.uint64, endpoint=True)
-        # As uint8, not bool: torch turns bytes into floats several times faster.
-        keep = torch.from_numpy((words.view(np.uint16)[:n_values] >= self._threshold).view(np.uint8))
+        draw = drawn_on_processor if values.device.type == "cpu" else drawn_on_device
         scale = _LEVELS / (_LEVELS - self._threshold)
-        return values * keep.view(values.shape).to(device=values.device, dtype=values.dtype).mul_(scale)
+        return values * draw(values, self._threshold, random).to(values.dtype).mul_(scale)
+
+
+def drawn_on_processor(values: Tensor, threshold: int, random: np.random.Generator) -> Tensor:
+    """Return 1 where 16 random bits are at least ``threshold``, in the shape of ``values``."""
+    n_values = values.numel()
+    words = random.integers(0, _LARGEST_WORD, size=-(-n_values // 4), dtype=np.uint64, endpoint=True)
+    # As uint8, not bool: torch turns bytes into floats several times faster.
+    return torch.from_numpy((words.view(np.uint16)[:n_values] >= threshold).view(np.uint8)).view(values.shape)
+
+
+def drawn_on_device(values: Tensor, threshold: int, random: np.random.Generator) -> Tensor:
+    """Return the same, drawn on the device of ``values``: no mask is copied there, only a seed from ``random``."""
+    generator = torch.Generator(values.device).manual_seed(int(random.integers(_LARGEST_SEED)))
+    return torch.randint(_LEVELS, values.shape, generator=generator, device=values.device) >= threshold
 
 
 def seed_layers(module: nn.Module, random: np.random.Generator) -> None:

@@ -183,7 +183,7 @@ class Network:
                 shared = first(batch)
                 for random in generators:
                     with sampled_from(random):
-                        passes.append(self.classifier.head(rest(shared)).double().cpu().numpy())
+                        passes.append(self.classifier.head(rest(shared)).cpu().double().numpy())
             rows = slice(start, start + len(batch))
             yield rows, passes
             start = rows.stop

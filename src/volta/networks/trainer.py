@@ -153,6 +153,7 @@ class Trainer:
     protocol: ProtocolName = "fair"
     budget: Budget = field(default_factory=Budget)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    amp: bool = False
     store: NetworkStore = field(default_factory=MemoryNetworkStore)
     cache: OutputCache = field(default_factory=OutputCache)
     on_epoch: Callable[[EpochReport], None] | None = None
@@ -199,6 +200,7 @@ class Trainer:
                     seed=self.seed,
                     member=member,
                     device=self.device,
+                    amp=self.amp,
                     on_epoch=self._reporting(data),
                 )
                 network = Network(spec, classifier, log, key, self.device)
@@ -225,6 +227,8 @@ class Trainer:
             "seed": self.seed,
             "member": member,
             "device": self.device.type,
+            "amp": self.amp,
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
             "threads": torch.get_num_threads(),
         }
         return hash_text(canonical_json(request))
@@ -279,7 +283,9 @@ class Trainer:
 
         recipe = self.budget.apply(recipe, len(data.train))
         seed = derive_seed(self.seed, "snapshots")
-        log = train(classifier, data, recipe, CrossEntropy(), seed=seed, device=self.device, on_epoch=keep)
+        log = train(
+            classifier, data, recipe, CrossEntropy(), seed=seed, device=self.device, amp=self.amp, on_epoch=keep
+        )
         self.trainings[f"{network.key}/snapshots"] = log
         return states
 

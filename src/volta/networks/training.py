@@ -59,6 +59,8 @@ BLOCK_ROWS = 16
 WINDOW_BATCHES = 64
 EVAL_ROWS = 4096
 EVAL_IMAGES = 64
+IMAGE_BYTES_PER_PIXEL = 4 * 64 * 4
+"""What an image takes on a device while the pixel network evaluates it: four arrays of 64 float32 channels."""
 
 
 def epoch_order(n_rows: int, n_values: int, batch_size: int, random: np.random.Generator) -> NDArray[np.int64]:
@@ -114,12 +116,8 @@ class InputRows:
                 yield index, _to_float(torch.from_numpy(rows)).to(self._device)
 
     def eval_batches(self) -> Iterator[Tensor]:
-        """Walk all rows in file order, as many at a time as a network is best evaluated on.
-
-        Images go through a processor in smaller batches, so that their activations stay in its cache.
-        """
-        in_cache = self._inputs.ndim > 2 and self._device.type == "cpu"
-        return self.batches(EVAL_IMAGES if in_cache else EVAL_ROWS)
+        """Walk all rows in file order, as many at a time as a network is best evaluated on."""
+        return self.batches(eval_rows(self._inputs.shape[1:], self._device, free_bytes(self._device)))
 
     def batches(self, batch_size: int) -> Iterator[Tensor]:
         """Walk all rows in file order."""
@@ -129,6 +127,25 @@ class InputRows:
             return
         for piece in row_chunks(self._inputs, batch_size):
             yield _to_float(torch.from_numpy(np.array(piece))).to(self._device)
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return how much memory is free on a GPU; None where that is not known."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+
+
+def eval_rows(shape: tuple[int, ...], device: torch.device, free: int | None) -> int:
+    """Return how many rows of ``shape`` are evaluated at a time.
+
+    Images go through a processor in small batches, so that their activations stay in its cache. Elsewhere a batch takes
+    at most a quarter of the ``free`` memory, or of 2 GiB where that is not known.
+    """
+    if len(shape) < 2:
+        return EVAL_ROWS
+    if device.type == "cpu":
+        return EVAL_IMAGES
+    budget = (1 << 31 if free is None else free) // 4
+    return min(EVAL_ROWS, max(1, budget // (IMAGE_BYTES_PER_PIXEL * math.prod(shape[1:]))))
 
 
 def _read(inputs: Array, ranked: NDArray[np.int64]) -> Array:
@@ -247,6 +264,7 @@ def train_from_scratch(
     seed: int,
     member: int = 0,
     device: torch.device,
+    amp: bool = False,
     on_epoch: Callable[[EpochReport], None] | None = None,
 ) -> tuple[Classifier, TrainingLog]:
     """Build a network with weights drawn from ``seed`` and train it; ``member`` gives another draw and other batches.
@@ -255,7 +273,15 @@ def train_from_scratch(
     """
     classifier = spec.build(derive_seed(seed, "weights", member))
     seed = derive_seed(seed, "batches", member)
-    return classifier, train(classifier, data, recipe, objective, seed=seed, device=device, on_epoch=on_epoch)
+    log = train(classifier, data, recipe, objective, seed=seed, device=device, amp=amp, on_epoch=on_epoch)
+    return classifier, log
+
+
+def amp_type(device: torch.device) -> torch.dtype:
+    """Return the half-precision type that a device multiplies fast: bfloat16, or float16 where there is none."""
+    if device.type == "mps" or (device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)):
+        return torch.float16
+    return torch.bfloat16
 
 
 def train(
@@ -266,13 +292,16 @@ def train(
     *,
     seed: int,
     device: torch.device,
+    amp: bool = False,
     on_epoch: Callable[[EpochReport], None] | None = None,
 ) -> TrainingLog:
     """Train ``classifier`` in place and leave it in evaluation mode.
 
     It ends with its last weights, or, where the recipe has a patience, with those of the lowest validation loss.
-    ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. Equal arguments give equal weights,
-    bit for bit, on the same device, library versions and number of threads.
+    ``on_epoch`` is called after each epoch, with the classifier in evaluation mode. ``amp``: products of the loss are
+    computed in half precision (automatic mixed precision); weights and evaluation stay in float32. Equal arguments give
+    equal weights, bit for bit, on a processor with the same library versions and number of threads; on a GPU only
+    within ``torch.use_deterministic_algorithms``.
     """
     started = time.perf_counter()
     random = rng(seed, "training")
@@ -288,6 +317,8 @@ def train(
     optimiser, schedule = make_optimiser((classifier, loss), classifier.undecayed(), recipe, n_batches)
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
+    half = amp_type(device)
+    scaler = torch.amp.GradScaler(device.type, enabled=amp and half == torch.float16)
 
     best: dict[str, Tensor] = {}
     best_epoch = 0
@@ -298,9 +329,11 @@ def train(
         for index, gathered in inputs.walk(order, recipe.batch_size):
             rows = flip_and_crop(gathered, random) if data.augment else gathered
             picked = torch.from_numpy(index)
-            value = loss(classifier, rows, labels[picked], None if weights is None else weights[picked])
-            value.backward()
-            optimiser.step()
+            with torch.autocast(device.type, half, enabled=amp):
+                value = loss(classifier, rows, labels[picked], None if weights is None else weights[picked])
+            scaler.scale(value).backward()
+            scaler.step(optimiser)
+            scaler.update()
             schedule.step()
             optimiser.zero_grad()
             classifier.after_step()
