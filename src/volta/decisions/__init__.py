@@ -18,6 +18,7 @@ from volta.decisions.conformal import (
     raps_scores,
     smallest_n,
 )
+from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
 from volta.decisions.monitor import Drift, Monitor, MonitorState
 from volta.decisions.ood import (
@@ -35,6 +36,7 @@ from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
 __all__ = [
     "ConformalRank",
     "ConformalThreshold",
+    "CrossTest",
     "Decision",
     "Decisions",
     "Drift",
@@ -54,9 +56,12 @@ __all__ = [
     "conformal_pvalues",
     "conformal_rank",
     "conformal_threshold",
+    "cross_bound",
+    "cross_pvalues",
     "decide",
     "fit_combination",
     "fit_coverage",
+    "fit_cross",
     "fit_ood",
     "fit_policy",
     "fit_range_check",
