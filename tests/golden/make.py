@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,16 @@ def processor() -> list[str]:
     return list(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
 
 
+def cpu() -> str:
+    """Return vendor, family and model of the processor: MKL takes other kernels on a newer one, whatever it is told."""
+    file = Path("/proc/cpuinfo")
+    if not file.is_file():
+        return platform.processor()
+    lines = (line.partition(":") for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
+    found = {name.strip(): value.strip() for name, _, value in reversed(list(lines))}
+    return " ".join(found.get(name, "") for name in ("vendor_id", "cpu family", "model"))
+
+
 def environment() -> dict[str, str]:
     """Return the variables of the computing process."""
     newer = [name for name in processor() if name.startswith("AVX512") or name == "X86_V4"]
@@ -49,7 +60,7 @@ def make(folder: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     file = folder / "made_with.json"
-    made = json.loads(file.read_text(encoding="utf-8")) | {"processor": processor()}
+    made = json.loads(file.read_text(encoding="utf-8")) | {"processor": processor(), "cpu": cpu()}
     file.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
 
 
