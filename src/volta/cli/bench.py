@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -111,11 +112,12 @@ def print_plan(run: Run, plan: Plan, n_workers: int) -> None:
     echo(f"{len(plan.cells) - n_missing} done, {n_missing} missing; cost on one worker: {cost}")
 
 
-WHAT = "Comparison"
-DATA = "Data"
-LIMITS = "Reduced run"
-WHERE = "Execution"
-RESULT = "Output"
+# An option under each heading of the command's help.
+_comparison = partial(typer.Option, rich_help_panel="Comparison")
+_data = partial(typer.Option, rich_help_panel="Data")
+_reduced = partial(typer.Option, rich_help_panel="Reduced run")
+_execution = partial(typer.Option, rich_help_panel="Execution")
+_output = partial(typer.Option, rich_help_panel="Output")
 
 
 def bench(
@@ -125,138 +127,86 @@ def bench(
     ],
     methods: Annotated[
         str,
-        typer.Option(
+        _comparison(
             help="paper (VOLTA and its ten baselines), standard, all, or names separated by commas; see: volta "
             "methods. Parameters: knn(k=10). Custom class: package.module:Class.",
             autocompletion=complete_methods,
-            rich_help_panel=WHAT,
         ),
     ] = "standard",
     seeds: Annotated[
         str | None,
-        typer.Option(
+        _comparison(
             help="Number of seeds, or seeds separated by commas (a single one: 42,). Default: 10 under fair, 3 under "
-            "paper.",
-            rich_help_panel=WHAT,
+            "paper."
         ),
     ] = None,
-    protocol: Annotated[
-        str, typer.Option(help="fair (same features and encoder for all methods) or paper.", rich_help_panel=WHAT)
-    ] = "fair",
-    ablation: Annotated[
-        bool, typer.Option("--ablation", help="Also run full VOLTA and every ablation row.", rich_help_panel=WHAT)
-    ] = False,
+    protocol: Annotated[str, _comparison(help="fair (same features and encoder for all methods) or paper.")] = "fair",
+    ablation: Annotated[bool, _comparison("--ablation", help="Also run full VOLTA and every ablation row.")] = False,
     decide: Annotated[
         bool,
-        typer.Option(
+        _comparison(
             "--decide",
             help="Sequential testing: add seeds at interim analyses (5, 10, 20, 40) until every question is decided.",
-            rich_help_panel=WHAT,
         ),
     ] = False,
-    cap: Annotated[int, typer.Option(help="With --decide: maximum number of seeds.", rich_help_panel=WHAT)] = 40,
+    cap: Annotated[int, _comparison(help="With --decide: maximum number of seeds.")] = 40,
     resplit: Annotated[
         bool | None,
-        typer.Option(
+        _data(
             "--resplit/--no-resplit",
             help="Draw new train, val and cal splits for every seed. Default for digits, which also rotates its test "
             "set.",
-            rich_help_panel=DATA,
         ),
     ] = None,
     scale: Annotated[
         str,
-        typer.Option(
+        _data(
             help="Feature scaling, the same for every method: auto (imported data, fitted on the training set), "
-            "standard or none.",
-            rich_help_panel=DATA,
+            "standard or none."
         ),
     ] = "auto",
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.", rich_help_panel=DATA),
-    ] = None,
+    data: Annotated[Path | None, _data(help="Data folder. Default: VOLTA_DATA, else the cache folder.")] = None,
     backbone: Annotated[
         str | None,
-        typer.Option(
-            help="Feature extractor for images: resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, plug-in.",
-            rich_help_panel=DATA,
+        _data(
+            help="Feature extractor for images: resnet18, efficientnet-lite0, FILE.onnx, timm:NAME, hf:MODEL, plug-in."
         ),
     ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights file for a named backbone.", rich_help_panel=DATA)
-    ] = None,
-    severities: Annotated[
-        str, typer.Option(help="Corruption severities from 1 to 5, separated by commas.", rich_help_panel=DATA)
-    ] = "1",
-    shifts: Annotated[
-        str, typer.Option(help="Corrupted test sets: auto, official, generated or none.", rich_help_panel=DATA)
-    ] = "auto",
+    weights: Annotated[Path | None, _data(help="Weights file for a named backbone.")] = None,
+    severities: Annotated[str, _data(help="Corruption severities from 1 to 5, separated by commas.")] = "1",
+    shifts: Annotated[str, _data(help="Corrupted test sets: auto, official, generated or none.")] = "auto",
     corruptions: Annotated[
         bool,
-        typer.Option(
-            "--corruptions",
-            help="Corrupt imported test images with CIFAR-10-C's 19 corruptions (--shifts generated).",
-            rich_help_panel=DATA,
+        _data(
+            "--corruptions", help="Corrupt imported test images with CIFAR-10-C's 19 corruptions (--shifts generated)."
         ),
     ] = False,
-    max_epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=LIMITS)] = None,
-    limit_train: Annotated[int | None, typer.Option(help="Number of training samples.", rich_help_panel=LIMITS)] = None,
-    limit_test: Annotated[
-        int | None, typer.Option(help="Maximum number of samples of each evaluation set.", rich_help_panel=LIMITS)
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Batch size, instead of the recipe's.", rich_help_panel=LIMITS)
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.", rich_help_panel=WHERE)] = "auto",
-    executor: Annotated[str, typer.Option(help="auto, local, processes or ray.", rich_help_panel=WHERE)] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(help="Number of processes. Default: number of cores.", rich_help_panel=WHERE)
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Threads per cell; the result depends on it. Default: 1.",
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    amp: Annotated[
-        bool, typer.Option("--amp", help="Train in automatic mixed precision (GPU).", rich_help_panel=WHERE)
-    ] = False,
+    max_epochs: Annotated[int | None, _reduced(help="Maximum number of epochs.")] = None,
+    limit_train: Annotated[int | None, _reduced(help="Number of training samples.")] = None,
+    limit_test: Annotated[int | None, _reduced(help="Maximum number of samples of each evaluation set.")] = None,
+    batch_size: Annotated[int | None, _reduced(help="Batch size, instead of the recipe's.")] = None,
+    device: Annotated[str, _execution(help="auto, cpu, cuda or mps.")] = "auto",
+    executor: Annotated[str, _execution(help="auto, local, processes or ray.")] = "auto",
+    workers: Annotated[int | None, _execution(help="Number of processes. Default: number of cores.")] = None,
+    threads: Annotated[int | None, _execution(help="Threads per cell; the result depends on it. Default: 1.")] = None,
+    amp: Annotated[bool, _execution("--amp", help="Train in automatic mixed precision (GPU).")] = False,
     deterministic: Annotated[
-        bool,
-        typer.Option("--deterministic", help="Deterministic algorithms only; slower on a GPU.", rich_help_panel=WHERE),
+        bool, _execution("--deterministic", help="Deterministic algorithms only; slower on a GPU.")
     ] = False,
     networks_of: Annotated[
-        Path | None,
-        typer.Option(help="Run folder whose trained networks are reused where they match.", rich_help_panel=WHERE),
+        Path | None, _execution(help="Run folder whose trained networks are reused where they match.")
     ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Ray cluster to join. Default: start a local one.", rich_help_panel=WHERE)
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder. Default: runs/TASK.", rich_help_panel=RESULT)] = None,
+    address: Annotated[str | None, _execution(help="Ray cluster to join. Default: start a local one.")] = None,
+    out: Annotated[Path | None, _output(help="Run folder. Default: runs/TASK.")] = None,
     reference: Annotated[
-        str | None,
-        typer.Option(
-            help="Reference of the report's tests: a method, best, or all (all pairs).", rich_help_panel=RESULT
-        ),
+        str | None, _output(help="Reference of the report's tests: a method, best, or all (all pairs).")
     ] = None,
     no_report: Annotated[
-        bool,
-        typer.Option(
-            "--no-report", help="Write no report; make it later with volta report RUN.", rich_help_panel=RESULT
-        ),
+        bool, _output("--no-report", help="Write no report; make it later with volta report RUN.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run, then exit.", rich_help_panel=RESULT)
-    ] = False,
-    json_log: Annotated[
-        Path | None, typer.Option(help="Append one JSON line per event to this file.", rich_help_panel=RESULT)
-    ] = None,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", help="Print failures and the report's path only.", rich_help_panel=RESULT),
-    ] = False,
+    dry_run: Annotated[bool, _output("--dry-run", help="Print what would run, then exit.")] = False,
+    json_log: Annotated[Path | None, _output(help="Append one JSON line per event to this file.")] = None,
+    quiet: Annotated[bool, _output("--quiet", help="Print failures and the report's path only.")] = False,
 ) -> None:
     """Compare methods on tasks over seeds and write a report. Runs are resumable and can be extended."""
     import_from_here()

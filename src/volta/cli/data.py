@@ -96,8 +96,7 @@ def import_(
         list[str] | None, typer.Option("--near", help="Near OOD set, all others are far; may be repeated.")
     ] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option("--encoder", help="tabular, or vision for features of images. Default: by the source."),
+        str | None, typer.Option("--encoder", help="tabular, or vision for features of images. Default: by the source.")
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Name of a table's label column.")] = None,
     ids: Annotated[
@@ -109,8 +108,7 @@ def import_(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip undecodable images and invalid rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing task.")] = False,
     limit: Annotated[
-        list[str] | None,
-        typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown name lists all."),
+        list[str] | None, typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown name lists all.")
     ] = None,
     data: DataFolder = None,
 ) -> None:
@@ -233,8 +231,7 @@ def extract(
         typer.Option("--corruptions", help="Also corrupt imported test images as in CIFAR-10-C (--shifts generated)."),
     ] = False,
     only: Annotated[
-        str | None,
-        typer.Option(help="shifts: keep stored features and extract only missing corrupted test sets."),
+        str | None, typer.Option(help="shifts: keep stored features and extract only missing corrupted test sets.")
     ] = None,
     limit_test: Annotated[
         int | None, typer.Option(help="Maximum number of samples of the test set and of each OOD and corrupted set.")
@@ -267,10 +264,7 @@ def extract(
     if task not in all_tasks(data) and Path(task).exists():
         raise InputError(f"SRC is the path {task}; make it a task first: volta data import {task} --name NAME")
     options = LoadOptions(
-        data,
-        parse_numbers(severities, "--severities"),
-        shift_origin(shifts, corruptions),
-        limit_test=limit_test,
+        data, parse_numbers(severities, "--severities"), shift_origin(shifts, corruptions), limit_test=limit_test
     )
     if threads is not None:
         check_count(threads, "--threads", most=MAX_THREADS)

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,23 +28,22 @@ if TYPE_CHECKING:
     from volta.estimators.explain import Explanation
 
 
-INPUT_PANEL = "Input"
-OUTPUT_PANEL = "Output"
+# An option under each heading of a command's help.
+_input = partial(typer.Option, rich_help_panel="Input")
+_output = partial(typer.Option, rich_help_panel="Output")
+_model = partial(typer.Option, rich_help_panel="Model")
+_policy = partial(typer.Option, rich_help_panel="Abstention policy")
+_guarantee = partial(typer.Option, rich_help_panel="Guarantees")
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by volta fit.")]
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="Samples: .csv, .tsv (also .gz), .npz (x) or .parquet.")
 ]
-IdOption = Annotated[
-    list[str] | None,
-    typer.Option("--id", help="ID column, copied to the output; may be repeated.", rich_help_panel=INPUT_PANEL),
-]
-LabelOption = Annotated[
-    str | None, typer.Option(help="Column of true classes, if there is one.", rich_help_panel=INPUT_PANEL)
-]
-OutOption = Annotated[Path, typer.Option(help="New file: .csv, .tsv, .npz or .parquet.", rich_help_panel=OUTPUT_PANEL)]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing output.", rich_help_panel=OUTPUT_PANEL)]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.", rich_help_panel=OUTPUT_PANEL)]
+IdOption = Annotated[list[str] | None, _input("--id", help="ID column, copied to the output; may be repeated.")]
+LabelOption = Annotated[str | None, _input(help="Column of true classes, if there is one.")]
+OutOption = Annotated[Path, _output(help="New file: .csv, .tsv, .npz or .parquet.")]
+ForceOption = Annotated[bool, _output("--force", help="Overwrite existing output.")]
+QuietOption = Annotated[bool, _output("--quiet", help="Show no progress.")]
 
 
 def load_model(path: Path) -> VoltaClassifier:
@@ -106,55 +106,23 @@ _PARTS = {"train": "training", "val": "validation", "cal": "calibration"}
 
 _OPTIONS = {"eval_set": "--eval", "cal_set": "--cal", "random_state": "--seed"}
 
-_MODEL_PANEL = "Model"
-_POLICY_PANEL = "Abstention policy"
-
 
 def fit(
     data: DataArgument,
-    out: Annotated[Path, typer.Option(help="Model file, e.g. model.safetensors.", rich_help_panel=OUTPUT_PANEL)],
-    label: Annotated[
-        str | None,
-        typer.Option(help="Column of classes. Default in an npz: y or labels.", rich_help_panel=INPUT_PANEL),
-    ] = None,
+    out: Annotated[Path, _output(help="Model file, e.g. model.safetensors.")],
+    label: Annotated[str | None, _input(help="Column of classes. Default in an npz: y or labels.")] = None,
     ids: IdOption = None,
-    eval_: Annotated[
-        Path | None,
-        typer.Option("--eval", help="Validation set.", rich_help_panel=INPUT_PANEL),
-    ] = None,
-    cal: Annotated[
-        Path | None,
-        typer.Option(help="Calibration set.", rich_help_panel=INPUT_PANEL),
-    ] = None,
-    method: Annotated[str, typer.Option(help="Method; see: volta methods.", rich_help_panel=_MODEL_PANEL)] = "volta",
-    encoder: Annotated[
-        str, typer.Option(help="tabular, or vision for features of a backbone.", rich_help_panel=_MODEL_PANEL)
-    ] = "tabular",
-    scale: Annotated[
-        str, typer.Option(help="Feature scaling: auto, standard or none.", rich_help_panel=_MODEL_PANEL)
-    ] = "auto",
-    seed: Annotated[
-        int, typer.Option(help="Random seed of weights, batches and sampling.", rich_help_panel=_MODEL_PANEL)
-    ] = 42,
-    max_epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs.", rich_help_panel=_MODEL_PANEL)
-    ] = None,
-    keep_rows: Annotated[
-        bool,
-        typer.Option(
-            "--keep-rows", help="Store the training samples, for volta explain.", rich_help_panel=_MODEL_PANEL
-        ),
-    ] = False,
-    max_error: Annotated[
-        float | None, typer.Option(help="Maximum error rate of answered samples.", rich_help_panel=_POLICY_PANEL)
-    ] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="Confidence of the guarantee. Default: 0.95.", rich_help_panel=_POLICY_PANEL)
-    ] = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(help="Alternatively: share of samples answered. Default: 0.9.", rich_help_panel=_POLICY_PANEL),
-    ] = None,
+    eval_: Annotated[Path | None, _input("--eval", help="Validation set.")] = None,
+    cal: Annotated[Path | None, _input(help="Calibration set.")] = None,
+    method: Annotated[str, _model(help="Method; see: volta methods.")] = "volta",
+    encoder: Annotated[str, _model(help="tabular, or vision for features of a backbone.")] = "tabular",
+    scale: Annotated[str, _model(help="Feature scaling: auto, standard or none.")] = "auto",
+    seed: Annotated[int, _model(help="Random seed of weights, batches and sampling.")] = 42,
+    max_epochs: Annotated[int | None, _model(help="Maximum number of epochs.")] = None,
+    keep_rows: Annotated[bool, _model("--keep-rows", help="Store the training samples, for volta explain.")] = False,
+    max_error: Annotated[float | None, _policy(help="Maximum error rate of answered samples.")] = None,
+    confidence: Annotated[float | None, _policy(help="Confidence of the guarantee. Default: 0.95.")] = None,
+    coverage: Annotated[float | None, _policy(help="Alternatively: share of samples answered. Default: 0.9.")] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -309,10 +277,7 @@ def predict(
 
 def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, joined: bool) -> dict[str, Array]:
     """Return the columns to write: ``class``, ``uncertainty`` and ``p_CLASS`` …, or ``probs`` (n, K) if ``joined``."""
-    columns: dict[str, Array] = {
-        "class": classifier.classes_[prediction.labels],
-        "uncertainty": prediction.uncertainty,
-    }
+    columns: dict[str, Array] = {"class": classifier.classes_[prediction.labels], "uncertainty": prediction.uncertainty}
     if joined:
         return columns | {"probs": prediction.probs}
     return columns | {f"p_{name}": prediction.probs[:, k] for k, name in enumerate(classifier.classes_)}
@@ -389,42 +354,22 @@ def _set_texts(sets: Array, names: Array) -> Array:
     return texts[which.reshape(-1)]
 
 
-_PROMISE_PANEL = "Guarantees"
-
-
 def decide(
     model: ModelArgument,
     data: DataArgument,
     out: OutOption,
     ids: IdOption = None,
     label: LabelOption = None,
-    alpha: Annotated[
-        float, typer.Option(help="Maximum miscoverage of prediction sets.", rich_help_panel=_PROMISE_PANEL)
-    ] = 0.1,
-    fpr: Annotated[
-        float | None,
-        typer.Option(help="False-positive rate of OOD flags. Default: 0.05.", rich_help_panel=_PROMISE_PANEL),
-    ] = None,
+    alpha: Annotated[float, _guarantee(help="Maximum miscoverage of prediction sets.")] = 0.1,
+    fpr: Annotated[float | None, _guarantee(help="False-positive rate of OOD flags. Default: 0.05.")] = None,
     fdr: Annotated[
-        float | None,
-        typer.Option(
-            help="Alternatively: false discovery rate of this file's OOD flags.", rich_help_panel=_PROMISE_PANEL
-        ),
+        float | None, _guarantee(help="Alternatively: false discovery rate of this file's OOD flags.")
     ] = None,
     max_error: Annotated[
-        float | None,
-        typer.Option(
-            help="Maximum error rate of answered samples, instead of the model's policy.",
-            rich_help_panel=_PROMISE_PANEL,
-        ),
+        float | None, _guarantee(help="Maximum error rate of answered samples, instead of the model's policy.")
     ] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="Confidence of the guarantee. Default: 0.95.", rich_help_panel=_PROMISE_PANEL)
-    ] = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(help="Alternatively: share of samples answered.", rich_help_panel=_PROMISE_PANEL),
-    ] = None,
+    confidence: Annotated[float | None, _guarantee(help="Confidence of the guarantee. Default: 0.95.")] = None,
+    coverage: Annotated[float | None, _guarantee(help="Alternatively: share of samples answered.")] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -472,22 +417,12 @@ def explain(
     model: ModelArgument,
     data: DataArgument,
     rows: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Row numbers from 0: 0,5,7 or 0-9. Default: the first {FIRST_ROWS}.", rich_help_panel=INPUT_PANEL
-        ),
+        str | None, _input(help=f"Row numbers from 0: 0,5,7 or 0-9. Default: the first {FIRST_ROWS}.")
     ] = None,
     ids: IdOption = None,
     label: LabelOption = None,
-    most: Annotated[
-        int,
-        typer.Option(
-            help="Maximum number of classes, columns and training samples shown.", rich_help_panel=OUTPUT_PANEL
-        ),
-    ] = 3,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per sample.", rich_help_panel=OUTPUT_PANEL)
-    ] = False,
+    most: Annotated[int, _output(help="Maximum number of classes, columns and training samples shown.")] = 3,
+    as_json: Annotated[bool, _output("--json", help="Print one JSON object per sample.")] = False,
 ) -> None:
     """Explain a prediction: nearest classes, columns out of range, most similar training samples."""
     wanted = None if rows is None else parse_rows(rows)
@@ -552,9 +487,7 @@ def _json(row: int, known: dict[str, Any], explanation: Explanation) -> str:
 
 
 def export(
-    model: ModelArgument,
-    out: Annotated[Path, typer.Option(help="New file that ends in .onnx.", rich_help_panel=OUTPUT_PANEL)],
-    force: ForceOption = False,
+    model: ModelArgument, out: Annotated[Path, _output(help="New file that ends in .onnx.")], force: ForceOption = False
 ) -> None:
     """Write the model as an ONNX graph, scaling included, that runs without Python or volta."""
     if out.suffix.lower() != ".onnx":
@@ -567,14 +500,8 @@ def export(
 
 def card(
     model: ModelArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for NAME-card.html and .md. Default: the model's.", rich_help_panel=OUTPUT_PANEL),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Labelled samples to evaluate on, e.g. the test set.", rich_help_panel=INPUT_PANEL),
-    ] = None,
+    out: Annotated[Path | None, _output(help="Folder for NAME-card.html and .md. Default: the model's.")] = None,
+    data: Annotated[Path | None, _input(help="Labelled samples to evaluate on, e.g. the test set.")] = None,
     label: LabelOption = None,
     ids: IdOption = None,
     force: ForceOption = False,
