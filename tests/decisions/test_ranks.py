@@ -6,9 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.decisions.exact import binomial_range
 from volta.core.errors import InputError
 from volta.core.quantile import conformal_quantile
-from volta.decisions import conformal_rank, conformal_threshold, smallest_n
+from volta.decisions import (
+    calibration_needed,
+    conditional_level,
+    conformal_rank,
+    conformal_threshold,
+    fit_ood,
+    fit_thresholds,
+    smallest_n,
+)
 from volta.decisions.conformal import beta_quantile, binomial_cdf
 
 
@@ -97,3 +106,46 @@ def test_the_smallest_levels_are_levels(alpha):
     assert conformal_rank(5, alpha).note.startswith("5 calibration rows are too few")
     assert conformal_threshold([1.0, 2.0], alpha).value == np.inf
     assert smallest_n(alpha) == -(-1 // Fraction(alpha)) - 1
+
+
+@pytest.mark.parametrize(("alpha", "confidence"), [(0.05, 0.95), (0.1, 0.9), (0.01, 0.99), (0.3, 0.5)])
+@pytest.mark.parametrize("n", [1, 9, 58, 59, 200, 2000])
+def test_conditional_level_is_the_largest_that_the_beta_law_allows(n, alpha, confidence):
+    k = round(conditional_level(n, alpha, confidence) * (n + 1))
+    exceeded = [stats.beta(rank, n + 1 - rank).sf(alpha) for rank in range(1, n + 1)]
+    allowed = [rank for rank, share in enumerate(exceeded, 1) if share <= 1 - confidence + 1e-12]
+    assert k == max(allowed, default=0)
+    assert (k > 0) == (n >= calibration_needed(alpha, confidence))
+
+
+def test_conditional_flags_and_sets_hold_over_calibration_draws():
+    """The rate given the calibration rows exceeds what is asked in at most 1 − confidence of draws, ties or not."""
+    rng = np.random.default_rng(3)
+    n, n_draws, alpha = 100, 1000, 0.1
+    exceeded = np.zeros((2, 2))
+    for tied in (0, 1):
+        for _ in range(n_draws):
+            scores = rng.random(n)
+            scores = np.floor(scores * 10) if tied else scores
+            threshold = fit_thresholds(scores, np.zeros(n, dtype=int), 1, alpha=alpha, confidence=0.9).values[0]
+            rate = 1 - (min(10, threshold + 1) / 10 if tied else threshold)
+            exceeded[tied, 0] += rate > alpha + 1e-12
+            new = (np.arange(10_000) + 0.5) / 10_000
+            flags = fit_ood(scores).flags(np.floor(new * 10) if tied else new, fpr=alpha, confidence=0.9)
+            exceeded[tied, 1] += flags.mean() > alpha + 1e-12
+    assert (exceeded <= binomial_range(n_draws, 0.1)[1]).all()
+    assert exceeded[0].min() >= 0.04 * n_draws  # k is the largest rank allowed: P(Bin(100, .1) ≤ 5) = .058
+
+
+def test_conditional_notes_name_the_smallest_n():
+    test = fit_ood(np.arange(58.0))
+    assert test.note(0.05, confidence=0.95).endswith("fpr = 0.05 with confidence 0.95, which needs 59: no flag")
+    assert test.note(0.05) == ""
+    assert not test.flags([99.0], fpr=0.05, confidence=0.95).any()
+    assert fit_ood(np.arange(59.0)).flags([99.0], fpr=0.05, confidence=0.95).all()
+    found = fit_thresholds(np.arange(57.0), np.arange(57) % 2, 2, alpha=0.1, conditional="class", confidence=0.95)
+    assert found.values.tolist() == [56, np.inf]
+    assert found.note == (
+        "classes 1 have fewer than the 29 calibration rows that alpha = 0.1 with confidence 0.95 needs: they are in "
+        "every set"
+    )

@@ -10,12 +10,15 @@ from volta.decisions.conformal import (
     SetScore,
     SetThresholds,
     aps_scores,
+    calibration_needed,
+    conditional_level,
     conformal_rank,
     conformal_threshold,
     fit_sets,
     fit_thresholds,
     lac_scores,
     raps_scores,
+    rows_needed,
     smallest_n,
 )
 from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
@@ -30,7 +33,7 @@ from volta.decisions.ood import (
     fit_combination,
     fit_ood,
 )
-from volta.decisions.policies import Policy, fit_coverage, fit_policy, rows_needed
+from volta.decisions.policies import Policy, fit_coverage, fit_policy
 from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
 
 __all__ = [
@@ -53,6 +56,8 @@ __all__ = [
     "aps_scores",
     "benjamini_hochberg",
     "bonferroni",
+    "calibration_needed",
+    "conditional_level",
     "conformal_pvalues",
     "conformal_rank",
     "conformal_threshold",

@@ -24,6 +24,7 @@ from volta.core.errors import InputError
 from volta.core.quantile import conformal_quantile, nearest_fraction
 
 _BISECTIONS = 200
+_FEW_ROWS = 64
 
 
 def binomial_cdf(successes: int, trials: int, probability: float) -> float:
@@ -185,6 +186,65 @@ def smallest_n(alpha: float) -> int:
     return -(-level.denominator // level.numerator) - 1
 
 
+def rows_needed(max_error: float, confidence: float = 0.95) -> int:
+    """Least number of samples, none of them an error, that proves a rate: ⌈log δ / log(1 − ε)⌉.
+
+    ε = max_error, δ = 1 − confidence: the least m with (1 − ε)ᵐ ≤ δ. Answered calibration samples prove the error of a
+    policy; calibration samples below a threshold prove its rate of false alarms or of missed classes.
+
+    >>> rows_needed(0.02, 0.95), rows_needed(0.05, 0.95)
+    (149, 59)
+    """
+    error, delta = exact_level(max_error, "max_error"), 1 - exact_level(confidence, "confidence")
+    ratio = math.log(delta) / math.log1p(-error)
+    nearest = round(ratio)
+    # Equal powers of such fractions are small ones; their logarithms may round to either side.
+    if nearest <= _FEW_ROWS and (1 - error) ** nearest == delta:
+        return nearest
+    return math.ceil(ratio)
+
+
+@lru_cache(maxsize=1024)
+def conditional_level(n: int, alpha: float, confidence: float) -> float:
+    """Return the level k/(n + 1) at which a rate is at most ``alpha`` with ``confidence`` over calibration draws.
+
+    Given n calibration scores, the rate P(p ≤ k/(n + 1) | calibration) of a new sample from the same distribution is
+    Beta(k, n + 1 − k) distributed without ties, and stochastically smaller with them. k is the largest with
+    P(Beta(k, n + 1 − k) > α) = P(Bin(n, α) ≤ k − 1) ≤ 1 − confidence; 0 where n < `rows_needed` (α, confidence), and
+    then nothing may be flagged or left out. The mean rate is k/(n + 1), less than α: the price of the confidence.
+    Conditions: calibration scores are independent and identically distributed, and made by one model that did not see
+    them (split calibration; for cross-fitting no such rank is known).
+    Reference: Vovk (2012), Conditional Validity of Inductive Conformal Predictors; Bates et al. (2023), Testing for
+    Outliers with Conformal p-values.
+    n: number of calibration samples; alpha, confidence: in (0, 1).
+
+    >>> [round(conditional_level(n, 0.05, 0.95), 3) for n in (58, 59, 200, 2000)]
+    [0.0, 0.017, 0.025, 0.042]
+    """
+    level, delta = float_level(alpha, "alpha"), 1 - float_level(confidence, "confidence")
+    if n < rows_needed(alpha, confidence):
+        return 0.0
+    low, high = 1, n + 1  # low holds, high does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if binomial_cdf(middle - 1, n, level) <= delta else (low, middle)
+    return low / (n + 1)
+
+
+def level_of(n: int, alpha: float, confidence: float | None) -> float:
+    """Return the level that p-values of n calibration samples are compared with: ``alpha``, or `conditional_level`."""
+    return float_level(alpha, "alpha") if confidence is None else conditional_level(n, alpha, confidence)
+
+
+def calibration_needed(alpha: float, confidence: float | None = None) -> int:
+    """Return the least number of calibration samples for a rate: `smallest_n`, or `rows_needed` with a confidence.
+
+    >>> calibration_needed(0.05), calibration_needed(0.05, confidence=0.95)
+    (19, 59)
+    """
+    return smallest_n(alpha) if confidence is None else rows_needed(alpha, confidence)
+
+
 def first_names(names: Sequence[Any]) -> str:
     """Return the first ten names, and how many more there are.
 
@@ -334,11 +394,17 @@ class SetThresholds:
     conditional: Conditional
     values: Floats
     counts: NDArray[np.intp]
+    confidence: float | None = None
 
     @cached_property
     def always_included(self) -> tuple[int, ...]:
         """Classes with too few calibration rows for α: they are in every set."""
-        return tuple(int(k) for k in np.flatnonzero(self.counts < smallest_n(self.alpha)))
+        return tuple(int(k) for k in np.flatnonzero(self.counts < self.needed))
+
+    @property
+    def needed(self) -> int:
+        """Calibration samples that a class needs for a finite threshold."""
+        return calibration_needed(self.alpha, self.confidence)
 
     @property
     def note(self) -> str:
@@ -349,12 +415,16 @@ class SetThresholds:
         """Return ``note`` with the classes called ``names``, one for each."""
         if not self.always_included:
             return ""
+        level = f"alpha = {self.alpha:g}" + ("" if self.confidence is None else f" with confidence {self.confidence:g}")
         if self.conditional == "none":
-            return conformal_rank(int(self.counts[0]), self.alpha).note + ", and every set holds every class"
+            return (
+                f"{self.counts[0]} calibration rows are too few for {level}, which needs at least {self.needed}: "
+                "the threshold is infinite, and every set holds every class"
+            )
         few = self.always_included
         return (
-            f"classes {first_names([names[k] for k in few])} have fewer than the {smallest_n(self.alpha)} "
-            f"calibration rows that alpha = {self.alpha:g} needs: they are in every set"
+            f"classes {first_names([names[k] for k in few])} have fewer than the {self.needed} "
+            f"calibration rows that {level} needs: they are in every set"
         )
 
 
@@ -399,7 +469,13 @@ class SetPredictor:
 
 
 def fit_thresholds(
-    true_scores: ArrayLike, labels: ArrayLike, n_classes: int, *, alpha: float = 0.1, conditional: Conditional = "none"
+    true_scores: ArrayLike,
+    labels: ArrayLike,
+    n_classes: int,
+    *,
+    alpha: float = 0.1,
+    conditional: Conditional = "none",
+    confidence: float | None = None,
 ) -> SetThresholds:
     """Calibrate any score: q_k is the ⌈(n_k + 1)(1 − α)⌉-th smallest score of its calibration rows, inf beyond n_k.
 
@@ -407,6 +483,8 @@ def fit_thresholds(
     Guarantee: sets {k : s(x, k) ≤ q_k} hold the true class with probability ≥ 1 − α over calibration and new rows
     together; with ``"class"`` also given that the true class is k, for each k. Condition: calibration and new rows are
     exchangeable (within a class), and the score was made without the calibration rows.
+    With ``confidence`` the guarantee is one of these calibration rows: with that probability over calibration draws,
+    P(y ∉ set | calibration rows) ≤ α, for each class by itself with ``"class"``; see `conditional_level`.
     Reference: Vovk (2012), Conditional Validity of Inductive Conformal Predictors.
     true_scores: (n_samples,) score of each calibration row's own class; labels: (n_samples,); n_classes: K.
 
@@ -420,12 +498,18 @@ def fit_thresholds(
     if conditional not in ("none", "class"):
         raise InputError(f"conditional is {conditional!r}; pass none or class")
     if conditional == "none":
-        values = np.full(n_classes, conformal_quantile(scores, alpha))
-        return SetThresholds(float(alpha), conditional, values, np.full(n_classes, len(scores)))
+        values = np.full(n_classes, _threshold(scores, alpha, confidence))
+        return SetThresholds(float(alpha), conditional, values, np.full(n_classes, len(scores)), confidence)
     counts = np.bincount(classes, minlength=n_classes)
     by_class = np.split(scores[np.argsort(classes, kind="stable")], np.cumsum(counts)[:-1])
-    values = np.array([conformal_quantile(own, alpha) if len(own) else np.inf for own in by_class])
-    return SetThresholds(float(alpha), conditional, values, counts)
+    values = np.array([_threshold(own, alpha, confidence) for own in by_class])
+    return SetThresholds(float(alpha), conditional, values, counts, confidence)
+
+
+def _threshold(scores: Floats, alpha: float, confidence: float | None) -> float:
+    """Return the largest score with a p-value above the level: the (n + 1 − k)-th smallest, inf where k is 0."""
+    level = level_of(len(scores), alpha, confidence)
+    return conformal_quantile(scores, level) if len(scores) and level > 0 else math.inf
 
 
 def fit_sets(
@@ -435,6 +519,7 @@ def fit_sets(
     alpha: float = 0.1,
     score: ScoreName | SetScore = "lac",
     conditional: Conditional = "none",
+    confidence: float | None = None,
     allow_empty: bool = True,
     rng: np.random.Generator | None = None,
 ) -> SetPredictor:
@@ -444,7 +529,7 @@ def fit_sets(
     `fit_thresholds`. Guarantee: P(y ∈ C(x)) ≥ 1 − α over calibration and new rows together, for exchangeable rows; with
     ``conditional="class"`` P(y ∈ C(x) | y = k) ≥ 1 − α for every class k. For scores without ties P(y ∈ C(x)) is
     ⌈(n + 1)(1 − α)⌉ / (n + 1) exactly. A class with too few calibration rows gets an infinite threshold and is always
-    included; ``thresholds.note`` says so.
+    included; ``thresholds.note`` says so. ``confidence``: see `fit_thresholds`.
 
     A set may be empty: no class fits the row as well as calibration rows fit theirs. ``allow_empty=False`` puts the
     likeliest class into such sets, which can only raise the coverage above the guarantee. ``rng`` asks for the
@@ -465,5 +550,7 @@ def fit_sets(
     own = np.empty(len(classes))
     for rows, chunk in checked_row_chunks(array):
         own[rows] = np.take_along_axis(chosen.of(chunk, rng), classes[rows, None], axis=1)[:, 0]
-    thresholds = fit_thresholds(own, classes, array.shape[1], alpha=alpha, conditional=conditional)
+    thresholds = fit_thresholds(
+        own, classes, array.shape[1], alpha=alpha, conditional=conditional, confidence=confidence
+    )
     return SetPredictor(chosen, thresholds, randomised=rng is not None, allow_empty=allow_empty)

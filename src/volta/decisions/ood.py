@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_count, check_labels, check_same_length, check_scores, refuse_mask, without_graph
 from volta.core.errors import InputError
-from volta.decisions.conformal import Floats, exact_level, first_names, float_level, smallest_n
+from volta.decisions.conformal import Floats, calibration_needed, exact_level, first_names, float_level, level_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +47,20 @@ class OodTest:
         """Return ``pvalues`` of ungrouped float64 scores without NaN, which are not looked at again."""
         return _pvalues(self.scores[0], scores, rng)
 
-    def flags(self, scores: ArrayLike, *, fpr: float = 0.05, groups: ArrayLike | None = None) -> NDArray[np.bool_]:
+    def flags(
+        self, scores: ArrayLike, *, fpr: float = 0.05, groups: ArrayLike | None = None, confidence: float | None = None
+    ) -> NDArray[np.bool_]:
         """Flag rows as OOD where the p-value is at most ``fpr``.
 
         Guarantee: P(flag | in-distribution) ≤ fpr over calibration and new rows together, ⌊fpr (n + 1)⌋ / (n + 1) for
-        scores without ties; within each group where calibration was grouped. Where n is too small nothing can be
-        flagged: see ``note``.
+        scores without ties; within each group where calibration was grouped. With ``confidence`` p-values are compared
+        with the lower `conditional_level`: with that probability over calibration draws, for each group by itself,
+        P(flag | in-distribution, calibration rows) ≤ fpr. Where n is too small nothing can be flagged: see ``note``.
         """
-        return np.asarray(self.pvalues(scores, groups=groups) <= float_level(fpr, "fpr"))
+        asked = float_level(fpr, "fpr")
+        levels = np.array([level_of(len(own), asked, confidence) for own in self.scores])
+        pvalues = self.pvalues(scores, groups=groups)
+        return np.asarray(pvalues <= (levels[0] if groups is None else levels[np.asarray(groups, dtype=np.intp)]))
 
     def false_alarm_rate(self, fpr: float = 0.05) -> Floats:
         """P(flag | in-distribution) of each group for scores without ties: ⌊fpr (n + 1)⌋ / (n + 1), at most ``fpr``."""
@@ -62,21 +68,20 @@ class OodTest:
         sizes = [len(own) + 1 for own in self.scores]
         return np.array([level.numerator * size // level.denominator / size for size in sizes])
 
-    def note(self, fpr: float = 0.05, names: Sequence[Any] | None = None) -> str:
+    def note(self, fpr: float = 0.05, names: Sequence[Any] | None = None, confidence: float | None = None) -> str:
         """Say in words where ``fpr`` asks for more calibration rows than there are; empty where it does not.
 
         names: what to call the groups, their numbers unless set.
         """
-        needed = smallest_n(fpr)
+        needed = calibration_needed(fpr, confidence)
         if self._fewest >= needed:
             return ""
         few = [group for group, own in enumerate(self.scores) if len(own) < needed]
+        level = f"fpr = {fpr:g}" + ("" if confidence is None else f" with confidence {confidence:g}")
         if not self.grouped:
-            return (
-                f"{len(self.scores[0])} calibration rows are too few for fpr = {fpr:g}, which needs {needed}: no flag"
-            )
+            return f"{len(self.scores[0])} calibration rows are too few for {level}, which needs {needed}: no flag"
         called = first_names(few if names is None else [names[group] for group in few])
-        return f"groups {called} have fewer than the {needed} calibration rows that fpr = {fpr:g} needs: no flag there"
+        return f"groups {called} have fewer than the {needed} calibration rows that {level} needs: no flag there"
 
     @cached_property
     def _fewest(self) -> int:

@@ -7,13 +7,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_correct, check_fraction, check_same_length, check_scores
-from volta.decisions.conformal import Floats, beta_quantile, binomial_cdf, conformal_threshold, exact_level
+from volta.decisions.conformal import (
+    Floats,
+    beta_quantile,
+    binomial_cdf,
+    conformal_threshold,
+    exact_level,
+    rows_needed,
+)
 
 START_COVERAGES = (0.25, 0.5, 0.75)
 MAX_SET_ASIDE = 50
 # A start point is worth its share of δ if it answers, in expectation, this many times the rows that prove anything.
 ROWS_AT_START = 1.5
-_FEW_ROWS = 64
 # Tails are sums in float64: one that equals its level may round to above it.
 _ROUNDING = 1.0 + 1e-12
 
@@ -47,23 +53,6 @@ class Policy:
     def unchecked_answers(self, uncertainty: Floats) -> NDArray[np.bool_]:
         """Return ``answers`` for a float64 array without NaN, which is not looked at again."""
         return np.asarray((uncertainty <= self.threshold) & self.exists)
-
-
-def rows_needed(max_error: float, confidence: float = 0.95) -> int:
-    """Least number of answered calibration rows, none of them wrong, that proves a bound: ⌈log δ / log(1 − ε)⌉.
-
-    ε = max_error, δ = 1 − confidence: the least m with (1 − ε)ᵐ ≤ δ.
-
-    >>> rows_needed(0.02, 0.95)
-    149
-    """
-    error, delta = exact_level(max_error, "max_error"), 1 - exact_level(confidence, "confidence")
-    ratio = math.log(delta) / math.log1p(-error)
-    nearest = round(ratio)
-    # Equal powers of such fractions are small ones; their logarithms may round to either side.
-    if nearest <= _FEW_ROWS and (1 - error) ** nearest == delta:
-        return nearest
-    return math.ceil(ratio)
 
 
 def fit_policy(
