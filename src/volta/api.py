@@ -301,8 +301,8 @@ def benchmark(
     executor: str = "auto",
     workers: int | None = None,
     threads: int | None = None,
-    amp: bool = False,
-    deterministic: bool = False,
+    amp: bool | None = None,
+    deterministic: bool | None = None,
     address: str | None = None,
     networks_of: Path | str | None = None,
     resplit: bool | None = None,
@@ -348,8 +348,8 @@ def benchmark(
     device, executor, workers, threads, address
         Where cells run: ``executor`` is ``auto``, ``local``, ``processes`` or ``ray``.
     amp, deterministic
-        Train in automatic mixed precision; allow deterministic algorithms alone. Both matter on GPUs, and both are part
-        of what decides a result.
+        Train and extract in automatic mixed precision; allow deterministic algorithms alone. Both matter on GPUs, and
+        both are part of what decides a result. None: as in the run folder, or not.
     networks_of
         Run folder whose trained networks are taken where they fit.
     resplit
@@ -392,6 +392,7 @@ def benchmark(
     from volta.methods import ABLATION
     from volta.networks.recipe import Budget
     from volta.networks.trainer import pick_device
+    from volta.networks.training import amp_type
 
     execution = Execution(executor, workers, address, _path(networks_of))
     if decide and seeds is not None:
@@ -405,17 +406,21 @@ def benchmark(
     if decide and reference is None and "volta" not in method_names:
         raise InputError("--decide compares with volta, which is not among the methods; name one with --reference")
     check_reference(reference, (*method_names, *(known.methods if known else ())))
+    # What is left open is as in the run folder, if there is one.
+    chosen = pick_device(settled.device if device == "auto" and settled else device)
+    amp = amp if amp is not None else settled is not None and settled.amp
+    if amp:
+        amp_type(chosen)
     config = RunConfig(
         tasks=tuple(names),
         methods=method_names,
         protocols=(protocol,),
         seeds=_seeds(seeds, protocol),
         budget=Budget(max_epochs, limit_train, batch_size, limit_test),
-        # What is left open is as in the run folder, if there is one.
-        device=pick_device(settled.device if device == "auto" and settled else device).type,
+        device=chosen.type,
         threads=threads if threads is not None else settled.threads if settled else 1,
         amp=amp,
-        deterministic=deterministic,
+        deterministic=deterministic if deterministic is not None else settled is not None and settled.deterministic,
         backbone=backbone,
         weights=_path(weights),
         severities=_whole_numbers("severities", severities, "a number from 1 to 5, or a list, as in [1, 5]"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.bench.running import volta
-from volta.bench.config import TaskLoader, limit_rows, parse_methods, parse_seeds, plan_cells
+from volta.bench.config import TaskLoader, limit_rows, parse_methods, parse_seeds, plan_cells, whole_validation
 from volta.bench.records import RunConfig
 from volta.bench.store import RunStore
 from volta.core.errors import InputError
@@ -64,8 +66,6 @@ def test_digits_rotates_unless_told_otherwise(digits):
 
 
 def test_rows_of_other_tasks_are_drawn_for_a_seed_on_request(monkeypatch, digits):
-    from dataclasses import replace
-
     from volta.data.tasks import TASKS
 
     monkeypatch.setitem(TASKS, "digits", replace(TASKS["digits"], rotates=False))
@@ -78,10 +78,27 @@ def test_rows_of_other_tasks_are_drawn_for_a_seed_on_request(monkeypatch, digits
     assert len(limited.fit.train) == 80
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_papers_protocol_uses_the_whole_validation_set(digits, weighted):
+    if weighted:
+        parts = {name: getattr(digits.fit, name) for name in ("val", "cal")}
+        parts = {name: replace(part, weights=np.arange(1.0, len(part) + 1)) for name, part in parts.items()}
+        digits = replace(digits, fit=replace(digits.fit, **parts))
+    fair, paper = digits.fit, whole_validation(digits).fit
+    assert paper.val is paper.cal
+    assert paper.train is fair.train
+    for field in ("inputs", "labels", "weights"):
+        parts = [getattr(part, field) for part in (fair.val, fair.cal)]
+        expected = None if parts[0] is None else np.concatenate(parts)
+        np.testing.assert_array_equal(getattr(paper.val, field), expected)
+
+
 def test_a_loader_gives_each_seed_its_rows_in_any_order():
     tasks = TaskLoader(RunConfig(("digits",), ("volta", "softmax")))
     found = {seed: tasks.task_for("digits", "fair", "volta", seed) for seed in (1, 2)}
     assert tasks.task_for("digits", "fair", "softmax", 2) is found[2]
+    paper = tasks.task_for("digits", "paper", "volta", 2).fit
+    assert len(paper.val) == len(paper.cal) == len(found[2].fit.val) + len(found[2].fit.cal)
     assert tasks.task_for("digits", "fair", "volta", 1).hashes == found[1].hashes
     assert found[1].hashes != found[2].hashes
 

@@ -5,12 +5,14 @@ import logging
 import pickle
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.features.conftest import tiny_network
 from volta.core.errors import InputError, MissingDataError
@@ -20,12 +22,13 @@ from volta.features import (
     Preprocessing,
     TorchBackbone,
     engines,
+    extract,
     load_backbone,
     make_engine,
     run_batches,
 )
-from volta.features.backbones.backbone import prepare
-from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine
+from volta.features.backbones.backbone import Pipeline, prepare
+from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine, batch_rows
 
 needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="needs volta-uq[openvino]")
 needs_onnx = pytest.mark.skipif(
@@ -258,3 +261,67 @@ def test_openvino_missing_is_said(tiny: TorchBackbone, tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(MissingDataError, match=r"volta-uq\[openvino\]"):
         make_engine(tiny, runtime="openvino", cache=tmp_path)
+
+
+class FloatsOfGpus(TorchDispatchMode):
+    """Within it no operation may give float64, which Apple's GPUs lack; the layout of convolutions' inputs is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.channels_last: list[bool] = []
+        self.dtypes: list[torch.dtype] = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and result.dtype == torch.float64:
+            raise TypeError(f"{function} gives float64")
+        if "conv" in str(function):
+            self.channels_last.append(args[1].is_contiguous(memory_format=torch.channels_last))
+            self.dtypes.append(args[1].dtype)
+        return result
+
+
+@pytest.mark.parametrize("half", [None, torch.bfloat16, torch.float16])
+def test_on_a_gpu_weights_are_channels_last_and_nothing_is_float64(
+    tiny: TorchBackbone, pixels: np.ndarray, half: torch.dtype | None
+) -> None:
+    expected = make_engine(tiny, runtime="torch")(pixels)
+    pipeline = Pipeline(tiny_network(), tiny.preprocessing).eval()
+    engine = TorchEngine(pipeline, tiny.preprocessing, torch.device("cpu"), channels_last=True, half=half)
+    with FloatsOfGpus() as seen:
+        features = engine(pixels)
+    assert seen.channels_last == [True]
+    assert seen.dtypes == [half or torch.float32]
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, atol=1e-5 if half is None else 0.05)
+    assert half is None or not np.array_equal(features, expected)
+    assert pickle.loads(pickle.dumps(engine)).title == engine.title
+
+
+def test_engines_of_gpus_are_pytorch_with_large_batches(tiny: TorchBackbone, tmp_path: Path) -> None:
+    cuda, cpu = torch.device("cuda"), torch.device("cpu")
+    engine = make_engine(tiny, device=cuda, cache=tmp_path)
+    assert isinstance(engine, TorchEngine)
+    assert (engine.channels_last, engine.half, engine.title) == (True, None, f"PyTorch {torch.__version__} on cuda")
+    mixed = make_engine(tiny, device=torch.device("mps"), amp=True)
+    assert isinstance(mixed, TorchEngine)
+    assert mixed.half == torch.float16
+    large = Preprocessing(size=(224, 224))
+    assert batch_rows(replace(tiny, preprocessing=large), cpu, None) == 16
+    assert batch_rows(replace(tiny, preprocessing=large), cuda, 16 << 30) == 167  # 12.8 MB each, an eighth of memory
+    assert batch_rows(replace(tiny, preprocessing=large), cuda, 1 << 20) == 1
+    assert batch_rows(tiny, cuda, 80 << 30) == 512
+
+
+def test_mixed_precision_is_pytorchs_alone_and_has_a_key_of_its_own(
+    tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    for settings in ({"runtime": "onnx"}, {"runtime": "openvino"}, {"precision": "bf16"}):
+        with pytest.raises(InputError, match="leave out --amp"):
+            make_engine(tiny, amp=True, **settings)
+    plain, mixed = (extract(pixels, tiny, runtime="torch", cache=tmp_path, amp=amp) for amp in (False, True))
+    assert plain.key != mixed.key
+    assert mixed.meta["amp"] == "bfloat16"
+    assert "amp" not in plain.meta
+    assert not np.array_equal(plain.array, mixed.array)
+    np.testing.assert_allclose(mixed.array, plain.array, atol=0.05)

@@ -5,11 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.conftest import blobs
-from volta.networks.modules import Encoder, Prototypes, drawn_on_device, drawn_on_processor
+from volta.core.errors import InputError
+from volta.core.types import FitData, Split
+from volta.networks.modules import (
+    Cnn,
+    Encoder,
+    Epinet,
+    Epistemic,
+    Hyperbolic,
+    Linear,
+    Mlp,
+    Prototypes,
+    drawn_on_device,
+    drawn_on_processor,
+)
 from volta.networks.network import Network
-from volta.networks.objectives import CrossEntropy
+from volta.networks.objectives import CrossEntropy, VariancePenalty, VoltaLosses
 from volta.networks.recipe import Recipe, TrainingLog
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer
@@ -35,15 +50,73 @@ def test_evaluation_batches_fit_the_memory_of_a_device():
     image = (3, 32, 32)
     assert eval_rows((512,), CUDA, 1 << 20) == EVAL_ROWS
     assert eval_rows(image, CPU, None) == EVAL_IMAGES
-    assert eval_rows(image, CUDA, 16 << 30) == EVAL_ROWS
+    assert eval_rows(image, CUDA, 80 << 30) == EVAL_ROWS
+    assert eval_rows(image, CUDA, 16 << 30) == 2048  # a mebibyte each, an eighth of the memory
     assert eval_rows(image, MPS, None) == 512
-    assert eval_rows((3, 224, 224), CUDA, 4 << 30) == 20
+    assert eval_rows((3, 224, 224), CUDA, 4 << 30) == 10
     assert eval_rows((3, 4096, 4096), CUDA, 1 << 20) == 1
 
 
-def test_half_precision_is_float16_where_there_is_no_fast_bfloat16():
+@pytest.mark.parametrize(("has_bfloat16", "expected"), [(True, torch.bfloat16), (False, torch.float16)])
+def test_training_in_half_precision_is_bfloat16_where_a_gpu_has_it(monkeypatch, has_bfloat16, expected):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_bfloat16)
+    assert amp_type(CUDA) == expected
     assert amp_type(CPU) == torch.bfloat16
-    assert amp_type(MPS) == torch.float16
+
+
+def test_training_in_half_precision_is_refused_on_mps():
+    with pytest.raises(InputError, match=r"amp is on and device is 'mps'.*leave out --amp"):
+        amp_type(MPS)
+
+
+class FloatsOfDevices(TorchDispatchMode):
+    """Within it no operation may give float64, which Apple's GPUs lack."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128):
+                raise TypeError(f"{function} gives {value.dtype}")
+        return result
+
+
+def test_the_guard_sees_float64():
+    with FloatsOfDevices(), pytest.raises(TypeError, match="float64"):
+        torch.ones(2).double()
+
+
+BODY = Encoder((16,), 0.1)
+TRAINED = (
+    *((BODY, head, CrossEntropy()) for head in (Prototypes(), Linear(), Hyperbolic(mobius=True), Epistemic(4))),
+    (Mlp((16,), 0.2), Epinet(4), VariancePenalty(0.1)),
+    (BODY, Prototypes(), VoltaLosses(0.1, 0.1, 0.1, 0.1)),
+)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize(("body", "head", "objective"), TRAINED)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_training_and_evaluation_meet_no_float64(body, head, objective, optimiser, weighted):
+    data, _ = blobs()
+    if weighted:
+        data = replace(data, train=replace(data.train, weights=np.linspace(0.5, 1.5, len(data.train))))
+    spec = NetworkSpec(body, head, data.input_shape, data.n_classes)
+    classifier = spec.build(0)
+    with FloatsOfDevices():
+        train(classifier, data, replace(RECIPE, optimiser=optimiser, max_epochs=1), objective, seed=0, device=CPU)
+        network = Network(spec, classifier, TrainingLog(1, None, 0.0, (0.1,), 1.0), "key", CPU)
+        assert np.isfinite(network.outputs(data.val.inputs).logits).all()
+        drawn_on_device(torch.zeros(4, 5), 1000, np.random.default_rng(0))
+
+
+def test_images_are_augmented_and_trained_on_without_float64():
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (32, 3, 8, 8), dtype=np.uint8)
+    split = Split(images, np.arange(32) % 4)
+    data = FitData(split, split, split, 4, augment=True)
+    classifier = NetworkSpec(Cnn(), Linear(), (3, 8, 8), 4).build(0)
+    with FloatsOfDevices():
+        train(classifier, data, replace(RECIPE, max_epochs=1), CrossEntropy(), seed=0, device=CPU)
 
 
 def test_mixed_precision_trains_other_weights_in_float32_under_a_key_of_its_own():

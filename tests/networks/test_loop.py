@@ -11,8 +11,9 @@ import torch
 from tests.conftest import blobs
 from volta.core.errors import InputError
 from volta.core.types import Split
+from volta.networks import modules, objectives
 from volta.networks import training as rows_module
-from volta.networks.modules import Encoder, Linear, Mlp, Prototypes
+from volta.networks.modules import Encoder, Identity, Linear, Mlp, Prototypes
 from volta.networks.objectives import (
     CrossEntropy,
     FilmDecoder,
@@ -122,22 +123,34 @@ def test_prototypes_stay_on_the_sphere_and_tau_is_learned_without_decay():
     assert fixed.head.temperature == 1.0
 
 
-def test_the_head_differentiates_like_every_closed_form_of_the_paper():
+@pytest.mark.parametrize("objective", [CrossEntropy(), VoltaLosses()])
+def test_every_closed_form_of_the_paper_is_what_the_head_differentiates_to(monkeypatch, objective):
     torch.manual_seed(0)
     n_rows, width, n_classes = 7, 5, 4
-    head = Prototypes(0.3).build(width, n_classes).double()
+    classifier = NetworkSpec(Identity(width), Prototypes(0.3), (width,), n_classes).build(0).double()
+    head = classifier.head
     with torch.no_grad():  # p̃ of any length: training renormalises them, the formulas hold without that
         head.prototypes.mul_(torch.tensor([0.5, 1.0, 2.0, 3.0], dtype=torch.float64)[:, None])
     raw = torch.randn(n_rows, width, dtype=torch.float64, requires_grad=True)
     labels = torch.arange(n_rows) % n_classes
-    torch.nn.functional.cross_entropy(head(raw), labels).backward()
+    unit = []
+
+    def watched(vectors, normalise=modules.normalise):
+        unit.append(normalise(vectors))
+        unit[-1].retain_grad()
+        return unit[-1]
+
+    for module in (modules, objectives):
+        monkeypatch.setattr(module, "normalise", watched)
+    objective.build(classifier)(classifier, raw, labels).backward()
 
     tau, tilde = head.temperature, head.prototypes.detach()
     z, p = (rows / rows.norm(dim=1, keepdim=True) for rows in (raw.detach(), tilde))
-    given_z = z.clone().requires_grad_()
-    logits = given_z @ head.directions().detach().T / head.log_temperature.detach().exp()
-    torch.nn.functional.cross_entropy(logits, labels).backward()
-    shares = (z @ p.T / tau).softmax(1)
+    assert len(unit) == 2
+    assert torch.equal(unit[0], z)
+    assert torch.equal(unit[1], p)
+    similarities = z @ p.T
+    shares = (similarities / tau).softmax(1)
     residual = shares - torch.eye(n_classes, dtype=torch.float64)[labels]
     eye = torch.eye(width, dtype=torch.float64)
     by_z = (shares @ p - p[labels]) / tau / n_rows
@@ -146,11 +159,11 @@ def test_the_head_differentiates_like_every_closed_form_of_the_paper():
         (eye - torch.outer(p[k], p[k])) @ (residual[:, k, None] * z).sum(0) / (tau * tilde[k].norm() * n_rows)
         for k in range(n_classes)
     ]
-    similarities = z @ p.T
     true = similarities[torch.arange(n_rows), labels]
     by_tau = (true - (shares * similarities).sum(1)).sum() / (tau**2 * n_rows)
     for closed, automatic in (
-        (by_z, given_z.grad),
+        (by_z, unit[0].grad),
+        (residual.T @ z / tau / n_rows, unit[1].grad),
         (torch.stack(by_raw), raw.grad),
         (torch.stack(by_tilde), head.prototypes.grad),
         (by_tau * tau, head.log_temperature.grad),  # τ = exp(φ)

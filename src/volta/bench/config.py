@@ -77,7 +77,7 @@ class TaskLoader:
         self.options = LoadOptions(
             config.data, config.severities, cast(ShiftOrigin, config.shifts), scale=cast(ScaleName, config.scale)
         )
-        self.extraction = Extraction(config.backbone, config.weights)
+        self.extraction = Extraction(config.backbone, config.weights, device=config.device, amp=config.amp)
         self.definitions = {name: self._find_task(name) for name in config.tasks}
         self.methods = {name: find_method(name) for name in config.methods}
         for name, entry in self.methods.items():

@@ -29,7 +29,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
 from volta.core.processes import keep_freed_memory, process_pool, torch_threads
 from volta.core.types import Array, Task
-from volta.features.engines import EmbeddedFiles, files_of, with_files
+from volta.features.engines import EmbeddedFiles, TorchEngine, files_of, with_files
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
 from volta.networks.trainer import MemoryNetworkStore, pick_device
@@ -217,13 +217,15 @@ def ray_map(address: str | None) -> MapShards:
 
     def mapped(function: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterator[Shard]:
         ray = _connect(address)
-        remote = ray.remote(max_retries=MAX_RETRIES)(_extract_there)
+        remote: Any = None
         window = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         running: list[Any] = []
         carried: Any = None
         for job in jobs:
             if carried is None:
                 carried = ray.put(files_of(job.engine))
+                on_gpu = isinstance(job.engine, TorchEngine) and job.engine.device.type == "cuda"
+                remote = ray.remote(max_retries=MAX_RETRIES, num_gpus=1 if on_gpu else 0)(_extract_there)
             running.append(remote.remote(function, job, carried))
             if len(running) >= window:
                 done, running = ray.wait(running, num_returns=1)

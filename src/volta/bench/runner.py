@@ -112,7 +112,9 @@ def _before_features(tasks: TaskLoader, error: NotExtractedError) -> str:
         severities = ",".join(map(str, config.severities))
         words |= {"--only": "shifts", "--shifts": "generated", "--severities": severities}
     words |= {"--limit-test": config.budget.limit_test, "--data": config.data}
-    command = f"volta extract {task}{''.join(f' {key} {value}' for key, value in words.items() if value is not None)}"
+    amp = " --amp" if config.amp else ""
+    given = "".join(f" {key} {value}" for key, value in words.items() if value is not None)
+    command = f"volta extract {task}{given}{amp}"
     if isinstance(error, NotCheckedError):
         checks = f"the run does that first, or: {command}" if generated else "the run does that first"
         return f"{n_cells} cells; {error}, so finished cells are not known yet: {checks}"

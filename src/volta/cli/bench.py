@@ -189,10 +189,13 @@ def bench(
     executor: Annotated[str, _execution(help="auto, local, processes or ray.")] = "auto",
     workers: Annotated[int | None, _execution(help="Number of processes. Default: number of cores.")] = None,
     threads: Annotated[int | None, _execution(help="Threads per cell; the result depends on it. Default: 1.")] = None,
-    amp: Annotated[bool, _execution("--amp", help="Train in automatic mixed precision (GPU).")] = False,
+    amp: Annotated[
+        bool | None, _execution("--amp/--no-amp", help="Automatic mixed precision (GPU). Default: no.")
+    ] = None,
     deterministic: Annotated[
-        bool, _execution("--deterministic", help="Deterministic algorithms only; slower on a GPU.")
-    ] = False,
+        bool | None,
+        _execution("--deterministic/--no-deterministic", help="Deterministic algorithms only (GPU). Default: no."),
+    ] = None,
     networks_of: Annotated[
         Path | None, _execution(help="Run folder whose trained networks are reused where they match.")
     ] = None,

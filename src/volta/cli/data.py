@@ -246,6 +246,10 @@ def extract(
         str, typer.Option(help="f32, or bf16 through OpenVINO: faster where supported, with different features.")
     ] = "f32",
     threads: Annotated[int | None, typer.Option(help="Number of threads. Default: torch's.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    amp: Annotated[
+        bool, typer.Option("--amp", help="Automatic mixed precision (GPU): faster, with different features.")
+    ] = False,
     limit: Annotated[
         list[str] | None, typer.Option("--limit", help="Limit on the backbone's file as NAME=VALUE; may be repeated.")
     ] = None,
@@ -258,6 +262,7 @@ def extract(
     from volta.data import LoadOptions, all_tasks, find_task, store_features
     from volta.features.engines import known_precision
     from volta.features.tasks import Extraction, extract_task
+    from volta.networks.trainer import pick_device
 
     if only not in (None, "shifts"):
         raise InputError(f"--only is {only!r}; pass shifts")
@@ -268,7 +273,10 @@ def extract(
     )
     if threads is not None:
         check_count(threads, "--threads", most=MAX_THREADS)
-    extraction = Extraction(backbone, weights, parse_limits(limit or ()), known_precision(precision), threads)
+    kind = known_precision(precision)
+    # OpenVINO's precisions are for processors.
+    chosen = "cpu" if device == "auto" and kind != "f32" else pick_device(device).type
+    extraction = Extraction(backbone, weights, parse_limits(limit or ()), kind, threads, chosen, amp)
     if only == "shifts":
         _extract_shifts(task, options, extraction, save)
         return
@@ -290,12 +298,10 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
 
     with stoppable():
         network = extraction.network(options.folder)
-        found = match_stored(find_task(task, options.root), options, network, threads=extraction.threads)
+        found = match_stored(find_task(task, options.root), options, network, **extraction.settings)
         n_sets = len(found.images.shifts)
         echo(f"{found.agreement}; {len(found.missing)} of {n_sets} corrupted test sets are missing", err=True)
-        features = extract_missing(
-            found, network, precision=extraction.precision, threads=extraction.threads, on_set=_lines
-        )
+        features = extract_missing(found, network, on_set=_lines, **extraction.settings)
     for name, array in features.items():
         echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
     if save and features:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from volta.core.errors import InputError, VoltaError, reason
 
 if TYPE_CHECKING:
+    import torch
     from joblib.externals.loky import ProcessPoolExecutor
 
     from volta.core.files import Limits
@@ -60,6 +61,21 @@ def deterministic_algorithms(wanted: bool) -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+
+
+def gpu_bytes(device: torch.device) -> int | None:
+    """Return the memory of a GPU, used or not, so that batches are cut alike at all times; None where not known."""
+    import torch
+
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+
+
+_UNKNOWN_GPU_BYTES = 4 << 30
+
+
+def rows_in_memory(row_bytes: int, memory: int | None, most: int) -> int:
+    """Return how many rows of ``row_bytes`` take an eighth of a GPU's ``memory``, or of 4 GiB where it is not known."""
+    return min(most, max(1, (memory or _UNKNOWN_GPU_BYTES) // 8 // row_bytes))
 
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3

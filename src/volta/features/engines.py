@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError, VoltaError, VoltaWarning
 from volta.core.files import atomic_path, canonical_json, hash_file, hash_text, write_atomic
-from volta.core.processes import torch_threads
+from volta.core.processes import rows_in_memory, torch_threads
 from volta.core.seeding import rng
 from volta.core.types import Array
 from volta.data.task import cache_folder
@@ -323,24 +323,33 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TorchEngine:
-    """Eager PyTorch on ``device``, with ``threads`` threads on the CPU (None: as torch is set)."""
+    """Eager PyTorch on ``device``, with ``threads`` threads on the CPU (None: as torch is set).
+
+    ``channels_last``: weights and activations lie as GPUs multiply them; ``half``: products in that type (autocast).
+    """
 
     pipeline: Pipeline
     preprocessing: Preprocessing
     device: torch.device
     threads: int | None = None
+    channels_last: bool = False
+    half: torch.dtype | None = None
 
     @property
     def title(self) -> str:
         """What runs, for a log."""
-        return f"PyTorch {torch.__version__} on {self.device.type}"
+        half = "" if self.half is None else f", {_name(self.half)}"
+        return f"PyTorch {torch.__version__} on {self.device.type}{half}"
 
     @torch.inference_mode()
     def __call__(self, pixels: Array) -> Features:
         """Return one feature row an image."""
         matrices = self.preprocessing.matrices(*check_pixels(pixels).shape[2:])
         inputs = [torch.tensor(array, device=self.device) for array in (pixels, *matrices)]
-        with torch_threads(self.threads):
+        if self.channels_last:
+            self.pipeline.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        autocast = torch.autocast(self.device.type, self.half, enabled=self.half is not None)
+        with torch_threads(self.threads), autocast:
             features: Features = self.pipeline.to(self.device)(*inputs).float().cpu().numpy()
         return features
 
@@ -420,6 +429,34 @@ def run_batches(engine: Engine, batches: Iterable[Array]) -> Features:
     return np.concatenate(pieces)
 
 
+def half_type(device: torch.device) -> torch.dtype:
+    """Return the type of products under ``amp``: float16 on GPUs, which all have it fast; bfloat16 on processors."""
+    return torch.bfloat16 if device.type == "cpu" else torch.float16
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+IMAGE_BYTES_PER_PIXEL = 256
+"""What an image takes on a GPU for each of its resized pixels: twelve megabytes at 224 × 224, twice ResNet-18's."""
+BATCH_ROWS, MAX_BATCH_ROWS = 16, 512
+
+
+def batch_rows(backbone: Backbone, device: torch.device, memory: int | None) -> int:
+    """Return how many images run at a time: few on a processor, whose cache they share, what fits on a GPU."""
+    if device.type == "cpu" or isinstance(backbone, OnnxBackbone):
+        return BATCH_ROWS
+    height, width = backbone.preprocessing.size
+    return rows_in_memory(IMAGE_BYTES_PER_PIXEL * height * width, memory, MAX_BATCH_ROWS)
+
+
+def decisive_parts(precision: Precision, amp: bool, device: torch.device) -> dict[str, str]:
+    """Return what of an engine's settings makes other features, for their key; nothing where products are float32."""
+    parts = {} if precision == "f32" else {"precision": precision}
+    return parts | ({"amp": _name(half_type(device))} if amp else {})
+
+
 def make_engine(
     backbone: Backbone,
     *,
@@ -427,6 +464,7 @@ def make_engine(
     precision: Precision = "f32",
     device: torch.device | None = None,
     threads: int | None = None,
+    amp: bool = False,
     cache: Path | None = None,
 ) -> Engine:
     """Return what runs ``backbone``.
@@ -443,10 +481,14 @@ def make_engine(
         Where PyTorch runs; anything but the CPU rules out ONNX Runtime and OpenVINO.
     threads
         Threads on the CPU; None: as many as torch has, and with OpenVINO as many as it likes.
+    amp
+        PyTorch multiplies in half precision (:func:`half_type`); its features are others.
     """
     device = device or torch.device("cpu")
     if runtime not in ("auto", "onnx", "openvino", "torch"):
         raise InputError(f"runtime is {runtime!r}; pass auto, onnx, openvino or torch")
+    if amp and (runtime in ("onnx", "openvino") or precision != "f32" or isinstance(backbone, OnnxBackbone)):
+        raise InputError("amp is PyTorch's mixed precision, which ONNX Runtime and OpenVINO lack; leave out --amp")
     if runtime == "openvino" or precision != "f32":
         return _openvino_engine(backbone, runtime, precision, device, threads, cache or cache_folder())
     if isinstance(backbone, OnnxBackbone):
@@ -455,8 +497,9 @@ def make_engine(
         need_onnxruntime(f"backbone {backbone.name}")
         return OnnxEngine(backbone.path, backbone.preprocessing, threads, backbone.weights)
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
-    eager = TorchEngine(pipeline, backbone.preprocessing, device, threads)
-    if runtime == "torch":
+    half = half_type(device) if amp else None
+    eager = TorchEngine(pipeline, backbone.preprocessing, device, threads, device.type != "cpu", half)
+    if runtime == "torch" or amp:
         return eager
     if device.type != "cpu":
         if runtime == "onnx":

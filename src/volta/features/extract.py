@@ -16,12 +16,22 @@ from torch import nn
 from volta.core.cache import ArrayCache, CachedArray, ShardWriter, cache_key
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.core.files import hash_array, hash_file, hash_text, remove_temp_files
+from volta.core.processes import gpu_bytes
 from volta.core.types import Array
 from volta.data.images import BadImageError, decode, pillow_warnings_off
 from volta.data.task import cache_folder
 from volta.features.backbones import Backbone, load_backbone
 from volta.features.backbones.backbone import check_pixels
-from volta.features.engines import Engine, Features, Precision, Runtime, make_engine, run_batches
+from volta.features.engines import (
+    Engine,
+    Features,
+    Precision,
+    Runtime,
+    batch_rows,
+    decisive_parts,
+    make_engine,
+    run_batches,
+)
 
 
 class Images(Protocol):
@@ -152,7 +162,6 @@ class FeatureWriter:
 
 
 SHARD_ROWS = 2048
-BATCH_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +226,8 @@ def extract(
     precision: Precision = "f32",
     device: torch.device | None = None,
     threads: int | None = None,
-    batch_size: int = BATCH_ROWS,
+    amp: bool = False,
+    batch_size: int | None = None,
     shard_rows: int = SHARD_ROWS,
     map_shards: MapShards | None = map,
     on_progress: Callable[[ExtractionProgress], None] | None = None,
@@ -237,8 +247,11 @@ def extract(
     runtime, device, threads
         See :func:`~volta.features.engines.make_engine`. They do not change which features are meant, so they are noted
         in the set's ``meta`` and are not part of its key.
-    precision
-        ``f32``, or ``bf16`` through OpenVINO on processors that have it: other features, under a key of their own.
+    precision, amp
+        ``f32``, or ``bf16`` through OpenVINO on processors that have it; ``amp``: PyTorch's mixed precision, on GPUs
+        above all. Both give other features, under a key of their own.
+    batch_size
+        Images that run at a time; None: few on a processor, what fits its memory on a GPU.
     shard_rows
         Rows that are lost at most when the process is killed, and the unit that ``map_shards`` spreads.
     map_shards
@@ -248,8 +261,9 @@ def extract(
         Called at the start and after each shard.
     """
     for name, value in (("batch_size", batch_size), ("shard_rows", shard_rows)):
-        if value < 1:
+        if value is not None and value < 1:
             raise InputError(f"{name} is {value}; pass a whole number of at least 1")
+    device = device or torch.device("cpu")
     source: Images = PixelArray(images) if isinstance(images, np.ndarray) else images
     folder = cache or cache_folder()
     network = load_backbone(backbone, weights=weights, root=root)
@@ -260,7 +274,7 @@ def extract(
         "weights": network.weights,
         "preprocessing": network.preprocessing.to_json(),
         "dtype": dtype,
-    } | ({} if precision == "f32" else {"precision": precision})
+    } | decisive_parts(precision, amp, device)
     key = cache_key(parts)
     store = ArrayCache(folder / "features")
     if (found := store.get(key)) is not None:
@@ -273,8 +287,9 @@ def extract(
         if (found := store.get(key)) is not None:
             return found
         engine = make_engine(
-            network, runtime=runtime, precision=precision, device=device, threads=threads, cache=folder
+            network, runtime=runtime, precision=precision, device=device, threads=threads, amp=amp, cache=folder
         )
+        batch_size = batch_size or batch_rows(network, device, gpu_bytes(device))
         writer = FeatureWriter(store.folder(key), len(source), dtype)
         started = time.perf_counter()
         _write_missing(source, engine, writer, batch_size, shard_rows, map_shards, on_progress)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 from volta.core.cache import CachedArray
 from volta.core.errors import InputError, MissingDataError
@@ -69,12 +71,15 @@ def match_stored(
     options: LoadOptions,
     network: Backbone,
     *,
-    threads: int | None = None,
     map_shards: MapShards | None = map,
+    **settings: Any,
 ) -> StoredSets:
-    """Return a task's stored features with its images, and whether ``network`` makes them of its test images."""
+    """Return a task's stored features with its images, and whether ``network`` makes them of its test images.
+
+    ``settings`` are those of :func:`~volta.features.extract.extract`.
+    """
     stored, images = source.feature_sets(options), source.image_sets(replace(options, ood=()))
-    agreement = _agreement(stored.parts["test"], images.parts["test"], network, threads, map_shards)
+    agreement = _agreement(stored.parts["test"], images.parts["test"], network, map_shards=map_shards, **settings)
     return StoredSets(stored, images, agreement)
 
 
@@ -82,10 +87,9 @@ def extract_missing(
     found: StoredSets,
     network: Backbone,
     *,
-    precision: Precision = "f32",
-    threads: int | None = None,
     on_set: OnSet | None = None,
     map_shards: MapShards | None = map,
+    **settings: Any,
 ) -> dict[str, CachedArray]:
     """Return the features of the shifted sets that are not stored, from the cache or extracted now."""
     if not found.agreement.holds:
@@ -96,7 +100,7 @@ def extract_missing(
         )
     images = found.images.inputs()
     sets = {f"shift:{name}": images[f"shift:{name}"] for name in found.missing}
-    return extract_sets(sets, network, precision=precision, threads=threads, on_set=on_set, map_shards=map_shards)
+    return extract_sets(sets, network, on_set=on_set, map_shards=map_shards, **settings)
 
 
 def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[str, Split]:
@@ -105,14 +109,12 @@ def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[
     return {name: Split(features[key].array, found.images.shifts[name].labels) for key, name in names.items()}
 
 
-def _agreement(
-    stored: Split, images: Split, network: Backbone, threads: int | None, map_shards: MapShards | None
-) -> Agreement:
+def _agreement(stored: Split, images: Split, network: Backbone, **settings: Any) -> Agreement:
     if not np.array_equal(stored.labels, images.labels):
         return Agreement(0, float("inf"))
     rows = np.unique(np.linspace(0, len(images) - 1, CHECKED_ROWS).astype(np.int64))
     try:
-        made = extract(images.inputs[rows], network, threads=threads, map_shards=map_shards).array
+        made = extract(images.inputs[rows], network, **settings).array
     except NotExtractedError as error:
         raise NotCheckedError(
             f"whether {network.name} made the stored features is not checked yet, on {len(rows)} test images"
@@ -134,8 +136,9 @@ DEFAULT_BACKBONE = "resnet18"
 class Extraction:
     """Which backbone makes features of images; ``backbone`` None takes a feature file first, then ResNet-18.
 
-    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products. ``threads`` is
-    how many it may use (None: as many as torch has), which changes no feature that is meant.
+    ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products, ``amp`` lets
+    PyTorch choose a lower one. ``threads`` is how many it may use (None: as many as torch has); neither it nor
+    ``device`` changes a feature that is meant.
     """
 
     backbone: str | None = None
@@ -143,6 +146,14 @@ class Extraction:
     limits: Limits = DEFAULT_LIMITS
     precision: Precision = "f32"
     threads: int | None = None
+    device: str = "cpu"
+    amp: bool = False
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How the backbone runs, as :func:`~volta.features.extract.extract` takes it."""
+        device = torch.device(self.device)
+        return {"precision": self.precision, "threads": self.threads, "device": device, "amp": self.amp}
 
     @property
     def is_named(self) -> bool:
@@ -152,7 +163,7 @@ class Extraction:
     @property
     def title(self) -> str:
         """What makes the features, for a source note."""
-        title = self.backbone or DEFAULT_BACKBONE
+        title = (self.backbone or DEFAULT_BACKBONE) + (" in mixed precision" if self.amp else "")
         return title if self.weights is None else f"{title} with weights {self.weights.name}"
 
     def network(self, root: Path) -> Backbone:
@@ -202,19 +213,12 @@ def _stored(
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
     network = extraction.network(options.folder)
-    found = match_stored(source, options, network, threads=extraction.threads, map_shards=map_shards)
+    found = match_stored(source, options, network, map_shards=map_shards, **extraction.settings)
     if extraction.is_named and not (found.agreement.holds and _image_ood(source, options) <= set(task.ood)):
         return None
     if complete and not (extraction.is_named and found.missing):
         return task
-    extracted = extract_missing(
-        found,
-        network,
-        precision=extraction.precision,
-        threads=extraction.threads,
-        on_set=on_set,
-        map_shards=map_shards,
-    )
+    extracted = extract_missing(found, network, on_set=on_set, map_shards=map_shards, **extraction.settings)
     shifts = with_labels(found, extracted)
     return replace(
         task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
@@ -241,10 +245,9 @@ def extract_task(
     return extract_sets(
         source.image_sets(options).inputs(),
         extraction.network(options.folder),
-        precision=extraction.precision,
-        threads=extraction.threads,
         on_set=on_set,
         map_shards=map_shards,
+        **extraction.settings,
     )
 
 

@@ -47,8 +47,8 @@ class NetworkArrays:
         self._prototypes = self._layer = None
         if isinstance(head, PrototypeHead):
             prototypes = _array(head.prototypes)
-            prototypes /= np.linalg.norm(prototypes, axis=1, keepdims=True)
-            self._prototypes = prototypes.T / math.exp(float(head.log_temperature.detach()))
+            directions = prototypes / np.linalg.norm(prototypes, axis=1, keepdims=True)
+            self._prototypes = directions.T / math.exp(float(head.log_temperature.detach()))
         else:
             layer = cast(LastLayer, head.last_layer())
             self._layer = np.ascontiguousarray(layer.weight.T, dtype=np.float64), layer.bias.astype(np.float64)

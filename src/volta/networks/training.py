@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from volta.core.errors import VoltaError
+from volta.core.errors import InputError, VoltaError
 from volta.core.files import file_position, row_chunks
+from volta.core.processes import gpu_bytes, rows_in_memory
 from volta.core.seeding import derive_seed, rng
 from volta.core.types import Array, FitData, Split
 from volta.networks.modules import seed_layers, seeded_draws
@@ -117,7 +118,7 @@ class InputRows:
 
     def eval_batches(self) -> Iterator[Tensor]:
         """Walk all rows in file order, as many at a time as a network is best evaluated on."""
-        return self.batches(eval_rows(self._inputs.shape[1:], self._device, free_bytes(self._device)))
+        return self.batches(eval_rows(self._inputs.shape[1:], self._device, gpu_bytes(self._device)))
 
     def batches(self, batch_size: int) -> Iterator[Tensor]:
         """Walk all rows in file order."""
@@ -129,23 +130,17 @@ class InputRows:
             yield _to_float(torch.from_numpy(np.array(piece))).to(self._device)
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Return how much memory is free on a GPU; None where that is not known."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
-
-
-def eval_rows(shape: tuple[int, ...], device: torch.device, free: int | None) -> int:
+def eval_rows(shape: tuple[int, ...], device: torch.device, memory: int | None) -> int:
     """Return how many rows of ``shape`` are evaluated at a time.
 
-    Images go through a processor in small batches, so that their activations stay in its cache. Elsewhere a batch takes
-    at most a quarter of the ``free`` memory, or of 2 GiB where that is not known.
+    Images go through a processor in small batches, so that their activations stay in its cache. Elsewhere the device's
+    ``memory`` decides: all of it, not what is free, since other batches give other last digits.
     """
     if len(shape) < 2:
         return EVAL_ROWS
     if device.type == "cpu":
         return EVAL_IMAGES
-    budget = (1 << 31 if free is None else free) // 4
-    return min(EVAL_ROWS, max(1, budget // (IMAGE_BYTES_PER_PIXEL * math.prod(shape[1:]))))
+    return rows_in_memory(IMAGE_BYTES_PER_PIXEL * math.prod(shape[1:]), memory, EVAL_ROWS)
 
 
 def _read(inputs: Array, ranked: NDArray[np.int64]) -> Array:
@@ -278,8 +273,13 @@ def train_from_scratch(
 
 
 def amp_type(device: torch.device) -> torch.dtype:
-    """Return the half-precision type that a device multiplies fast: bfloat16, or float16 where there is none."""
-    if device.type == "mps" or (device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)):
+    """Return the half-precision type that a device trains in: bfloat16, or float16 on GPUs that lack it (a T4)."""
+    if device.type == "mps":
+        raise InputError(
+            "amp is on and device is 'mps': gradients in float16 must be scaled, which PyTorch does in float64 on the "
+            "way, and MPS has none; leave out --amp or pass --device cpu"
+        )
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         return torch.float16
     return torch.bfloat16
 
@@ -317,8 +317,8 @@ def train(
     optimiser, schedule = make_optimiser((classifier, loss), classifier.undecayed(), recipe, n_batches)
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
-    half = amp_type(device)
-    scaler = torch.amp.GradScaler(device.type, enabled=amp and half == torch.float16)
+    half = amp_type(device) if amp else None
+    scaler = torch.amp.GradScaler(device.type, enabled=half == torch.float16)
 
     best: dict[str, Tensor] = {}
     best_epoch = 0
@@ -377,4 +377,4 @@ def validation_loss(classifier: Classifier, inputs: InputRows, labels: Tensor, w
 
 
 def _weights(split: Split, device: torch.device) -> Tensor | None:
-    return None if split.weights is None else torch.from_numpy(split.weights).float().to(device)
+    return None if split.weights is None else torch.from_numpy(split.weights.astype(np.float32)).to(device)
