@@ -4,8 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.decisions.exact import binomial_range
+from tests.decisions.three_classes import draw_rows, fit_discriminants, judge, out_of_fold
 from volta.core.errors import InputError
-from volta.decisions import Policy, fit_coverage, fit_policy, rows_needed
+from volta.decisions import Policy, fit_coverage, fit_group_policies, fit_policy, rows_needed
 from volta.decisions.policies import _largest_passing
 
 
@@ -163,3 +165,124 @@ def test_rows_that_tie_with_the_threshold_are_counted_as_answered():
     some = fit_coverage(np.repeat([0.0, 1.0, 2.0], [50, 40, 9]), coverage=0.6)
     assert (some.n_answered, some.coverage) == (90, 0.9)
     assert some.coverage_low < 0.9 < some.coverage_high < 1.0
+
+
+def test_labelled_reference_rows_give_one_start_point_with_all_of_delta():
+    reference, uncertainty = np.linspace(0, 1, 240), np.linspace(0, 1, 160)
+    known, correct = reference < 0.65, uncertainty < 0.65
+    # With all of δ one error among 104 samples is few enough, and at the 75 % quantile there are too many.
+    correct[10] = False
+    found = fit_policy(uncertainty, correct, max_error=0.05, reference=reference, reference_correct=known)
+    assert found.exists
+    assert found.n == 160
+    assert (found.n_answered, found.n_errors) == (104, 1)
+    assert not fit_policy(uncertainty, correct, max_error=0.05, reference=reference).exists
+    with pytest.raises(InputError, match="reference_correct is set without reference"):
+        fit_policy(uncertainty, correct, reference_correct=known)
+    with pytest.raises(InputError, match="reference_correct has 239 rows but reference has 240"):
+        fit_policy(uncertainty, correct, reference=reference, reference_correct=known[1:])
+
+
+@pytest.mark.parametrize("wrong", [lambda u: np.full(len(u), 0.105), lambda u: np.where(u < 0.5, 0.17, 0.03)])
+def test_labelled_reference_rows_keep_the_guarantee(wrong):
+    """The error is above 10 % everywhere below 0.5, or everywhere."""
+    rng, broken = np.random.default_rng(1), 0
+    for _ in range(300):
+        reference, uncertainty = rng.random(100), rng.random(150)
+        known, correct = (rng.random(len(u)) > wrong(u) for u in (reference, uncertainty))
+        found = fit_policy(
+            uncertainty, correct, max_error=0.1, confidence=0.9, reference=reference, reference_correct=known
+        )
+        t = min(found.threshold, 1.0)
+        broken += found.exists and np.mean(wrong(np.linspace(0, t, 1001))) > 0.1
+    assert 0 < broken <= binomial_range(300, 0.1, tail=1e-4)[1]
+
+
+def test_a_policy_at_400_rows():
+    """A tenth wrong, three classes: a policy with error ≤ 5 % at 90 % exists in most draws, and hardly ever lies.
+
+    Split: 240 rows train, their out-of-fold losses set the start, 160 rows prove. Cross: out-of-fold losses of all.
+    """
+    rng, n_draws = np.random.default_rng(0), 120
+    new = draw_rows(20_000, rng)
+    exists, broken, coverage = np.zeros(2), np.zeros(2), np.zeros(3)
+    for _ in range(n_draws):
+        rows, labels = draw_rows(400, rng)
+        known = out_of_fold(rows[:240], labels[:240], rng)
+        model, whole = fit_discriminants(rows[:240], labels[:240]), fit_discriminants(rows, labels)
+        split = fit_policy(
+            *judge(model, rows[240:], labels[240:]),
+            max_error=0.05,
+            confidence=0.9,
+            reference=known[0],
+            reference_correct=known[1],
+        )
+        cross = fit_policy(*out_of_fold(rows, labels, rng), max_error=0.05, confidence=0.9, cross_fitted=True, rng=rng)
+        for place, (policy, answering) in enumerate([(split, model), (cross, whole)]):
+            uncertainty, correct = judge(answering, *new)
+            answered = policy.answers(uncertainty)
+            exists[place] += policy.exists
+            broken[place] += answered.any() and np.mean(~correct[answered]) > 0.05
+            coverage[place] += answered.mean() / n_draws
+        wrong = np.cumsum(~correct[np.argsort(uncertainty)]) / np.arange(1, len(correct) + 1)
+        coverage[2] += np.flatnonzero(wrong <= 0.05)[-1] / len(correct) / n_draws
+    assert (exists / n_draws >= [0.5, 0.8]).all()
+    assert (broken <= binomial_range(n_draws, 0.1, tail=1e-4)[1]).all()
+    assert (coverage[:2] >= [0.45 * coverage[2], 0.7 * coverage[2]]).all()
+
+
+def test_what_a_policy_says_of_itself():
+    right = np.ones(200, dtype=bool)
+    split, cross = (fit_policy(np.arange(200.0), right, cross_fitted=cross) for cross in (False, True))
+    assert split.statement == (
+        "with probability 0.95 over calibration draws at most 2 % of answered samples are wrong, for i.i.d. samples"
+    )
+    assert cross.statement.endswith("; measured, not proven")
+    assert fit_policy([0.1], [True]).statement == f"no sample is answered: {fit_policy([0.1], [True]).note}"
+    assert fit_coverage([0.1], coverage=0.5).statement == "nothing is guaranteed of the error among answered samples"
+
+
+def test_policies_of_groups_are_those_of_their_rows():
+    rng = np.random.default_rng(0)
+    uncertainty, groups = rng.random(900), rng.integers(3, size=900)
+    correct = rng.random(900) > 0.1 * uncertainty
+    found = fit_group_policies(uncertainty, correct, groups, n_groups=4, max_error=0.1, together=True)
+    draws = np.random.default_rng(0)
+    for group in range(3):
+        own = groups == group
+        alone = fit_policy(uncertainty[own], correct[own], max_error=0.1, confidence=1 - 0.05 / 4, rng=draws)
+        assert found.policies[group] == alone
+        assert alone.exists
+        assert np.array_equal(found.answers(uncertainty[own], groups[own]), alone.answers(uncertainty[own]))
+    assert not found.answers([-np.inf], [3]).any()
+    assert found.note(["a", "b", "c", "malignant"]) == (
+        "groups malignant are never answered: max_error=0.1 needs at least 42 calibration samples; got 0"
+    )
+
+
+def test_groups_have_errors_of_their_own():
+    rng = np.random.default_rng(0)
+    uncertainty = rng.random(1000)
+    correct, groups = uncertainty < 0.8, rng.integers(2, size=1000)
+    found = fit_group_policies(uncertainty, correct, groups, n_groups=2, max_error=[0.3, 0.02])
+    assert [policy.max_error for policy in found.policies] == [0.3, 0.02]
+    assert found.policies[0].threshold > found.policies[1].threshold
+    assert found.note() == ""
+    with pytest.raises(InputError, match="max_error has 3 numbers; pass one, or one for each of the 2 groups"):
+        fit_group_policies(uncertainty, correct, groups, n_groups=2, max_error=[0.3, 0.02, 0.1])
+
+
+def test_precision_of_each_predicted_class():
+    """Of the samples answered as class k at most ε_k are wrong, in at least nine draws of ten, for each class."""
+    rng, asked, n_draws = np.random.default_rng(0), np.array([0.02, 0.05, 0.1]), 100
+    broken, exists = np.zeros(3), np.zeros(3)
+    for _ in range(n_draws):
+        predicted, uncertainty = rng.integers(3, size=1200), rng.random(1200)
+        correct = rng.random(1200) > uncertainty**3 * 6 * asked[predicted]
+        found = fit_group_policies(uncertainty, correct, predicted, n_groups=3, max_error=asked, confidence=0.9)
+        for k, policy in enumerate(found.policies):
+            exists[k] += policy.exists
+            # Given u ≤ t the error is 3 ε t³ / 2.
+            broken[k] += policy.exists and 1.5 * min(policy.threshold, 1.0) ** 3 > 1
+    assert (broken <= binomial_range(n_draws, 0.1, tail=1e-4)[1]).all()
+    assert (exists > 30).all()

@@ -33,7 +33,7 @@ from volta.decisions.ood import (
     fit_combination,
     fit_ood,
 )
-from volta.decisions.policies import Policy, fit_coverage, fit_policy
+from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
 from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Decision",
     "Decisions",
     "Drift",
+    "GroupPolicies",
     "Monitor",
     "MonitorState",
     "OodTest",
@@ -67,6 +68,7 @@ __all__ = [
     "fit_combination",
     "fit_coverage",
     "fit_cross",
+    "fit_group_policies",
     "fit_ood",
     "fit_policy",
     "fit_range_check",

@@ -222,13 +222,22 @@ def conditional_level(n: int, alpha: float, confidence: float) -> float:
     [0.0, 0.017, 0.025, 0.042]
     """
     level, delta = float_level(alpha, "alpha"), 1 - float_level(confidence, "confidence")
-    if n < rows_needed(alpha, confidence):
-        return 0.0
-    low, high = 1, n + 1  # low holds, high does not
+    return (most_errors(n, level, delta) + 1) / (n + 1) if n >= rows_needed(alpha, confidence) else 0.0
+
+
+def most_errors(n: int, rate: float, delta: float) -> int:
+    """Return the most errors among n samples that still prove an error rate below ``rate``, −1 where none does.
+
+    The largest c with P(Bin(n, rate) ≤ c) ≤ delta.
+
+    >>> most_errors(59, 0.05, 0.05), most_errors(58, 0.05, 0.05)
+    (0, -1)
+    """
+    low, high = -1, n  # low holds, high does not
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if binomial_cdf(middle - 1, n, level) <= delta else (low, middle)
-    return low / (n + 1)
+        low, high = (middle, high) if binomial_cdf(middle, n, rate) <= delta else (low, middle)
+    return low
 
 
 def level_of(n: int, alpha: float, confidence: float | None) -> float:

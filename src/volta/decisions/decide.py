@@ -125,7 +125,10 @@ def decide(
 
     Guarantees: those of the parts. P(ood | in-distribution) ≤ fpr, as in `OodTest.flags`. Sets as in `fit_sets`. Of a
     policy with error ≤ ε among the rows it answers a share φ may be flagged as OOD; among those left the error is at
-    most ε / (1 − φ), since no more rows are wrong than before.
+    most ε / (1 − φ), since no more rows are wrong than before. How large φ is: in-distribution rows are flagged at most
+    ``fpr`` of the time, so φ ≤ fpr / coverage on average over calibration draws, and for single ones it is often more.
+    At fpr = `conditional_level` (n, f, c) φ ≤ f / ``policy.coverage_low`` holds with a probability of at least
+    c + ``policy.confidence`` − 1, and ε / (1 − φ) with ε's own confidence less that: a union bound over three events.
     probs: (n_samples, n_classes); uncertainty: (n_samples,); pvalues: (n_samples,), no row is OOD without them; sets:
     (n_samples, n_classes), passed on; classes: (n_classes,) labels, 0 … K − 1 unless set.
 

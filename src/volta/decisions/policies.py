@@ -1,18 +1,23 @@
 """Abstention: which rows to answer, with a bound on the error among them or on how many they are."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import check_correct, check_fraction, check_same_length, check_scores
+from volta.core.checks import check_correct, check_count, check_fraction, check_labels, check_same_length, check_scores
+from volta.core.errors import InputError
 from volta.decisions.conformal import (
     Floats,
     beta_quantile,
     binomial_cdf,
     conformal_threshold,
     exact_level,
+    first_names,
+    most_errors,
     rows_needed,
 )
 
@@ -20,6 +25,8 @@ START_COVERAGES = (0.25, 0.5, 0.75)
 MAX_SET_ASIDE = 50
 # A start point is worth its share of δ if it answers, in expectation, this many times the rows that prove anything.
 ROWS_AT_START = 1.5
+# Of start points that pass about as often, the largest is taken: a run has fewer points to get through.
+_AS_OFTEN = 0.01
 # Tails are sums in float64: one that equals its level may round to above it.
 _ROUNDING = 1.0 + 1e-12
 
@@ -45,6 +52,20 @@ class Policy:
     n_errors: int | None = None
     max_error: float | None = None
     note: str = ""
+    cross_fitted: bool = False
+
+    @property
+    def statement(self) -> str:
+        """Say in one sentence what holds of the error among answered samples, and when."""
+        if self.max_error is None:
+            return "nothing is guaranteed of the error among answered samples"
+        if not self.exists:
+            return f"no sample is answered: {self.note}"
+        drawn = f"with probability {self.confidence:g} over calibration draws"
+        error = f"at most {100 * self.max_error:g} % of answered samples are wrong, for i.i.d. samples"
+        if self.cross_fitted:
+            return f"{drawn} {error} and a model that depends little on each of them; measured, not proven"
+        return f"{drawn} {error}"
 
     def answers(self, uncertainty: ArrayLike) -> NDArray[np.bool_]:
         """Return True for each row that is answered; uncertainty: (n_samples,)."""
@@ -62,6 +83,8 @@ def fit_policy(
     max_error: float = 0.02,
     confidence: float = 0.95,
     reference: ArrayLike | None = None,
+    reference_correct: ArrayLike | None = None,
+    cross_fitted: bool = False,
     rng: np.random.Generator | None = None,
 ) -> Policy:
     """Find the largest coverage whose error among answered rows is at most ``max_error``, with ``confidence``.
@@ -87,12 +110,21 @@ def fit_policy(
     rows (validation rows, unlabelled rows), and inf, "answer every row", which needs none. Without ``reference`` a
     random fifth of the rows, 50 at most, is set aside for it (drawn by ``rng``, seed 0 unless set). Start points with
     too few rows to prove anything are left out, by their expected number alone. Shares are δ/2, δ/4, … from the lowest
-    on: most runs that end well begin there.
+    on: most runs that end well begin there. Where it is known which ``reference`` rows are right, as of held-out
+    training rows, ``reference_correct`` replaces these by one start point with all of δ: the one that passes most often
+    where the error of the reference rows is that of the calibration rows.
+
+    ``cross_fitted`` says that each row was scored by a model fitted without its fold (and its duplicates). Given the
+    models of a learner that no row moves, all of the above holds. In general it does not: the losses of fold k are
+    i.i.d. given the other folds, but those of all folds together depend on one another through the models, and for some
+    learner the pooled error strays as far as that of a single fold does (model and held-out rows swap their signs). So
+    the guarantee is then measured, not proven.
 
     ``coverage`` is the share of all calibration rows with u ≤ λ̂, and its interval is that of Dvoretzky, Kiefer,
     Wolfowitz and Massart, ± √(log(2/δ) / 2n), which holds for all thresholds at once and so for the one found.
     Reference: Angelopoulos, Bates, Candès, Jordan and Lei (2021), Learn then Test; Geifman and El-Yaniv (2017),
-    Selective Classification for Deep Neural Networks; Wiens and Dmitrienko (2005) for the levels; Massart (1990).
+    Selective Classification for Deep Neural Networks; Wiens and Dmitrienko (2005) for the levels; Massart (1990);
+    Blum, Kalai and Langford (1999), Beating the Hold-Out, for folds.
     uncertainty: (n_samples,), higher = less certain; correct: (n_samples,) booleans.
 
     >>> u = np.linspace(0, 1, 1000)
@@ -114,7 +146,14 @@ def fit_policy(
         other, scores, right = scores[aside], scores[~aside], right[~aside]
     else:
         other = check_scores(reference, "reference")
-    starts = _start_points(other, len(scores), needed)
+    if reference_correct is None:
+        starts = _start_points(other, len(scores), needed)
+    else:
+        if reference is None:
+            raise InputError("reference_correct is set without reference; pass the uncertainty of the same rows too")
+        right_before = check_correct(reference_correct, "reference_correct")
+        check_same_length(reference=other, reference_correct=right_before)
+        starts = [_likeliest_start(other, right_before, len(scores), max_error, delta)]
     threshold, n_answered, n_errors = _largest_passing(scores, right, starts, max_error, delta)
     exists = threshold is not None
     coverage = float(np.searchsorted(every_score, threshold, side="right")) / n if threshold is not None else 0.0
@@ -131,6 +170,7 @@ def fit_policy(
         n_errors=n_errors,
         max_error=max_error,
         note="" if exists else _why_none(n, needed, max_error, confidence),
+        cross_fitted=cross_fitted,
     )
 
 
@@ -175,9 +215,113 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
     )
 
 
+@dataclass(frozen=True)
+class GroupPolicies:
+    """One policy for each group, of groups 0 … K − 1; made by `fit_group_policies`."""
+
+    policies: tuple[Policy, ...]
+
+    def answers(self, uncertainty: ArrayLike, groups: ArrayLike) -> NDArray[np.bool_]:
+        """Return True for each sample that the policy of its group answers; both (n_samples,)."""
+        scores = check_scores(uncertainty, "uncertainty")
+        members = check_labels(groups, len(self.policies), "groups")
+        check_same_length(uncertainty=scores, groups=members)
+        limits = np.array([policy.threshold for policy in self.policies])
+        exist = np.array([policy.exists for policy in self.policies])
+        return np.asarray((scores <= limits[members]) & exist[members])
+
+    def note(self, names: Sequence[Any] | None = None) -> str:
+        """Say in words which groups are never answered; empty where each is."""
+        few = [group for group, policy in enumerate(self.policies) if not policy.exists]
+        if not few:
+            return ""
+        called = first_names(few if names is None else [names[group] for group in few])
+        return f"groups {called} are never answered: {self.policies[few[0]].note}"
+
+
+def fit_group_policies(
+    uncertainty: ArrayLike,
+    correct: ArrayLike,
+    groups: ArrayLike,
+    *,
+    n_groups: int,
+    max_error: float | Sequence[float] = 0.02,
+    confidence: float = 0.95,
+    together: bool = False,
+    rng: np.random.Generator | None = None,
+) -> GroupPolicies:
+    """Find for each group the policy of `fit_policy`: its answered samples are wrong at most ``max_error`` of the time.
+
+    With predicted classes as groups this is control of precision: of the samples answered as class k at most ε_k are
+    wrong. Any other column that a new sample has may be the group too; the true class may not, a new sample has none.
+    Guarantee: for each group g by itself, with probability ≥ 1 − δ over calibration rows, P(wrong | answered, g) ≤ ε_g;
+    with ``together`` for all K groups at once, as each gets δ / K (Bonferroni). Given how many rows group g has they
+    are i.i.d. rows of that group, so `fit_policy` holds as it stands. A group without enough rows is never answered.
+    uncertainty, correct: as in `fit_policy`; groups: (n_samples,) numbers below ``n_groups``; ``max_error``: one for
+    all or one for each.
+
+    >>> u = np.linspace(0, 1, 1000)
+    >>> found = fit_group_policies(u, u < 0.9, np.arange(1000) % 2, n_groups=2, max_error=[0.05, 0.001])
+    >>> found.answers([0.5, 0.5], [0, 1])
+    array([ True, False])
+    """
+    scores, right = check_scores(uncertainty, "uncertainty"), check_correct(correct)
+    members = check_labels(groups, check_count(n_groups, "n_groups"), "groups")
+    check_same_length(uncertainty=scores, correct=right, groups=members)
+    errors = [float(error) for error in np.atleast_1d(np.asarray(max_error, dtype=np.float64))]
+    if len(errors) not in (1, n_groups):
+        raise InputError(f"max_error has {len(errors)} numbers; pass one, or one for each of the {n_groups} groups")
+    level = 1 - (1 - check_fraction(confidence, "confidence")) / (n_groups if together else 1)
+    draws = rng or np.random.default_rng(0)
+    policies = []
+    for group, error in enumerate(errors * (n_groups // len(errors))):
+        own = members == group
+        if own.any():
+            policies.append(fit_policy(scores[own], right[own], max_error=error, confidence=level, rng=draws))
+        else:
+            policies.append(_no_policy(error, level))
+    return GroupPolicies(tuple(policies))
+
+
+def _no_policy(max_error: float, confidence: float) -> Policy:
+    """Return the policy of a group without calibration samples."""
+    return Policy(
+        threshold=-math.inf,
+        exists=False,
+        coverage=0.0,
+        coverage_low=0.0,
+        coverage_high=0.0,
+        confidence=confidence,
+        n=0,
+        n_answered=0,
+        n_errors=0,
+        max_error=max_error,
+        note=_why_none(0, rows_needed(max_error, confidence), max_error, confidence),
+    )
+
+
 def _start_points(other: Floats, n: int, needed: int) -> list[float]:
     levels = [level for level in START_COVERAGES if n * level >= ROWS_AT_START * needed] if len(other) else []
     return [*(float(np.quantile(other, level, method="higher")) for level in levels), math.inf]
+
+
+def _likeliest_start(other: Floats, correct: NDArray[np.bool_], n: int, max_error: float, delta: float) -> float:
+    """Return the 5, 10, … or 95 % quantile of other rows, or inf, whose test on n rows is likeliest to pass."""
+    ordered, errors = _ordered(other, correct)
+    levels = np.arange(1, 20) / 20
+    points: list[float] = [*np.unique(np.quantile(other, levels, method="higher")).tolist(), math.inf]
+    power = []
+    for end in np.searchsorted(ordered, points, side="right").tolist():
+        n_answered = n * end // len(ordered)
+        expected = (float(errors[end]) + 0.5) / (end + 1)
+        power.append(binomial_cdf(most_errors(n_answered, max_error, delta), n_answered, expected))
+    return points[max(np.flatnonzero(np.array(power) >= max(power) - _AS_OFTEN))]
+
+
+def _ordered(scores: Floats, correct: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the scores sorted, and how many errors are among the 0 … n smallest."""
+    order = np.argsort(scores, kind="stable")
+    return scores[order], np.concatenate([[0], np.cumsum(~correct[order])])
 
 
 def _shares(n_starts: int, delta: float) -> list[float]:
@@ -189,9 +333,7 @@ def _largest_passing(
     scores: Floats, correct: NDArray[np.bool_], starts: list[float], max_error: float, delta: float
 ) -> tuple[float | None, int, int]:
     """Return the largest threshold that passed, or None, with the rows and errors it answers."""
-    order = np.argsort(scores, kind="stable")
-    ordered = scores[order]
-    errors = np.concatenate([[0], np.cumsum(~correct[order])])
+    ordered, errors = _ordered(scores, correct)
 
     def pvalue(n_answered: int) -> float:
         return binomial_cdf(int(errors[n_answered]), n_answered, max_error)

@@ -443,8 +443,9 @@ class DecidingMixin:
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
 
         By ``policy_`` (see :meth:`fit_policy`), p-values at ``fpr`` and sets at ``alpha``. Of the rows that the policy
-        answers a share φ may be flagged as OOD, φ being at most ``fpr`` over the policy's coverage where all rows are
-        in-distribution: its bound ε on the error among answered rows then holds as ε / (1 − φ) for those that are left.
+        answers a share φ may be flagged as OOD: its bound ε on the error among answered rows then holds as ε / (1 − φ)
+        for those that are left. Where all rows are in-distribution φ is at most ``fpr`` over the policy's coverage on
+        average over calibration draws; single draws exceed it (:func:`volta.decisions.decide` says how to bound it).
         Index the result for one row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
         """
         return self.decide_at(X, fpr, alpha=alpha)
