@@ -126,9 +126,9 @@ def test_lists_are_seeds():
 
 def test_other_rows_are_not_compared():
     first = volta.evaluate(PROBS, LABELS)
-    with pytest.raises(volta.InputError, match=r"'b' has label . in row . where 'a' has"):
+    with pytest.raises(volta.InputError, match=r"'b', test rows, row .: label . where 'a' has"):
         volta.compare({"a": first, "b": volta.evaluate(PROBS, np.roll(LABELS, 1))})
-    with pytest.raises(volta.InputError, match="'b' has 399 rows but 'a' has 400"):
+    with pytest.raises(volta.InputError, match="'b', test rows has 399 rows but 'a' has 400"):
         volta.compare({"a": first, "b": volta.evaluate(PROBS[1:], LABELS[1:])})
     with pytest.raises(volta.InputError, match="holds 1 methods; pass at least two"):
         volta.compare({"a": first})

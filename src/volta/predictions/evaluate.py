@@ -13,26 +13,26 @@ from numpy.typing import ArrayLike
 
 from volta.bench.cell_metrics import metrics_of
 from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL, scoring_environment, updated_manifest
+from volta.bench.records import EXTERNAL, CellRecord, scoring_environment, updated_manifest
 from volta.bench.store import RunStore
 from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError, MissingDataError
 from volta.core.files import write_text
 from volta.core.types import Array, check_near
 from volta.decisions.conformal import binomial_interval
-from volta.metrics import METRICS, Interval, reliability_bins, risk_coverage_curve, roc_curve
-from volta.metrics.bins import N_BINS
+from volta.metrics import METRICS, Interval, risk_coverage_curve, roc_curve
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.predictions.external_model import ExternalModel, RowSet, check_model, check_name, stored_arrays
 from volta.predictions.matching import (
     Destination,
+    Reference,
     add_predictions,
     find_destination,
     make_cell,
     make_record,
     match_rows,
 )
-from volta.stats import LeaderboardRow, Results, TestRow, compare_all_pairs, make_leaderboard
+from volta.stats import LeaderboardRow, Results, TestRow, compare_all_pairs, group_records, make_leaderboard
 from volta.stats.bootstrap import (
     LEVEL,
     N_RESAMPLES,
@@ -62,15 +62,11 @@ class Plots:
         """Draw accuracy by confidence in the 15 bins of ECE, the gap to the mean confidence, and the share of rows."""
         axes = _axes(ax)
         from volta.figures.calibration import draw_reliability
-        from volta.figures.chart_data import MethodBins
+        from volta.report.curves import bin_sums, method_bins
 
-        arrays = self.evaluation.arrays
-        bins = reliability_bins(arrays["test/probs"], arrays["test/labels"])
-        place = np.rint(bins.upper * N_BINS).astype(np.int64) - 1
-        count, confidence, accuracy = np.zeros(N_BINS, dtype=np.int64), np.zeros(N_BINS), np.zeros(N_BINS)
-        count[place], confidence[place], accuracy[place] = bins.count, bins.confidence, bins.accuracy
+        sums = bin_sums(self.evaluation.arrays["test/probs"], self.evaluation.arrays["test/labels"])
         ece, expected = (self.evaluation.metrics["test"][metric] for metric in ("ece", "ece_expected"))
-        draw_reliability(axes, MethodBins("volta", "Reliability", count, confidence, accuracy, ece, expected=expected))
+        draw_reliability(axes, method_bins("volta", "Reliability", sums, ece, expected=expected))
         axes.set_xlabel("confidence")
         axes.set_ylabel("accuracy")
         return axes
@@ -137,14 +133,7 @@ def write_page(
         from volta.report.statistics import compute_statistics
     except ModuleNotFoundError as error:
         raise MissingDataError(f"a report needs {error.name}: pip install 'volta-uq[bench]'") from error
-    place, near_sets = Destination(TASK, EXTERNAL), {f"ood:{name}" for name in near}
-    arrays, records = {}, []
-    for model in models:
-        check_name(model)
-        own = stored_arrays(model)
-        cell = make_cell(model, place, own)
-        arrays[cell] = own
-        records.append(make_record(model, cell, own, near_sets))
+    arrays, records = stored_in_memory(models, near)
     manifest = updated_manifest(None, list(arrays), command="", environment=scoring_environment())
     run = Run(None, manifest, group_cells(manifest.cells, records))
     read = {group.key: read_group(group, lambda record: arrays[record.cell]) for group in run.groups}
@@ -152,6 +141,21 @@ def write_page(
     text = make_page(run, compute_statistics(None, run.tables, n_resamples, rows=rows), read, title=title)
     write_text(path, text)
     return path
+
+
+def stored_in_memory(
+    models: Sequence[ExternalModel], near: Collection[str]
+) -> tuple[dict[Cell, dict[str, Array]], list[CellRecord]]:
+    """Return the arrays and the records that a run folder would hold of the models."""
+    near_sets = {f"ood:{name}" for name in near}
+    arrays, records = {}, []
+    for model in models:
+        check_name(model)
+        own = stored_arrays(model)
+        cell = make_cell(model, Destination(TASK, EXTERNAL), own)
+        arrays[cell] = own
+        records.append(make_record(model, cell, own, near_sets))
+    return arrays, records
 
 
 SHOWN = ("accuracy", "nll", "brier", "ece", "aurc", "auroc", "fpr95", "coverage", "set_size")
@@ -233,7 +237,8 @@ class Evaluation:
 
     def named(self, method: str, seed: int = 0) -> ExternalModel:
         """Return the model under a name."""
-        return replace(self.model, method=method, seed=seed)
+        sets = {name: replace(rows, where=f"{method!r}, {rows.where}") for name, rows in self.model.sets.items()}
+        return replace(self.model, method=method, seed=seed, sets=sets)
 
     def __repr__(self) -> str:
         test = self.metrics["test"]
@@ -370,10 +375,11 @@ class EvaluationComparison:
 
     ``pairs``: every pair on every tested metric, with the difference, its bootstrap interval, p-values (Holm over all
     pairs of a metric) and a verdict on the first of the two; ``leaderboard``: places by mean rank, and on each metric
-    which methods may be the best.
+    which methods may be the best. ``models``: the evaluations with their rows in one order.
     """
 
     evaluations: Mapping[str, tuple[Evaluation, ...]]
+    models: Sequence[ExternalModel]
     near: tuple[str, ...]
     n_resamples: int
 
@@ -401,37 +407,24 @@ class EvaluationComparison:
 
     def report(self, path: str | Path, title: str = TASK) -> Path:
         """Write one HTML page with all methods, tests and figures; return its path."""
-        return write_page(Path(path), self._models, self.near, self.n_resamples, title)
+        return write_page(Path(path), self.models, self.near, self.n_resamples, title)
 
     @cached_property
-    def _models(self) -> list[ExternalModel]:
-        named = [one.named(method, seed) for method, runs in self.evaluations.items() for seed, one in enumerate(runs)]
-        return match_rows(named, {})
+    def _stored(self) -> tuple[dict[Cell, dict[str, Array]], list[CellRecord]]:
+        return stored_in_memory(self.models, self.near)
 
     @cached_property
     def _table(self) -> Results:
-        values: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
-        cells = {}
-        for method, runs in self.evaluations.items():
-            for seed, one in enumerate(runs):
-                cells[method, seed] = Cell(TASK, EXTERNAL, method, seed, "0")
-                for eval_set, metrics in one.metrics.items():
-                    for metric, value in metrics.items():
-                        by_set = values.setdefault(method, {}).setdefault(eval_set, {})
-                        by_set.setdefault(metric, {})[seed] = value
-        names = dict.fromkeys(name for sets in values.values() for name in sets if name.startswith("ood:"))
-        near = tuple(name for name in names if name.removeprefix("ood:") in self.near)
-        titles, origins = {name: name for name in values}, dict.fromkeys(values, EXTERNAL)
-        return Results(TASK, EXTERNAL, values, titles, origins, near or tuple(names)[:1], cells, no_near_set=not near)
+        return group_records(self._stored[1])[0]
 
     @cached_property
     def _bootstraps(self) -> Bootstraps:
-        models = {(model.method, model.seed): model for model in self._models}
-        found = bootstrap_table(self._table, lambda method, seed: stored_arrays(models[method, seed]), self.n_resamples)
+        arrays, cells = self._stored[0], self._table.cells
+        found = bootstrap_table(self._table, lambda method, seed: arrays[cells[method, seed]], self.n_resamples)
         return {(TASK, EXTERNAL): found}
 
     def __repr__(self) -> str:
-        lines = [f"comparison of {', '.join(self.evaluations)} on {len(self._models[0].sets['test'])} rows"]
+        lines = [f"comparison of {', '.join(self.evaluations)} on {len(self.models[0].sets['test'])} rows"]
         lines += [f"  {words}" for words in self._words()]
         return "\n".join(lines)
 
@@ -478,49 +471,22 @@ def compare(
         raise InputError(f"evaluations is a {type(evaluations).__name__}; pass name → evaluation, as in {{'a': first}}")
     if len(evaluations) < 2:
         raise InputError(f"evaluations holds {len(evaluations)} methods; pass at least two")
-    runs = {name: _as_runs(name, one) for name, one in evaluations.items()}
-    for name, own in runs.items():
+    runs: dict[str, tuple[Evaluation, ...]] = {}
+    for name, given in evaluations.items():
         if not isinstance(name, str):
             raise InputError(f"evaluations has a method called {name!r}; name methods by text")
+        own = (given,) if isinstance(given, Evaluation) else given
+        if not isinstance(own, Sequence) or isinstance(own, str) or not own:
+            raise InputError(
+                f"evaluations[{name!r}] is a {type(given).__name__}; pass an evaluation, or a list with one a seed"
+            )
         if not all(isinstance(one, Evaluation) for one in own):
             raise InputError(
                 f"evaluations[{name!r}] holds something else than evaluations; make them by volta.evaluate"
             )
-        if not own:
-            raise InputError(f"evaluations[{name!r}] is empty; pass an evaluation, or a list with one a seed")
-    near = dict.fromkeys(name for own in runs.values() for one in own for name in one.near)
-    # The means over near and far sets are those of the same sets for every method.
-    runs = {name: tuple(_with_near(one, near) for one in own) for name, own in runs.items()}
-    found = EvaluationComparison(runs, tuple(near), n_resamples)
-    _check_same_rows(found)
-    return found
-
-
-def _as_runs(name: str, given: object) -> tuple[Evaluation, ...]:
-    if isinstance(given, Evaluation):
-        return (given,)
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise InputError(f"evaluations[{name!r}] is a {type(given).__name__}; pass an evaluation, or a list of them")
-    return tuple(given)
-
-
-def _with_near(one: Evaluation, near: Collection[str]) -> Evaluation:
-    own = tuple(name for name in near if f"ood:{name}" in one.model.sets)
-    return one if set(own) == set(one.near) else replace(one, near=own)
-
-
-def _check_same_rows(comparison: EvaluationComparison) -> None:
-    (first, (reference, *_)), *_ = comparison.evaluations.items()
-    for name, runs in comparison.evaluations.items():
-        for one in runs:
-            if one.n_rows != reference.n_rows:
-                raise InputError(
-                    f"{name!r} has {one.n_rows} rows but {first!r} has {reference.n_rows}; evaluate the same rows"
-                )
-            differs = one.labels != reference.labels
-            if differs.any():
-                row = int(np.argmax(differs))
-                raise InputError(
-                    f"{name!r} has label {one.labels[row]} in row {row} where {first!r} has {reference.labels[row]}; "
-                    "evaluate the same rows in the same order"
-                )
+        runs[name] = tuple(own)
+    near = tuple(dict.fromkeys(name for own in runs.values() for one in own for name in one.near))
+    named = [one.named(method, seed) for method, own in runs.items() for seed, one in enumerate(own)]
+    first = Reference(repr(named[0].method), len(named[0].sets["test"]), named[0].sets["test"].labels)
+    models = match_rows(named, {(model.seed, "test"): first for model in named})
+    return EvaluationComparison(runs, models, near, n_resamples)

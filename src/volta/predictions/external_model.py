@@ -137,49 +137,27 @@ def stored_arrays(model: ExternalModel) -> dict[str, Array]:
     """Return the arrays of a checked model in a cell's layout, ``SET/KIND``; probabilities are float32 or float64."""
     arrays: dict[str, Array] = {}
     for name, rows in model.sets.items():
-        if is_ood(name):
-            arrays[f"{name}/ood_score"] = _ood_score(rows)
-        else:
-            arrays |= {f"{name}/{kind}": values for kind, values in _labelled(name, rows).items()}
-        if rows.ids is not None:
-            arrays[f"{name}/id"] = rows.ids
+        found = _as_stored(name, rows)
+        arrays |= {f"{name}/{kind}": values for kind, values in found.items() if values is not None}
     return arrays
 
 
-def _labelled(name: str, rows: RowSet) -> dict[str, Array]:
-    probs = _probs(rows)
-    if rows.labels is None:
-        raise InputError(f"{rows.where} has no labels; add them, one a row")
-    arrays: dict[str, Array] = {"labels": rows.labels.astype(np.int32), "probs": probs}
-    if name == VAL:
-        return arrays
-    arrays["uncertainty"] = _uncertainty(rows)
-    if name == str(TEST):
-        arrays["ood_score"] = _ood_score(rows)
-    if rows.sets is not None:
-        arrays["sets"] = rows.sets
-    return arrays
-
-
-def _probs(rows: RowSet) -> Array:
-    if rows.probs is not None:
-        return rows.probs
-    if rows.logits is None:
-        raise InputError(f"{rows.where} has neither probs nor logits; add one of them")
-    return softmax(np.asarray(rows.logits, dtype=np.float64))
-
-
-def _uncertainty(rows: RowSet) -> Array:
-    """Return the uncertainty given, or 1 − max p, without cancellation near certainty."""
-    if rows.uncertainty is not None:
-        return rows.uncertainty
-    if rows.probs is None and rows.logits is not None:
-        return one_minus_max_softmax(np.asarray(rows.logits, dtype=np.float64))
-    return one_minus_max(_probs(rows))
-
-
-def _ood_score(rows: RowSet) -> Array:
-    return rows.ood_score if rows.ood_score is not None else _uncertainty(rows)
+def _as_stored(name: str, rows: RowSet) -> dict[str, Array | None]:
+    probs, uncertainty = rows.probs, rows.uncertainty
+    if rows.logits is not None:
+        logits = np.asarray(rows.logits, dtype=np.float64)
+        probs = softmax(logits)
+        # From logits, so that nothing cancels near certainty.
+        uncertainty = one_minus_max_softmax(logits) if uncertainty is None else uncertainty
+    elif probs is not None and uncertainty is None:
+        uncertainty = one_minus_max(probs)
+    score = uncertainty if rows.ood_score is None else rows.ood_score
+    if is_ood(name):
+        return {"ood_score": score, "id": rows.ids}
+    found = {"labels": None if rows.labels is None else rows.labels.astype(np.int32), "probs": probs}
+    if name != VAL:
+        found |= {"uncertainty": uncertainty, "ood_score": score if name == str(TEST) else None, "sets": rows.sets}
+    return found | {"id": rows.ids}
 
 
 ROUNDING = 1e-3

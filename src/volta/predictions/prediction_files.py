@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +14,7 @@ from volta.bench.cell_metrics import TEST, VAL
 from volta.core.errors import InputError
 from volta.core.seeding import check_seed
 from volta.core.types import Array
-from volta.data.tables import Chunk, ReadAs, TableFile, as_labels, joined, open_table, read_columns, shortened
+from volta.data.tables import ReadAs, TableFile, as_labels, open_table, read_columns, shortened
 from volta.predictions.external_model import (
     KINDS,
     NO_LABEL,
@@ -71,7 +70,8 @@ def read_keyed(table: TableFile, method: str, seed: int, logits: bool) -> tuple[
         if kind in by_set.setdefault(set_name, {}):
             raise InputError(f"{table.path} has two arrays for {kind} of {set_name}; keep one")
         values = read_columns(table, {name: _READ_AS.get(kind, "number")})[name]
-        if kind == "labels" and classes:
+        # Where no class is named by a number, numbers count from 0 already.
+        if kind == "labels" and classes and (values.dtype.kind not in "biuf" or any(map(is_numeral, classes))):
             values = _by_name(table, name, values, classes)
         by_set[set_name][kind] = as_labels(values) if kind == "ids" else values
     if not by_set:
@@ -102,17 +102,15 @@ def _classes(table: TableFile) -> tuple[str, ...]:
 
 
 def _by_name(table: TableFile, name: str, labels: Array, classes: tuple[str, ...]) -> Array:
-    """Return labels that are names of classes as numbers; where no name is a number, numbers count from 0 already."""
-    if labels.dtype.kind in "biuf" and not any(map(is_numeral, classes)):
-        return labels
+    """Return labels that are names of classes as numbers."""
     places = class_numbers(labels, classes)
     unknown = places == UNKNOWN
     if not unknown.any():
         return places
     row = int(np.argmax(unknown))
     raise InputError(
-        f"{table.path} array {name!r} has {str(labels[row])!r} in row {row}, none of its {CLASSES}: "
-        f"{shortened(classes)}; pass labels by these names"
+        f"{table.where(row, name)} is {str(labels[row])!r}, none of the classes that are named: {shortened(classes)}; "
+        "pass labels by these names"
     )
 
 
@@ -134,31 +132,13 @@ _NAMED = re.compile(r"(p|prob|in_set)_(.+)", re.DOTALL)
 _KIND_OF = {"p": "probs", "prob": "probs", "logit": "logits", "in_set": "sets"}
 _WIDE = ("probs", "logits", "sets")
 _SEED_DIGITS = 19
+_KEYS = ("method", "seed", "set")
 Key = TypeVar("Key", str, int)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Which column is what: ``single`` name → column, ``wide`` kind → columns in the classes' order.
-
-    ``classes`` are the names that the columns have, and the labels with them; empty where both are numbered from 0.
-    """
-
-    single: dict[str, str]
-    wide: dict[str, tuple[str, ...]]
-    classes: tuple[str, ...]
-    unused: tuple[str, ...]
-
-    @property
-    def reading(self) -> dict[str, ReadAs]:
-        """How each column is to be read."""
-        asked: dict[str, ReadAs] = {column: _SINGLE[name] for name, column in self.single.items()}
-        return asked | {column: "number" for columns in self.wide.values() for column in columns}
 
 
 def is_long(table: TableFile) -> bool:
     """Whether a table's columns are those of the long form: a row's method, seed or set, or numbered classes."""
-    return any(name in ("method", "seed", "set") or _NUMBERED.fullmatch(name) for name in table.names)
+    return any(name in _KEYS or _NUMBERED.fullmatch(name) for name in table.names)
 
 
 def read_long(table: TableFile, method: str, seed: int, logits: bool) -> tuple[list[ExternalModel], tuple[str, ...]]:
@@ -167,72 +147,40 @@ def read_long(table: TableFile, method: str, seed: int, logits: bool) -> tuple[l
     ``method`` and ``seed`` stand for columns that are not there; without a column ``set`` all rows are test rows.
     ``logits``: columns of probabilities hold logits.
     """
-    layout = _layout(table)
-    columns = _Columns()
-    for chunk in table.chunks(layout.reading):
-        columns.add(chunk, layout)
-    wide = {kind: np.concatenate(parts) for kind, parts in columns.wide.items()}
-    if logits and "probs" in wide:
-        if "logits" in wide:
+    single, wide, classes = _layout(table)
+    used = [*single.values(), *(column for columns in wide.values() for column in columns)]
+    read_as = {column: _SINGLE[name] for name, column in single.items()}
+    found = read_columns(table, {column: read_as.get(column, "number") for column in used})
+    columns = {_ALIASES.get(name, name): found[column] for name, column in single.items() if name not in _KEYS}
+    for kind, names in wide.items():
+        parts = [found[name] for name in names]
+        columns[kind] = parts[0] if parts[0].ndim == 2 else np.column_stack(parts)
+    if logits and "probs" in columns:
+        if "logits" in columns:
             raise InputError(f"{table.path} has probabilities and logits, and --logits; keep one kind of columns")
-        wide["logits"] = wide.pop("probs")
-    single = {name: joined(table, parts) for name, parts in columns.single.items()}
-    if "id" in single:
-        single["id"] = as_labels(single["id"])
+        columns["logits"] = columns.pop("probs")
+    if "ids" in columns:
+        columns["ids"] = as_labels(columns["ids"])
+    if "labels" in columns:
+        columns["labels"] = _labels(table, single["label"], columns["labels"], classes)
+    keys = {
+        name: found[single[name]] if name in single else np.array([default] * len(found[used[0]]))
+        for name, default in (("method", method), ("seed", str(seed)), ("set", str(TEST)))
+    }
     models: dict[tuple[str, int], dict[str, RowSet]] = {}
-    for (one, which, set_name), rows in _groups(table, columns, method, seed):
-        part = {_ALIASES.get(name, name): values[rows] for name, values in (wide | single).items()}
-        if is_ood(set_name):
-            part.pop("labels", None)
+    for (one, which, set_name), rows in _groups(table, keys):
+        part = {name: values[rows] for name, values in columns.items() if name != "labels" or not is_ood(set_name)}
         where = _where(f"{table.path}, {one}, seed {which}", set_name)
         models.setdefault((one, which), {})[set_name] = RowSet(where, rows=rows, **part)
-    return [ExternalModel(*key, str(table.path), sets, layout.classes) for key, sets in models.items()], layout.unused
+    unused = tuple(name for name in table.names if name not in used)
+    return [ExternalModel(*key, str(table.path), sets, classes) for key, sets in models.items()], unused
 
 
-class _Codes:
-    """Texts of a column as small numbers, chunk by chunk: a million names of three methods take a million bytes.
+def _layout(table: TableFile) -> tuple[dict[str, str], dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return which column is what: name → column, kind → columns in the classes' order, and the classes' names.
 
-    ``plain`` brings a text to the one way in which what it says is written.
+    There are no names where the columns are numbered from 0, and the labels with them.
     """
-
-    def __init__(self, plain: Callable[[str], str]) -> None:
-        self._plain = plain
-        self.names: dict[str, int] = {}
-        self.parts: list[NDArray[np.int32]] = []
-
-    def add(self, values: Array) -> None:
-        starts = np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1])
-        distinct, inverse = np.unique(values[starts], return_inverse=True)
-        plain = [self._plain(str(name)) for name in distinct]
-        codes = np.array([self.names.setdefault(name, len(self.names)) for name in plain], dtype=np.int32)
-        self.parts.append(np.repeat(codes[inverse], np.diff(np.append(starts, len(values)))))
-
-
-@dataclass
-class _Columns:
-    codes: dict[str, _Codes] = field(default_factory=dict)
-    single: dict[str, list[Array]] = field(default_factory=dict)
-    wide: dict[str, list[Array]] = field(default_factory=dict)
-    n_rows: int = 0
-
-    def add(self, chunk: Chunk, layout: _Layout) -> None:
-        """Take up a chunk."""
-        self.n_rows += len(chunk)
-        for name, column in layout.single.items():
-            values = chunk.columns[column]
-            if name in _PLAIN:
-                self.codes.setdefault(name, _Codes(_PLAIN[name])).add(values)
-            else:
-                self.single.setdefault(name, []).append(
-                    _labels(chunk, column, layout.classes) if name == "label" else values
-                )
-        for kind, columns in layout.wide.items():
-            parts = [chunk.columns[column] for column in columns]
-            whole = parts[0] if parts[0].ndim == 2 else np.column_stack(parts)
-            self.wide.setdefault(kind, []).append(whole)
-
-
-def _layout(table: TableFile) -> _Layout:
     single: dict[str, str] = {}
     numbered: dict[str, dict[int, str]] = {}
     named: dict[str, dict[str, str]] = {}
@@ -270,8 +218,7 @@ def _layout(table: TableFile) -> _Layout:
             f"{table.path} has no columns p_0, p_1, …, nor p_NAME for each class (it has "
             f"{', '.join(table.names[:20])}); add one a class"
         )
-    used = {*single.values(), *(column for columns in wide.values() for column in columns)}
-    return _Layout(single, wide, classes, tuple(name for name in table.names if name not in used))
+    return single, wide, classes
 
 
 def _from_zero(columns: dict[int, str]) -> bool:
@@ -299,29 +246,21 @@ def _only(table: TableFile, found: dict[Key, str], key: Key, name: str) -> None:
     found[key] = name
 
 
-def _labels(chunk: Chunk, column: str, classes: tuple[str, ...]) -> Array:
-    values = chunk.columns[column]
+def _labels(table: TableFile, column: str, labels: Array, classes: tuple[str, ...]) -> Array:
+    """Return labels as numbers, ``NO_LABEL`` where one is missing; names of classes become their places."""
     if classes:
-        places = class_numbers(values, classes)
-        if (places == UNKNOWN).any():
-            row = int(np.argmax(places == UNKNOWN))
-            raise InputError(
-                f"{chunk.where(row, column)} is {str(values[row])!r}, none of the classes that the columns are named "
-                f"by: {shortened(classes)}"
-            )
-        return places
-    if values.dtype.kind == "f":
-        return np.where(np.isnan(values), NO_LABEL, values)
-    if values.dtype.kind != "U":
-        return values
-    filled = values if (values != "").all() else np.where(values == "", str(NO_LABEL), values)
+        return _by_name(table, column, labels, classes)
+    if labels.dtype.kind == "f":
+        return np.where(np.isnan(labels), NO_LABEL, labels)
+    if labels.dtype.kind != "U":
+        return labels
     try:
-        return filled.astype(np.float64)
+        return np.where(labels == "", str(NO_LABEL), labels).astype(np.float64)
     except ValueError:
-        row = next((row for row, value in enumerate(filled.tolist()) if not _is_number(value)), 0)
+        row = next((row for row, text in enumerate(labels.tolist()) if text and not _is_number(text)), 0)
         raise InputError(
-            f"{chunk.where(row, column)} is {str(values[row])!r}, no number; number the classes from 0 in the "
-            "order of the columns"
+            f"{table.where(row, column)} is {str(labels[row])!r}, no number; number the classes from 0 in the order of "
+            "the columns"
         ) from None
 
 
@@ -333,25 +272,20 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _groups(
-    table: TableFile, columns: _Columns, method: str, seed: int
-) -> list[tuple[tuple[str, int, str], NDArray[np.intp]]]:
+def _groups(table: TableFile, keys: Mapping[str, Array]) -> list[tuple[tuple[str, int, str], NDArray[np.intp]]]:
     """Return (method, seed, set) with the numbers of its rows, in the order in which they appear."""
-    whole = np.zeros(columns.n_rows, dtype=np.int32)
-    names: dict[str, list[str]] = {}
-    codes = {}
-    for name, default in (("method", method), ("seed", str(seed)), ("set", str(TEST))):
-        found = columns.codes.get(name)
-        names[name] = [default] if found is None else list(found.names)
-        codes[name] = whole if found is None else np.concatenate(found.parts)
-    joint = (codes["method"].astype(np.int64) * len(names["seed"]) + codes["seed"]) * len(names["set"]) + codes["set"]
+    codes, names = [], []
+    for name, values in keys.items():
+        starts = np.concatenate([[0], np.flatnonzero(values[1:] != values[:-1]) + 1])
+        plain, inverse = np.unique([_PLAIN[name](str(value)) for value in values[starts]], return_inverse=True)
+        names.append(plain.tolist())
+        codes.append(np.repeat(inverse, np.diff(np.append(starts, len(values)))))
+    joint = np.ravel_multi_index(codes, [len(plain) for plain in names])
     order = np.argsort(joint, kind="stable")
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(joint[order])) + 1])
     groups = []
-    for rows in np.split(order, starts[1:]):
-        first = rows[0]
-        one, which, set_name = (names[name][codes[name][first]] for name in ("method", "seed", "set"))
-        groups.append(((one, _seed(which, f"{table.path} row {first}"), set_name), rows))
+    for rows in np.split(order, np.flatnonzero(np.diff(joint[order])) + 1):
+        method, seed, set_name = (plain[code[rows[0]]] for plain, code in zip(names, codes, strict=True))
+        groups.append(((method, _seed(seed, f"{table.path} row {rows[0]}"), set_name), rows))
     return sorted(groups, key=lambda group: group[1][0])
 
 
@@ -369,9 +303,8 @@ _PLAIN: dict[str, Callable[[str], str]] = {
 
 
 def _seed(text: str, where: str) -> int:
-    number = _plain_seed(text)
-    if number.isdecimal() and number.isascii() and len(number) <= _SEED_DIGITS:
-        return check_seed(int(number), f"{where}: seed")
+    if text.isdecimal() and text.isascii() and len(text) <= _SEED_DIGITS:
+        return check_seed(int(text), f"{where}: seed")
     return check_seed(text if len(text) <= 2 * _SEED_DIGITS else f"{text[:_SEED_DIGITS]}…", f"{where}: seed")
 
 

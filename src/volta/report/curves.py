@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ class CurveCollector:
         for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
             if name == VAL:
                 continue
-            found = _bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
+            found = bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
             by_method = self._bins.setdefault(name, {})
             by_method[method] = by_method[method] + found if method in by_method else found
         if "test/probs" in arrays:
@@ -116,7 +117,7 @@ class CurveCollector:
             near_sets=group.near_sets,
             shift_sets=group.sets("shift"),
             bins={
-                name: {method: _method_bins(group, method, name, sums) for method, sums in by_method.items()}
+                name: {method: _pooled_bins(group, method, name, sums) for method, sums in by_method.items()}
                 for name, by_method in self._bins.items()
             },
             curves=self._mean_curves("aurc", self._coverage),
@@ -154,31 +155,27 @@ def perfect_risk(coverage: Floats, error: float) -> Floats:
     return np.maximum(0.0, np.round(1 - (1 - error) / coverage, 12))
 
 
-def _bin_sums(probs: Array, labels: Array) -> Floats:
+def bin_sums(probs: Array, labels: Array) -> Floats:
+    """Return, for each bin of ECE, how many rows it has, and their summed confidences and accuracies, (3, n_bins)."""
     bins = reliability_bins(probs, labels.astype(np.int64))
     place = np.rint(bins.upper * N_BINS).astype(np.int64) - 1
     sums = np.zeros((3, N_BINS))
-    sums[0, place] = bins.count
-    sums[1, place] = bins.count * bins.confidence
-    sums[2, place] = bins.count * bins.accuracy
+    sums[:, place] = bins.count, bins.count * bins.confidence, bins.count * bins.accuracy
     return sums
 
 
-def _method_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
-    count = sums[0]
-    filled = np.maximum(count, 1)
+def method_bins(name: str, title: str, sums: Floats, ece: float, **more: Any) -> MethodBins:
+    """Return the bins of a method from :func:`bin_sums`, of one seed or added over seeds."""
+    filled = np.maximum(sums[0], 1)
+    return MethodBins(name, title, sums[0].astype(np.int64), sums[1] / filled, sums[2] / filled, ece, **more)
+
+
+def _pooled_bins(group: Group, method: str, name: str, sums: Floats) -> MethodBins:
     ece, expected = (group.values(method, metric_key(metric, name)) for metric in ("ece", "ece_expected"))
-    return MethodBins(
-        method,
-        group.title(method),
-        count.astype(np.int64),
-        sums[1] / filled,
-        sums[2] / filled,
-        float(np.mean(ece)) if ece else float("nan"),
-        group.is_ours(method),
-        float(np.mean(expected)) if expected else None,
-        max(1, len(ece)),
-    )
+    return method_bins(
+        method, group.title(method), sums, float(np.mean(ece)) if ece else float("nan"), ours=group.is_ours(method),
+        expected=float(np.mean(expected)) if expected else None, n_seeds=max(1, len(ece)),
+    )  # fmt: skip
 
 
 def _histogram(group: Group, method: str, scores: Mapping[str, Floats], record: CellRecord) -> ScoreHistogram:
