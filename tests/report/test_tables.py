@@ -50,7 +50,7 @@ def test_best_follows_the_direction_and_ties_share_it():
 
 def test_results_hold_mean_deviation_and_each_seed(parts):
     group, own = parts
-    table = results_table(group, own.tests, own.paper)
+    table = results_table(group, own)
     cell = column(table, "ece")["volta"]
     values = group.values("volta", "ece")
     assert cell.value == pytest.approx(sum(values) / 3)
@@ -66,7 +66,7 @@ def test_results_hold_mean_deviation_and_each_seed(parts):
 
 def test_marks_follow_the_tests(parts):
     group, own = parts
-    table = results_table(group, own.tests, own.paper)
+    table = results_table(group, own)
     for test in own.tests:
         key = test.metric if test.set == "test" else f"{test.metric}@{test.set}"
         mark = column(table, key)[test.method].mark
@@ -75,7 +75,7 @@ def test_marks_follow_the_tests(parts):
 
 def test_tests_say_what_could_have_been_seen(parts):
     group, own = parts
-    table = baseline_table(group, own.tests)
+    table = baseline_table(group, own)
     assert len(table.rows) == len(own.tests) == 18
     first = table.rows[0].cells
     keys = [column.key for column in table.columns]
@@ -104,7 +104,7 @@ def with_variants(tmp_path_factory):
 
 def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, with_variants):
     group, own = with_variants
-    table = results_table(group, own.tests, own.paper)
+    table = results_table(group, own)
     headings = {column.key: column.label for column in table.columns}
     assert headings["ece@test+T"] == "ECE+T ↓"
     assert headings["nll@test+T"] == "NLL+T ↓"
@@ -114,7 +114,7 @@ def test_columns_after_one_temperature_stand_where_the_records_have_them(parts, 
     headline = [column.key for column in table.columns if "headline" in column.families]
     assert headline == [*HEADLINE, "auroc@near:", "fpr95@near:"]
     group, own = parts
-    assert not any("+T" in column.key for column in results_table(group, own.tests, own.paper).columns)
+    assert not any("+T" in column.key for column in results_table(group, own).columns)
     assert group.ood_means == ()
 
 
@@ -145,7 +145,7 @@ def test_the_leaderboard_is_in_order_of_rank_with_the_confidence_set_in_bold(wit
 def test_own_data_has_a_leaderboard_and_no_claims(folder):
     store = write_run(folder, Plan(tasks=("my-data",), seeds=(1, 2), n_rows=60))
     run = load_run(store)
-    view = group_view(run.groups[0], compute_statistics(store, run.tables, 0).of(run.groups[0].task, "fair"), (), None)
+    view = group_view(run.groups[0], compute_statistics(store, run.tables, 0).of(run.groups[0].task, "fair"))
     keys = [part.key for part in view.parts]
     assert "claims" not in keys
     assert keys[0] == "leaderboard"
@@ -163,16 +163,18 @@ def test_one_seed_has_ranks_but_no_confidence_set(folder):
 
 def test_verdicts_are_shown_as_they_are_stored(parts):
     group, own = parts
-    table = baseline_table(group, [replace(own.tests[0], verdict="equivalent"), replace(own.tests[0], verdict="worse")])
+    table = baseline_table(
+        group, replace(own, tests=[replace(own.tests[0], verdict=word) for word in ("equivalent", "worse")])
+    )
     assert [(cell.text, cell.tone) for cell in (row.cells[3] for row in table.rows)] == [
         ("equivalent", "equivalent"),
         ("worse", "worse"),
     ]
     verdicts = (NOT_RUN, SUPPORTED, REFUTED, EQUIVALENT, INCONCLUSIVE, SUPPORTED)
     claims = [replace(own.claims[0], verdict=verdict) for verdict in verdicts]
-    view = group_view(group, replace(own, claims=claims), (), None)
+    view = group_view(group, replace(own, claims=claims))
     (part,) = [part for part in view.parts if part.key == "claims"]
-    assert part.claims == tuple(claims)
+    assert part.claims == claims
     assert part.title == "The paper’s claims: 2 supported, 1 refuted, 1 equivalent, 1 inconclusive, 1 not run"
 
 
@@ -183,22 +185,22 @@ def test_a_run_without_our_method_is_tested_against_its_best(tmp_path):
     own = compute_statistics(store, run.tables, 0).of("digits", "fair")
     assert {test.reference for test in own.tests} <= {"softmax", "knn"}
     assert own.tests
-    legend = results_table(run.groups[0], own.tests, own.paper).legend
+    legend = results_table(run.groups[0], own).legend
     assert "differs from" in legend
     assert "VOLTA" not in legend
-    assert "differs from" not in results_table(run.groups[0], [], []).legend
+    assert "differs from" not in results_table(run.groups[0], replace(own, tests=[], paper=[])).legend
 
 
 def test_any_method_can_be_the_reference(small):
     run = load_run(small)
     group = run.groups[0]
     own = compute_statistics(small, run.tables, 0, "temperature").of("digits", "fair")
-    table = baseline_table(group, own.tests, own.reference)
+    table = baseline_table(group, own)
     assert table.caption == "Temperature scaling against each other method"
     assert {test.method for test in own.tests} == {"volta", "softmax", "mahalanobis"}
-    assert "differs from Temperature scaling" in results_table(group, own.tests, own.paper).legend
+    assert "differs from Temperature scaling" in results_table(group, own).legend
     own = compute_statistics(small, run.tables, 0, "best").of("digits", "fair")
-    assert baseline_table(group, own.tests, own.reference).caption == "The best method against each other method"
+    assert baseline_table(group, own).caption == "The best method against each other method"
     with pytest.raises(InputError, match="reference is 'nobody'; pass best or one of the methods run"):
         compute_statistics(small, run.tables, 0, "nobody")
 
@@ -215,7 +217,7 @@ def test_all_pairs_are_a_matrix_with_both_directions(small):
     assert there.value == -back.value
     assert {there.tone, back.tone} in ({"inconclusive"}, {"equivalent"}, {"better", "worse"})
     assert "Hedges" in there.tip
-    view = group_view(group, own, (), None)
+    view = group_view(group, own)
     assert next(part for part in view.parts if part.key == "tests").table.key == "pairs-digits-fair"
     assert export(small, "md", reference="all").count("### All pairs, ") == len(table.families)
 
@@ -251,7 +253,7 @@ def test_the_papers_values_stand_beside_ours(folder):
     run = load_run(store)
     group = run.groups[0]
     own = compute_statistics(store, run.tables, 0).of(group.task, group.protocol)
-    assert column(results_table(group, own.tests, own.paper), "accuracy")["volta"].paper == "0.877 ± 0.005"
+    assert column(results_table(group, own), "accuracy")["volta"].paper == "0.877 ± 0.005"
     table = paper_table(group, own.paper)
     row = next(row for row in table.rows if row.name == "volta ece")
     assert row.cells[2].text == "0.01"

@@ -475,7 +475,7 @@ def compare(
     for name, given in evaluations.items():
         if not isinstance(name, str):
             raise InputError(f"evaluations has a method called {name!r}; name methods by text")
-        own = (given,) if isinstance(given, Evaluation) else given
+        own: object = (given,) if isinstance(given, Evaluation) else given
         if not isinstance(own, Sequence) or isinstance(own, str) or not own:
             raise InputError(
                 f"evaluations[{name!r}] is a {type(given).__name__}; pass an evaluation, or a list with one a seed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,17 +13,7 @@ from volta.core.types import plain_name
 from volta.figures import CHARTS
 from volta.figures.charts import draw_figures
 from volta.report.curves import Predictions, read_group
-from volta.report.page import (
-    ChartView,
-    FigureFile,
-    Room,
-    across_view,
-    draw_sheet,
-    figure_files,
-    group_json,
-    group_view,
-    render_page,
-)
+from volta.report.page import across_view, draw_sheet, group_json, group_view, pdf_addresses, render_page
 from volta.report.run import Run, load_run
 from volta.report.statistics import Statistics, StoredAnalyses, read_analyses, run_statistics
 from volta.stats.bootstrap import N_RESAMPLES
@@ -84,7 +74,8 @@ def make_page(
     ``read``: what the stored predictions of each group come to. ``drawn``: the run folder into which figures
     for print are drawn, which the page then offers.
     """
-    views, data, room, shown = [], [], Room(), []
+    shown, views, data = [], [], []
+    folder = drawn.figures_folder if drawn else None
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         pairs = tuple(row for row in own.pairs if row.difference is not None and row.set)
@@ -93,25 +84,31 @@ def make_page(
         # The names of figures tell groups apart, where a run has several.
         prefix = f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""
         shown.append((group, own, numbers, charts, prefix))
-    if drawn is not None:
+    addresses: Iterator[str] = iter(())
+    if folder:
         figures = [
-            (version, numbers, drawn.figures_folder / f"{prefix}{version.name}")
+            (version, numbers, folder / f"{prefix}{version.name}")
             for _, _, numbers, charts, prefix in shown
             for chart in charts
             for version in chart.prints
         ]
         draw_figures(figures, n_cores())
+        addresses = pdf_addresses([path.with_name(f"{path.name}.pdf") for _, _, path in figures])
     for group, own, numbers, charts, prefix in shown:
-        sheet = None
-        files: list[tuple[FigureFile, ...]] = [()] * len(charts)
-        if drawn is not None:
-            folder = drawn.figures_folder
-            sheet = draw_sheet(group, drawn.sheet_path(group.task), folder, prefix)
-            files = [figure_files(chart, folder, prefix, room) for chart in charts]
-        places = [ChartView(chart, offered) for chart, offered in zip(charts, files, strict=True)]
+        places = [
+            (
+                chart,
+                [
+                    (f"PDF ({version.word})" if version.word else "PDF", f"{prefix}{version.name}.pdf", next(addresses))
+                    for version in (chart.prints if folder else ())
+                ],
+            )
+            for chart in charts
+        ]
+        sheet = draw_sheet(group, drawn.sheet_path(group.task), folder, prefix) if drawn and folder else None
         views.append(group_view(group, own, places, sheet, analyses.sentence if analyses else ""))
         data.append(group_json(group, charts, numbers))
-    return render_page(run, views, {"groups": data}, across_view(run, drawn.figures_folder if drawn else None), title)
+    return render_page(run, views, {"groups": data}, across_view(run, folder), title)
 
 
 def write_tables(store: RunStore, stats: Statistics) -> None:

@@ -8,14 +8,7 @@ from dataclasses import replace
 from volta.bench.store import RunStore, csv_text
 from volta.core.errors import InputError
 from volta.report.leaderboard import by_rank, leaderboard_table
-from volta.report.result_tables import (
-    ablation_table,
-    baseline_table,
-    ood_table,
-    pair_matrix,
-    paper_table,
-    results_table,
-)
+from volta.report.result_tables import group_tables, results_table
 from volta.report.run import Group, Run, load_run
 from volta.report.statistics import ALL_PAIRS, Statistics, read_analyses, run_statistics
 from volta.report.table_model import Table, TableCell
@@ -140,33 +133,27 @@ def export(
     return _TEXTS[format](run, stats)
 
 
-def group_tables(group: Group, stats: Statistics) -> list[Table]:
-    """Return the tables of a group that hold something, the results with their headline columns."""
+def printed_tables(group: Group, stats: Statistics) -> list[Table]:
+    """Return the tables of a group for paper, the results with their headline columns."""
     own = stats.of(group.task, group.protocol)
-    tables = []
-    if group.compared:
-        tables.append(only_family(results_table(group, own.tests, own.paper, own.alpha), "headline"))
+    found = group_tables(group, own)
+    tables = [only_family(found["results"], "headline")] if "results" in found else []
     if own.leaderboard:
         tables.append(by_rank(leaderboard_table(group, own.leaderboard, own.alpha)))
-    if group.ood_means:
-        tables.append(ood_table(group))
-    if own.ablation:
-        tables.append(ablation_table(group, own.ablation))
-    if own.reference == ALL_PAIRS and own.pairs:
-        matrix = pair_matrix(group, own.pairs)
-        tables += [replace(only_family(matrix, key), caption=f"All pairs, {name}") for key, name in matrix.families]
-    elif own.tests:
-        tables.append(baseline_table(group, own.tests, own.reference, own.alpha))
-    if own.paper:
-        tables.append(paper_table(group, own.paper))
+    for part in ("ood", "ablation", "tests", "paper"):
+        if part == "tests" and own.reference == ALL_PAIRS and own.pairs:
+            matrix = found[part]
+            tables += [replace(only_family(matrix, key), caption=f"All pairs, {name}") for key, name in matrix.families]
+        elif part in found:
+            tables.append(found[part])
     return tables
 
 
 def only_family(table: Table, family: str) -> Table:
     """Return the table with one family of columns alone."""
     keep = [i for i, column in enumerate(table.columns) if not column.families or family in column.families]
-    rows = tuple(replace(row, cells=tuple(row.cells[i] for i in keep)) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[i] for i in keep), rows=rows, families=())
+    rows = [replace(row, cells=[row.cells[i] for i in keep]) for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in keep], rows=rows, families=())
 
 
 def _markdown(run: Run, stats: Statistics) -> str:
@@ -175,14 +162,14 @@ def _markdown(run: Run, stats: Statistics) -> str:
         parts.append(f"## {group.task}, {group.protocol} protocol\n\n{group.context.line}")
         if group.missing:
             parts.append(f"{len(group.missing)} of {len(group.planned)} cells are not finished.")
-        parts += [markdown_table(table) for table in group_tables(group, stats)]
+        parts += [markdown_table(table) for table in printed_tables(group, stats)]
     return "\n\n".join(parts) + "\n"
 
 
 def _latex(run: Run, stats: Statistics) -> str:
     parts = ["% needs: \\usepackage{booktabs}"]
     for group in run.groups:
-        parts += [latex_table(table, group.context.line) for table in group_tables(group, stats)]
+        parts += [latex_table(table, group.context.line) for table in printed_tables(group, stats)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -191,7 +178,7 @@ def _csv(run: Run, stats: Statistics) -> str:
     lines: list[dict[str, object]] = []
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
-        table = results_table(group, own.tests, own.paper, own.alpha)
+        table = results_table(group, own)
         for row in table.rows:
             line: dict[str, object] = {
                 "task": group.task,

@@ -21,7 +21,7 @@ from volta.core.types import Array
 from volta.figures.style import full_name, heading, metric_key, set_label, split_key
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
-from volta.report.result_tables import NETWORK_LEGEND, column_decimals, method_row, metric_column, value_entry
+from volta.report.result_tables import METHOD, NETWORK_LEGEND, column_decimals, method_row, metric_column, value_entry
 from volta.report.run import Group, budget_limits, budget_words
 from volta.report.table_model import (
     MISSING,
@@ -30,8 +30,8 @@ from volta.report.table_model import (
     Spark,
     Table,
     TableCell,
-    asset,
     decimals_for,
+    number_cell,
     render,
     show,
     show_p,
@@ -60,47 +60,37 @@ def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float
     behind = [key for key in keys if key not in before]
     costs = [key for key in COSTS if any(group.values(method, key) for method in methods)]
     columns = (
-        Column("method", "Method", numeric=False),
+        METHOD,
         Column("rank", "Rank", help="by mean rank"),
         *(metric_column(key) for key in (*before, *costs, *behind)),
         Column("mean_rank", "Mean rank", "↓", help=f"over {', '.join(map(full_name, keys))}"),
     )
-    cells: dict[str, list[TableCell]] = {method: [] for method in methods}
+    cells = {method: [number_cell(row.rank, "g", row.note)] for method, row in overall.items()}
     for key in (*before, *costs, *behind):
         decimals = column_decimals(group, methods, key)
         found = {method: by_key.get((method, key)) for method in methods}
-        for method, cell in sparks_of(found, key).items():
+        for method, spark in sparks_of(found, key).items():
             cells[method].append(
                 value_entry(group, method, key, decimals)
                 if key in costs
-                else replace(_value(group, found[method], key, decimals), spark=cell)
+                else replace(_value(group, found[method], key, decimals), spark=spark)
             )
-    body = tuple(
-        method_row(
-            group,
-            method,
-            (
-                _number(overall[method].rank, "g", overall[method].note),
-                *cells[method],
-                _number(overall[method].mean, ".2f", overall[method].note),
-            ),
-            by_network=True,
-        )
-        for method in methods
-    )
+    for method, row in overall.items():
+        cells[method].append(number_cell(row.mean, ".2f", row.note))
+    body = [method_row(group, method, cells[method], by_network=True) for method in methods]
     legend, page_legend = _legends(group, rows, keys, alpha)
     return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, legend, page_legend=page_legend)
 
 
 def by_rank(table: Table) -> Table:
     """Return the leaderboard by rank, for formats where methods of one network need not stand together."""
-    at = next(number for number, column in enumerate(table.columns) if column.key == "rank")
+    at = [column.key for column in table.columns].index("rank")
 
     def rank(row: Row) -> float:
         value = row.cells[at].value
-        return float(value) if isinstance(value, float) else math.inf
+        return value if isinstance(value, float) else math.inf
 
-    return replace(table, rows=tuple(sorted(table.rows, key=rank)))
+    return replace(table, rows=sorted(table.rows, key=rank))
 
 
 def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
@@ -151,10 +141,6 @@ def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) ->
     if row.same_as:
         parts.append(f"the same as {row.same_as}")
     return replace(cell, best=bool(row.in_confidence_set), tip="\n".join(parts))
-
-
-def _number(value: float | None, form: str, note: str) -> TableCell:
-    return TableCell("–", None, tip=note) if value is None else TableCell(f"{value:{form}}", value, tip=note)
 
 
 def _equals(p: str) -> str:
@@ -365,8 +351,7 @@ def write_joint_leaderboard(found: JointLeaderboard, folder: Path) -> tuple[Path
 def joint_page(found: JointLeaderboard) -> str:
     """Return the page."""
     tables = [(_title(group), leaderboard_table(group.group, group.rows, ALPHA)) for group in found.groups]
-    scripts = "\n".join(asset(name) for name in ("base.js", "tables.js", "joint.js"))
-    return render("joint.html", scripts, tables=tables, found=found)
+    return render("joint.html", ("base.js", "tables.js", "joint.js"), tables=tables, found=found)
 
 
 def _title(joint: JointGroup) -> str:

@@ -6,11 +6,11 @@ import base64
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 from markupsafe import Markup
@@ -27,19 +27,10 @@ from volta.figures.style import metric_name
 from volta.metrics import METRICS
 from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
-from volta.report.result_tables import (
-    ablation_table,
-    baseline_table,
-    ood_table,
-    pair_matrix,
-    paper_table,
-    results_table,
-    shifts_table,
-    training_table,
-)
+from volta.report.result_tables import group_tables
 from volta.report.run import Group, Run
-from volta.report.statistics import ALL_PAIRS, Statistics
-from volta.report.table_model import Table, asset, render
+from volta.report.statistics import Statistics
+from volta.report.table_model import Table, render
 from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
 from volta.stats import CriticalDifference, critical_differences
 
@@ -48,38 +39,13 @@ EMBEDDED_BYTES = 4_000_000
 """PDFs travel inside the page up to this much; beyond it the page links to the folder beside it."""
 
 
-@dataclass(frozen=True)
-class FigureFile:
-    """A figure for print as the page offers it: the word on its button, the file's name, and its address."""
-
-    label: str
-    name: str
-    href: str
-
-
-class Room:
-    """How many bytes of PDF the page still takes."""
-
-    def __init__(self, n_bytes: int = EMBEDDED_BYTES) -> None:
-        self._left = n_bytes
-
-    def address(self, path: Path) -> str:
-        """Return a PDF's address: the file itself while there is room for it, else where it lies."""
+def pdf_addresses(paths: Iterable[Path]) -> Iterator[str]:
+    """Return each PDF's address: the file itself while there is room for it, else where it lies."""
+    left = EMBEDDED_BYTES
+    for path in paths:
         size = path.stat().st_size
-        if size > self._left:
-            return f"{FIGURES}/{path.name}"
-        self._left -= size
-        return data_address(path, "application/pdf")
-
-
-def figure_files(chart: Chart, folder: Path, prefix: str, room: Room) -> tuple[FigureFile, ...]:
-    """Return what the page offers of a chart whose figures are in ``folder``."""
-    files = []
-    for version in chart.prints:
-        pdf = folder / f"{prefix}{version.name}.pdf"
-        label = f"PDF ({version.word})" if version.word else "PDF"
-        files.append(FigureFile(label, pdf.name, room.address(pdf)))
-    return tuple(files)
+        left -= size if size <= left else 0
+        yield data_address(path, "application/pdf") if size <= left else f"{FIGURES}/{path.name}"
 
 
 def data_address(path: Path, media_type: str) -> str:
@@ -90,46 +56,30 @@ def data_address(path: Path, media_type: str) -> str:
 _SHEET_BYTES = 1 << 26
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """The sheet as the page shows it: the picture's address, or why there is none."""
-
-    address: str = ""
-    problem: str = ""
-
-
-def draw_sheet(group: Group, stored: Path, folder: Path, prefix: str) -> Sheet | None:
-    """Draw the stored sheet into ``folder``; None where there is none."""
+def draw_sheet(group: Group, stored: Path, folder: Path, prefix: str) -> tuple[str, str] | None:
+    """Draw the stored sheet into ``folder``; return its address and why it has none, None where there is no sheet."""
     if not stored.is_file() or not group.sets("shift"):
         return None
     try:
         with parse_errors(stored, "cannot be read"):
             sheet = decode(read_file(stored, _SHEET_BYTES))
     except VoltaError as error:
-        return Sheet(problem=f"The contact sheet {stored.name} cannot be read ({error}).")
+        return "", f"The contact sheet {stored.name} cannot be read ({error})."
     if (sheet.shape[0] + 1) % len(CORRUPTION_NAMES) or (sheet.shape[1] + 1) % figures.N_SEVERITIES:
         size = f"{sheet.shape[1]} × {sheet.shape[0]} pixels"
-        return Sheet(problem=f"The contact sheet {stored.name} is not one: it has {size}.")
+        return "", f"The contact sheet {stored.name} is not one: it has {size}."
     drawn = figures.corruption_sheet(group.context, sheet, CORRUPTION_NAMES)
     png, _ = figures.save_figure(drawn, folder, f"{prefix}corruption_sheet")
-    return Sheet(data_address(png, "image/png"))
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture inside the page."""
-
-    title: str
-    address: str
+    return data_address(png, "image/png"), ""
 
 
 @dataclass(frozen=True)
 class AcrossView:
-    """What the page says over all tasks: diagrams, why some are not there, and the mean ranks in words."""
+    """What the page says over all tasks: diagrams (title, address), why some are not there, and mean ranks in words."""
 
-    diagrams: tuple[Picture, ...]
-    reasons: tuple[str, ...]
-    ranks: tuple[str, ...]
+    diagrams: Sequence[tuple[str, str]]
+    reasons: Sequence[str]
+    ranks: Sequence[str]
 
 
 def across_view(run: Run, folder: Path | None) -> AcrossView | None:
@@ -148,10 +98,10 @@ def across_view(run: Run, folder: Path | None) -> AcrossView | None:
         if numbers.mean_ranks
     ]
     reasons = dict.fromkeys(numbers.reason for numbers in found.values() if numbers.reason)
-    return AcrossView(tuple(diagrams), tuple(reasons), tuple(ranks))
+    return AcrossView(diagrams, list(reasons), ranks)
 
 
-def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder: Path) -> Picture:
+def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder: Path) -> tuple[str, str]:
     protocol, metric = key
     own = [group for group in run.groups if group.protocol == protocol]
     n_rows, n_seeds = sum(group.context.n_rows for group in own), min(group.context.n_seeds for group in own)
@@ -165,7 +115,7 @@ def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder
     title = f"Mean ranks on {metric_name(metric)}"
     figure = figures.critical_difference(context, ranks, numbers.critical_difference, bars, title, len(numbers.tasks))
     png, _ = figures.save_figure(figure, folder, f"critical_difference-{protocol}-{metric}")
-    return Picture(title, data_address(png, "image/png"))
+    return title, data_address(png, "image/png")
 
 
 def _ranks(run: Run, numbers: CriticalDifference) -> str:
@@ -241,25 +191,24 @@ def _plain(value: object) -> object:
     return value
 
 
-@dataclass(frozen=True)
-class ChartView:
-    """A chart's place on the page, with its figures for print."""
-
-    chart: Chart
-    files: tuple[FigureFile, ...]
+FigureFile: TypeAlias = tuple[str, str, str]
+"""A figure for print as the page offers it: the words on its button, the file's name, and its address."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a group that the navigation reaches by ``key``: its heading and what stands below it."""
+    """A part of a group that the navigation reaches by ``key``: its heading and what stands below it.
+
+    ``charts``: each with its figures for print; ``sheet``: the contact sheet's address, or why it has none.
+    """
 
     key: str
     title: str
     words: str = ""
     table: Table | None = None
-    charts: tuple[ChartView, ...] = ()
-    claims: tuple[ClaimRow, ...] = ()
-    sheet: Sheet | None = None
+    charts: Sequence[tuple[Chart, Sequence[FigureFile]]] = ()
+    claims: Sequence[ClaimRow] = ()
+    sheet: tuple[str, str] | None = None
     remarks: Remarks | None = None
 
 
@@ -267,63 +216,41 @@ class Part:
 class GroupView:
     """Everything the page says of one group."""
 
-    key: str
-    task: str
-    protocol: str
-    lead: str
+    group: Group
     finding: str
-    warnings: tuple[str, ...]
-    is_finished: bool
-    parts: tuple[Part, ...] = field(default=())
+    warnings: Sequence[str]
+    parts: Sequence[Part]
 
 
 def group_view(
-    group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, design: str = ""
+    group: Group,
+    own: Statistics,
+    charts: Sequence[tuple[Chart, Sequence[FigureFile]]] = (),
+    sheet: tuple[str, str] | None = None,
+    design: str = "",
 ) -> GroupView:
     """Return everything the page says of one group.
 
     ``own`` holds the statistics of that group alone; ``design``: the sequential design in words.
     """
-    return GroupView(
-        group.key,
-        group.task,
-        group.protocol,
-        f"{group.context.line} · {len(group.records)} of {len(group.planned)} cells",
-        finding_sentence(group, own),
-        tuple(group_warnings(group)),
-        bool(group.methods),
-        tuple(_parts(group, own, charts, sheet, design)),
-    )
-
-
-def _parts(group: Group, own: Statistics, charts: Sequence[ChartView], sheet: Sheet | None, design: str) -> list[Part]:
-    parts = []
-    if group.methods:
-        if own.leaderboard:
-            places = leaderboard_table(group, own.leaderboard, own.alpha)
-            parts.append(Part("leaderboard", "Leaderboard", "" if own.claims else design, places))
-        if own.claims:
-            parts.append(Part("claims", claims_heading(own.claims), design, claims=tuple(own.claims)))
-        parts.append(Part("results", "Results", table=results_table(group, own.tests, own.paper, own.alpha)))
-        if group.ood_means:
-            parts.append(Part("ood", "OOD detection", table=ood_table(group)))
-        if charts:
-            parts.append(Part("figures", "Figures", charts=tuple(charts)))
-        if own.reference == ALL_PAIRS and own.pairs:
-            parts.append(Part("tests", "All pairs", detectable_sentence(own), pair_matrix(group, own.pairs)))
-        elif own.tests:
-            table = baseline_table(group, own.tests, own.reference, own.alpha)
-            parts.append(Part("tests", table.caption, detectable_sentence(own), table))
-        if own.ablation:
-            parts.append(Part("ablation", "Ablation", table=ablation_table(group, own.ablation)))
-        if group.sets("shift"):
-            parts.append(Part("shifts", "Corrupted test sets", table=shifts_table(group), sheet=sheet))
-        training = training_table(group)
-        if training is not None:
-            parts.append(Part("training", "Training", table=training))
-        if own.paper:
-            parts.append(Part("paper", "Comparison with the paper", table=paper_table(group, own.paper)))
-    return [*parts, Part("missing", "Notes on this run", remarks=group_remarks(group))]
+    tables = group_tables(group, own)
+    leaderboard = leaderboard_table(group, own.leaderboard, own.alpha) if own.leaderboard else None
+    tests = tables.get("tests")
+    parts = [
+        Part("leaderboard", "Leaderboard", "" if own.claims else design, leaderboard),
+        Part("claims", claims_heading(own.claims), design if own.claims else "", claims=own.claims),
+        Part("results", "Results", table=tables.get("results")),
+        Part("ood", "OOD detection", table=tables.get("ood")),
+        Part("figures", "Figures", charts=charts),
+        Part("tests", tests.caption, detectable_sentence(own), tests) if tests else Part("tests", ""),
+        Part("ablation", "Ablation", table=tables.get("ablation")),
+        Part("shifts", "Corrupted test sets", table=tables.get("shifts"), sheet=sheet),
+        Part("training", "Training", table=tables.get("training")),
+        Part("paper", "Comparison with the paper", table=tables.get("paper")),
+        Part("missing", "Notes on this run", remarks=group_remarks(group)),
+    ]
+    shown = [part for part in parts if part.table or part.charts or part.claims or part.remarks]
+    return GroupView(group, finding_sentence(group, own), group_warnings(group), shown)
 
 
 def detectable_sentence(own: Statistics) -> str:
@@ -371,12 +298,14 @@ def render_page(
     run: Run, groups: Sequence[GroupView], data: Json, across: AcrossView | None, title: str | None = None
 ) -> str:
     """Return the whole page; ``data`` is what its script draws the charts from, ``title`` what it is about."""
-    present = {part.key for group in groups for part in group.parts}
-    about = title or ", ".join(dict.fromkeys(group.task for group in groups))
+    present = {part.key for view in groups for part in view.parts}
+    about = title or ", ".join(dict.fromkeys(view.group.task for view in groups))
     what = "evaluation" if all(group.protocol == EXTERNAL for group in run.groups) else "benchmark"
+    names = sorted(item.name for item in (files("volta.report") / "assets").iterdir())
+    charts = [name for name in names if name.startswith("charts-") and name.endswith(".js")]
     return render(
         "page.html",
-        scripts(),
+        ("base.js", "tables.js", "plot.js", *charts, "main.js"),
         title=f"VOLTA {what}: {about}",
         run=run,
         groups=groups,
@@ -386,10 +315,3 @@ def render_page(
         # In a script element entities are not read; script_json escapes what could end it.
         data=Markup(script_json(data)),
     )
-
-
-def scripts() -> str:
-    """Return the page's scripts as one text: what charts share, every ``charts-*.js``, and what starts them."""
-    names = sorted(item.name for item in (files("volta.report") / "assets").iterdir())
-    charts = [name for name in names if name.startswith("charts-") and name.endswith(".js")]
-    return "\n".join(asset(name) for name in ("base.js", "tables.js", "plot.js", *charts, "main.js"))

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from volta.bench.cell_metrics import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.bench.records import EXTERNAL
 from volta.figures.shift import SHIFT_METRICS, shift_values
-from volta.figures.style import full_name, heading, is_shared, metric_key, metric_name, set_label, set_name, split_key
+from volta.figures.style import (
+    full_name,
+    heading,
+    is_shared,
+    metric_key,
+    metric_name,
+    metric_of,
+    set_label,
+    set_name,
+    split_key,
+)
 from volta.metrics import METRICS
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.networks.recipe import TrainingLog, TrainingMark
 from volta.paper import PaperComparison
 from volta.report.run import Group
+from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import (
     MISSING,
     Column,
@@ -23,11 +35,13 @@ from volta.report.table_model import (
     TableCell,
     decimals_for,
     mark_best,
+    number_cell,
     show,
     show_number,
     show_p,
+    text_cell,
 )
-from volta.stats import ALPHA, AblationRow, Sample, TestRow, sample_of
+from volta.stats import AblationRow, Sample, TestRow, sample_of
 from volta.stats.comparisons import BEST, TURNED
 
 FAMILY_NAMES = {
@@ -54,134 +68,124 @@ ORIGINS = {
 }
 
 
-def results_table(
-    group: Group, tests: Sequence[TestRow], paper: Sequence[PaperComparison], alpha: float = ALPHA
-) -> Table:
+METHOD = Column("method", "Method", numeric=False)
+METRIC = Column("metric", "Metric", numeric=False)
+NOTE = Column("note", "Note", numeric=False)
+MEANS = "Mean ± standard deviation over seeds"
+
+
+def results_table(group: Group, own: Statistics) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
-    by_pair = {(test.method, test.metric, test.set): test for test in tests}
-    paper_values = {(row.method, row.metric, row.set): row for row in paper}
+    tests = {(test.method, metric_key(test.metric, test.set)): test for test in own.tests if test.set}
+    paper = {(row.method, metric_key(row.metric, row.set)): row for row in own.paper}
     headline, methods = group.headline, group.network_by_network(group.compared)
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
-    columns = [Column("method", "Method", numeric=False)]
-    grid: list[list[TableCell]] = []
-    for key in keys:
-        metric, where = split_key(key)
-        info = METRICS[metric]
-        families = (*(("headline",) if key in headline else ()), info.family)
-        columns.append(metric_column(key, families))
-        decimals = column_decimals(group, group.compared, key)
-        cells = []
-        for method in methods:
-            entry = value_entry(group, method, key, decimals)
-            test, in_paper = by_pair.get((method, metric, where)), paper_values.get((method, metric, where))
-            if test is not None and test.significant:
-                entry = replace(
-                    entry,
-                    mark="‡" if test.significant_holm else "†",
-                    tip=f"{entry.tip}\n{_test_tip(test, group.title(test.reference))}",
-                )
-            if in_paper is not None:
-                spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
-                entry = replace(entry, paper=f"{in_paper.paper_mean:g}{spread}")
-            cells.append(entry)
-        grid.append(mark_best(cells, info.higher_is_better))
-    rows = tuple(
+
+    def entry(method: str, key: str, decimals: int) -> TableCell:
+        cell, test, in_paper = (
+            value_entry(group, method, key, decimals),
+            tests.get((method, key)),
+            paper.get((method, key)),
+        )
+        if test is not None and test.significant:
+            tip = f"{cell.tip}\n{_test_tip(test, group.title(test.reference))}"
+            cell = replace(cell, mark="‡" if test.significant_holm else "†", tip=tip)
+        if in_paper is not None:
+            spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
+            cell = replace(cell, paper=f"{in_paper.paper_mean:g}{spread}")
+        return cell
+
+    columns = [metric_column(key, (*(("headline",) if key in headline else ()), metric_of(key).family)) for key in keys]
+    grid = metric_grid(group, methods, keys, entry)
+    rows = [
         method_row(group, method, cells, f"{method} ({ORIGINS.get(group.origin(method), '')})", by_network=True)
-        for method, *cells in zip(methods, *grid, strict=True)
-    )
+        for method, cells in grid.items()
+    ]
     present = {family for column in columns for family in column.families}
     families = tuple((key, label) for key, label in FAMILY_NAMES.items() if key in present)
     one_seed = group.context.n_seeds == 1
-    values = "Values of one seed; bold: best" if one_seed else "Mean ± standard deviation over seeds; bold: best mean"
-    tested = "over test samples" if one_seed else "paired over seeds"
-    legend = f"{values}."
-    if tests:
-        against = f"{_reference(group, tests)} ({tested}, p < {alpha:.3g})"
-        legend += f" † differs from {against}; ‡ Holm-corrected."
-    legend += EXPECTED_ECE_LEGEND if any(entry.expected for column in grid for entry in column) else ""
-    if any(entry.paper for column in grid for entry in column):
-        legend += " Small figures: the value printed in the paper."
+    legend = "Values of one seed; bold: best." if one_seed else f"{MEANS}; bold: best mean."
+    if own.tests:
+        against = reference_title(group, own.tests, own.reference)
+        tested = "over test samples" if one_seed else "paired over seeds"
+        legend += f" † differs from {against} ({tested}, p < {own.alpha:.3g}); ‡ Holm-corrected."
+    cells = [cell for row in grid.values() for cell in row]
+    legend += EXPECTED_ECE_LEGEND if any(cell.expected for cell in cells) else ""
+    legend += " Small figures: the value printed in the paper." if any(cell.paper for cell in cells) else ""
     together = NETWORK_LEGEND if group.networks else ""
-    return Table(f"results-{group.key}", "Results", tuple(columns), rows, legend, families, page_legend=together)
+    return Table(f"results-{group.key}", "Results", (METHOD, *columns), rows, legend, families, page_legend=together)
+
+
+def metric_grid(
+    group: Group, methods: Sequence[str], keys: Sequence[str], entry: Callable[[str, str, int], TableCell]
+) -> dict[str, list[TableCell]]:
+    """Return the cells of each method, one a metric, the best of each metric marked.
+
+    ``entry`` makes a cell of method, metric and the decimals that its column needs.
+    """
+    grid: dict[str, list[TableCell]] = {method: [] for method in methods}
+    for key in keys:
+        decimals = column_decimals(group, methods, key)
+        cells = mark_best([entry(method, key, decimals) for method in methods], metric_of(key).higher_is_better)
+        for method, cell in zip(methods, cells, strict=True):
+            grid[method].append(cell)
+    return grid
 
 
 def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     """Return the ablation rows with their values, marked against the full model (†) and against VOLTA (*)."""
     names = list(dict.fromkeys(row.row for row in rows))
-    references = dict.fromkeys(row.reference for row in rows)
     keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
-    by_key = {(row.row, metric_key(row.metric, row.set), row.reference): row for row in rows}
-    columns = [Column("row", "Row", numeric=False)]
-    grid = []
-    for key in keys:
-        metric = split_key(key)[0]
-        decimals = column_decimals(group, names, key)
-        columns.append(Column(key, metric_name(metric), arrow(metric), (), set_label(key)))
-        cells = []
-        for name in names:
-            entry = value_entry(group, name, key, decimals)
-            marks = ""
-            for reference in references:
-                test = by_key.get((name, key, reference))
-                if test is not None:
-                    entry = replace(entry, tip=f"{entry.tip}\nagainst {group.title(reference)}: {_ablation_tip(test)}")
-                    mark = "*" if group.is_ours(reference) else "†"
-                    marks += mark if test.significant else ""
-            cells.append(replace(entry, mark=marks))
-        grid.append(mark_best(cells, METRICS[metric].higher_is_better))
-    body = tuple(
-        replace(method_row(group, name, cells), kind="ablation") for name, *cells in zip(names, *grid, strict=True)
-    )
+    tests: dict[tuple[str, str], list[AblationRow]] = {}
+    for row in rows:
+        tests.setdefault((row.row, metric_key(row.metric, row.set)), []).append(row)
+
+    def entry(name: str, key: str, decimals: int) -> TableCell:
+        cell = value_entry(group, name, key, decimals)
+        for test in tests.get((name, key), ()):
+            mark = "*" if group.is_ours(test.reference) else "†"
+            tip = f"{cell.tip}\nagainst {group.title(test.reference)}: {_ablation_tip(test)}"
+            cell = replace(cell, tip=tip, mark=cell.mark + (mark if test.significant else ""))
+        return cell
+
+    columns = (Column("row", "Row", numeric=False), *map(metric_column, keys))
+    grid = metric_grid(group, names, keys, entry)
+    body = [replace(method_row(group, name, cells), kind="ablation") for name, cells in grid.items()]
     legend = (
-        "Mean ± standard deviation over seeds. † differs from full VOLTA, * differs from VOLTA "
+        f"{MEANS}. † differs from full VOLTA, * differs from VOLTA "
         "(two-sided test paired over seeds, p < 0.05, uncorrected; Holm-corrected p on hover and in ablation.csv)."
     )
-    return Table(f"ablation-{group.key}", "Ablation", tuple(columns), body, legend)
+    return Table(f"ablation-{group.key}", "Ablation", columns, body, legend)
 
 
 def ood_table(group: Group) -> Table:
     """Return the summary of OOD detection: each metric averaged over the near and over the far OOD sets."""
-    keys = [
-        metric_key(metric, where)
-        for metric in COMPACT_OOD
-        for where in group.ood_means
-        if metric in _metrics_on(group, where)
-    ]
-    columns = [Column("method", "Method", numeric=False)]
-    grid = []
-    for key in keys:
-        columns.append(metric_column(key))
-        decimals = column_decimals(group, group.compared, key)
-        cells = [value_entry(group, method, key, decimals) for method in group.compared]
-        grid.append(mark_best(cells, METRICS[split_key(key)[0]].higher_is_better))
+    found = {where: _metrics_on(group, where) for where in group.ood_means}
+    keys = [metric_key(metric, where) for metric in COMPACT_OOD for where in found if metric in found[where]]
+    grid = metric_grid(group, group.compared, keys, partial(value_entry, group))
     legend = "Mean over OOD sets ± standard deviation over seeds; bold: best mean."
-    rows = tuple(method_row(group, method, cells) for method, *cells in zip(group.compared, *grid, strict=True))
-    return Table(f"ood-{group.key}", "OOD detection", tuple(columns), rows, legend)
+    rows = [method_row(group, method, cells) for method, cells in grid.items()]
+    return Table(f"ood-{group.key}", "OOD detection", (METHOD, *map(metric_column, keys)), rows, legend)
 
 
 def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every corrupted test set."""
     methods = group.network_by_network(group.compared)
-    columns = [Column("method", "Method", numeric=False)]
-    grid: list[list[TableCell]] = []
-    sets = group.sets("shift")
-    found = {
-        metric: {method: shift_values(group.method_values[method], metric, sets) for method in group.compared}
-        for metric in SHIFT_METRICS
-    }
-    metrics = [metric for metric, by_method in found.items() if any(by_method.values())]
-    for metric in metrics:
-        by_method = found[metric]
-        for name in dict.fromkeys(name for own in by_method.values() for name in own):
+    columns, families = [METHOD], []
+    grid: dict[str, list[TableCell]] = {method: [] for method in methods}
+    for metric in SHIFT_METRICS:
+        values = {method: shift_values(group.method_values[method], metric, group.sets("shift")) for method in methods}
+        names = dict.fromkeys(name for method in group.compared for name in values[method])
+        if names:
+            families.append((metric, metric_name(metric)))
+        for name in names:
             columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
-            cells = [_seeds_entry(metric, by_method[method].get(name, ())) for method in methods]
-            grid.append(mark_best(cells, METRICS[metric].higher_is_better))
-    families = tuple((metric, metric_name(metric)) for metric in metrics)
-    legend = "Mean ± standard deviation over seeds; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
-    rows = tuple(
-        method_row(group, method, cells, by_network=True) for method, *cells in zip(methods, *grid, strict=True)
-    )
-    return Table(f"shifts-{group.key}", "Corrupted test sets", tuple(columns), rows, legend, families)
+            cells = [_seeds_entry(metric, values[method].get(name, ())) for method in methods]
+            for method, cell in zip(methods, mark_best(cells, METRICS[metric].higher_is_better), strict=True):
+                grid[method].append(cell)
+    legend = f"{MEANS}; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
+    rows = [method_row(group, method, cells, by_network=True) for method, cells in grid.items()]
+    return Table(f"shifts-{group.key}", "Corrupted test sets", columns, rows, legend, families)
 
 
 def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
@@ -274,11 +278,6 @@ def _test_tip(test: TestRow, own: str) -> str:
     return f"{own} − this: {test.difference:+.4f}{who}\np {show_p(test.p)}, Holm {show_p(test.p_holm)}"
 
 
-def _reference(group: Group, tests: Sequence[TestRow]) -> str:
-    found = {test.reference for test in tests}
-    return group.title(found.pop()) if len(found) == 1 else "the best method"
-
-
 def _ablation_tip(test: AblationRow) -> str:
     if test.difference is None:
         return test.note
@@ -292,13 +291,13 @@ def reference_title(group: Group, tests: Sequence[TestRow], reference: str | Non
     return group.title(tests[0].reference)
 
 
-def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None = None, alpha: float = ALPHA) -> Table:
+def baseline_table(group: Group, own: Statistics) -> Table:
     """Return the tests of the reference against every other method, with their minimum detectable differences."""
-    own = reference_title(group, tests, reference)
-    columns = (
-        Column("baseline", "Baseline" if reference is None else "Method", numeric=False),
-        Column("metric", "Metric", numeric=False),
-        Column("difference", "VOLTA − baseline" if reference is None else "Reference − method"),
+    ours, named = reference_title(group, own.tests, own.reference), own.reference is not None
+    columns: Sequence[Column] = (
+        Column("baseline", "Method" if named else "Baseline", numeric=False),
+        METRIC,
+        Column("difference", "Reference − method" if named else "VOLTA − baseline"),
         Column("verdict", "Verdict", numeric=False, help="Holm-corrected, with the margin of the metric"),
         Column("p", "p", "", help="two-sided t-test over seeds and test samples, paired over shared seeds"),
         Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
@@ -306,54 +305,52 @@ def baseline_table(group: Group, tests: Sequence[TestRow], reference: str | None
         Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test samples"),
         Column("detectable_difference", "Detectable", help="minimum detectable difference (80 % power)"),
         Column("margin", "Margin", help="smaller differences count as equivalent"),
-        Column("note", "Note", numeric=False),
+        NOTE,
     )
     rows = []
-    for test, methods in _once_a_network(group, tests):
+    for test, methods in _once_a_network(group, own.tests):
         title = ", ".join(map(group.title, methods))
-        interval = (
-            "–" if test.boot_low is None or test.boot_high is None else f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]"
-        )
+        known = test.boot_low is not None and test.boot_high is not None
+        interval = f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]" if known else "–"
         mark = "‡" if test.significant_holm else "†" if test.significant else ""
-        ours = f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})"
-        means = f"{ours}\n{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
-        rows.append(
-            Row(
-                f"{' '.join(methods)} {test.metric}",
-                (
-                    TableCell(title, title),
-                    TableCell(_metric_and_set(test.metric, test.set), _metric_and_set(test.metric, test.set)),
-                    _signed(test.difference, means),
-                    TableCell(test.verdict, test.verdict, tone=test.verdict, mark=mark),
-                    TableCell(show_p(test.p), test.p),
-                    TableCell(show_p(test.p_holm), test.p_holm),
-                    TableCell("–" if test.hedges_g is None else f"{test.hedges_g:+.2f}", test.hedges_g),
-                    TableCell(interval, None if test.boot_low is None else interval),
-                    TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
-                    TableCell("–" if test.margin is None else f"{test.margin:g}", test.margin),
-                    TableCell(test.note, test.note),
-                ),
-                "significant" if test.significant else "",
-                method="\n".join(methods),
-                folded=test.difference is None,
-            )
+        means = (
+            f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})\n"
+            f"{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
         )
+        cells = (
+            text_cell(title),
+            text_cell(_metric_and_set(test.metric, test.set)),
+            number_cell(test.difference, "+.4f", means),
+            TableCell(test.verdict, test.verdict, tone=test.verdict, mark=mark),
+            TableCell(show_p(test.p), test.p),
+            TableCell(show_p(test.p_holm), test.p_holm),
+            number_cell(test.hedges_g, "+.2f"),
+            TableCell(interval, interval if known else None),
+            TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
+            number_cell(test.margin, "g"),
+            text_cell(test.note),
+        )
+        kind = "significant" if test.significant else ""
+        name = f"{' '.join(methods)} {test.metric}"
+        rows.append(Row(name, cells, kind, method="\n".join(methods), folded=test.difference is None))
     about = "paired over shared seeds; they generalise to new seeds and new test samples"
     if group.context.n_seeds == 1:
         about = "over test samples, for these models as they are"
+    level = f"p < {own.alpha:.3g}"
     legend = (
-        f"Two-sided t-tests, {about}. † p < {alpha:.3g}, ‡ p < {alpha:.3g} Holm-corrected. Equivalent: the difference "
+        f"Two-sided t-tests, {about}. † {level}, ‡ {level} Holm-corrected. Equivalent: the difference "
         "is smaller than the margin. Resampling increases ECE, so its bootstrap interval need not contain the "
         "difference. Detectable: minimum detectable difference (80 % power)."
     )
-    others = "baseline" if reference is None else "other method"
-    caption = f"{own[0].upper()}{own[1:]} against each {others}"
-    if reference == BEST:
+    if own.reference == BEST:
         legend += (
             " The reference is the method with the best mean on each metric, named on hover. p (Holm) then tests "
             "whether the other method is the best; it is corrected for selecting the best."
         )
-    return without_empty_notes(Table(f"tests-{group.key}", caption, columns, tuple(rows), legend))
+    caption = f"{ours[0].upper()}{ours[1:]} against each {'other method' if named else 'baseline'}"
+    if not any(row.cells[-1].text for row in rows):
+        columns, rows = columns[:-1], [replace(row, cells=row.cells[:-1]) for row in rows]
+    return Table(f"tests-{group.key}", caption, columns, rows, legend)
 
 
 def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRow, list[str]]]:
@@ -370,65 +367,36 @@ def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRo
 def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
     """Return the paper's printed values and ours."""
     columns = (
-        Column("method", "Method", numeric=False),
-        Column("metric", "Metric", numeric=False),
+        METHOD,
+        METRIC,
         Column("paper_mean", "Paper"),
         Column("mean", "Ours"),
         Column("difference", "Ours − paper"),
         Column("difference_std", "in std"),
         Column("p", "p", help="Welch’s test against the printed mean ± std with n = 3"),
-        Column("note", "Note", numeric=False),
+        NOTE,
     )
     body = []
     for row in rows:
-        title = group.title(row.method)
+        printed = TableCell(f"{row.paper_mean:g}", row.paper_mean, row.paper_std, _spread(row.paper_std))
         ours = MISSING if row.mean is None else TableCell(f"{row.mean:.4f}", row.mean, row.std, _spread(row.std))
-        body.append(
-            Row(
-                f"{row.method} {row.metric}",
-                (
-                    TableCell(title, title),
-                    TableCell(_metric_and_set(row.metric, row.set), _metric_and_set(row.metric, row.set)),
-                    TableCell(
-                        f"{row.paper_mean:g}",
-                        row.paper_mean,
-                        row.paper_std,
-                        _spread(row.paper_std),
-                        tip=row.paper_source,
-                    ),
-                    ours,
-                    _signed(row.difference, ""),
-                    TableCell("–" if row.difference_std is None else f"{row.difference_std:+.1f}", row.difference_std),
-                    TableCell(show_p(row.p), row.p),
-                    TableCell(row.note, row.note),
-                ),
-                method=row.method,
-                folded=row.mean is None,
-            )
+        cells = (
+            text_cell(group.title(row.method)),
+            text_cell(_metric_and_set(row.metric, row.set)),
+            replace(printed, tip=row.paper_source),
+            ours,
+            number_cell(row.difference, "+.4f"),
+            number_cell(row.difference_std, "+.1f"),
+            TableCell(show_p(row.p), row.p),
+            text_cell(row.note),
         )
-    return Table(
-        f"paper-{group.key}",
-        "Comparison with the paper",
-        columns,
-        tuple(body),
-        "Values as the paper prints them; ours: mean ± standard deviation over seeds.",
-    )
-
-
-def without_empty_notes(table: Table) -> Table:
-    """Return the table without its last column where that says nothing."""
-    if any(row.cells[-1].text for row in table.rows):
-        return table
-    rows = tuple(replace(row, cells=row.cells[:-1]) for row in table.rows)
-    return replace(table, columns=table.columns[:-1], rows=rows)
+        body.append(Row(f"{row.method} {row.metric}", cells, method=row.method, folded=row.mean is None))
+    legend = "Values as the paper prints them; ours: mean ± standard deviation over seeds."
+    return Table(f"paper-{group.key}", "Comparison with the paper", columns, body, legend)
 
 
 def _metric_and_set(metric: str, where: str) -> str:
     return full_name(metric_key(metric, where or "test"))
-
-
-def _signed(value: float | None, tip: str) -> TableCell:
-    return TableCell("–", None, tip=tip) if value is None else TableCell(f"{value:+.4f}", value, tip=tip)
 
 
 def _spread(std: float | None) -> str:
@@ -446,32 +414,21 @@ def training_table(group: Group) -> Table | None:
     """Return each method's epochs, best epochs and marks over its seeds, or None where no record has them."""
     rows = []
     for method in group.methods:
-        by_seed = {seed: record.trainings for (name, seed), record in group.records.items() if name == method}
+        by_seed = {seed: record.trainings for (name, seed), record in sorted(group.records.items()) if name == method}
         logs = [log for trainings in by_seed.values() for log in trainings]
         if not logs:
             continue
         tip = "\n".join(
-            f"seed {seed}: {', '.join(f'{log.best_epoch} of {log.epochs}' for log in by_seed[seed])}"
-            for seed in sorted(by_seed)
+            f"seed {seed}: {', '.join(f'{log.best_epoch} of {log.epochs}' for log in own)}"
+            for seed, own in by_seed.items()
         )
-        rows.append(
-            method_row(
-                group,
-                method,
-                (
-                    TableCell(str(len(logs)), float(len(logs))),
-                    _range([log.epochs for log in logs], tip),
-                    _range([log.max_epochs for log in logs], tip),
-                    _range([log.best_epoch for log in logs], tip),
-                    TableCell(_weights_kept(logs), _weights_kept(logs)),
-                    _marks(logs),
-                ),
-            )
-        )
+        ranges = [_range([getattr(log, name) for log in logs], tip) for name in ("epochs", "max_epochs", "best_epoch")]
+        n_networks = TableCell(str(len(logs)), float(len(logs)))
+        rows.append(method_row(group, method, (n_networks, *ranges, text_cell(_weights_kept(logs)), _marks(logs))))
     if not rows:
         return None
     columns = (
-        Column("method", "Method", numeric=False),
+        METHOD,
         Column("networks", "Networks", help="trainings over all seeds, those of shared networks too"),
         Column("epochs", "Epochs"),
         Column("limit", "Limit", help="the most epochs a training may have"),
@@ -483,7 +440,7 @@ def training_table(group: Group) -> Table | None:
         "Lowest to highest over seeds and networks. Where fits may stop early they are marked: stopped early, still "
         "improving at the limit, or stopped during warm-up, where the chosen weights are arbitrary."
     )
-    return Table(f"training-{group.key}", "Training", columns, tuple(rows), legend)
+    return Table(f"training-{group.key}", "Training", columns, rows, legend)
 
 
 def warm_up_sentence(group: Group) -> str:
@@ -511,6 +468,23 @@ def _marks(logs: Sequence[TrainingLog]) -> TableCell:
     return TableCell(words, words, tone="worse" if count[WARM_UP] or count["still improving"] else "")
 
 
+def group_tables(group: Group, own: Statistics) -> dict[str, Table]:
+    """Return the tables of a group that hold something, by the part of the page that each belongs to."""
+    found: dict[str, Table | None] = {"results": results_table(group, own) if group.compared else None}
+    if own.reference == ALL_PAIRS and own.pairs:
+        found["tests"] = pair_matrix(group, own.pairs)
+    elif own.tests:
+        found["tests"] = baseline_table(group, own)
+    found |= {
+        "ood": ood_table(group) if group.ood_means else None,
+        "ablation": ablation_table(group, own.ablation) if own.ablation else None,
+        "shifts": shifts_table(group) if group.sets("shift") else None,
+        "training": training_table(group),
+        "paper": paper_table(group, own.paper) if own.paper else None,
+    }
+    return {part: table for part, table in found.items() if table is not None}
+
+
 _SELF = TableCell("·", None, tip="the same method")
 
 
@@ -528,26 +502,20 @@ def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
         for key in keys
         for name in methods
     ]
-    rows = tuple(
+    rows = [
         method_row(
             group,
             own,
             [_SELF if own == other else cells.get((key, own, other), MISSING) for key in keys for other in methods],
         )
         for own in methods
-    )
+    ]
     legend = (
         "Row − column, mean over shared seeds. Colour: the row is better, worse, or (blue) equivalent, Holm-corrected "
         "over all pairs of the metric; ‡ significant. p, Hedges’ g and interval on hover and in pairs.csv."
     )
-    return Table(
-        f"pairs-{group.key}",
-        "All pairs",
-        (Column("method", "Method", numeric=False), *columns),
-        rows,
-        legend,
-        tuple((key, full_name(key)) for key in keys),
-    )
+    families = [(key, full_name(key)) for key in keys]
+    return Table(f"pairs-{group.key}", "All pairs", (METHOD, *columns), rows, legend, families)
 
 
 def _cell(test: TestRow, sign: int, verdict: str) -> TableCell:
@@ -560,7 +528,5 @@ def _cell(test: TestRow, sign: int, verdict: str) -> TableCell:
     if test.low is not None and test.high is not None:
         low, high = sorted((sign * test.low, sign * test.high))
         parts.append(f"interval [{low:+.4f}, {high:+.4f}]")
-    return TableCell(
-        f"{value:+.4f}", value, tip="\n".join(parts), tone=verdict,
-        mark="‡" if test.significant_holm else "",
-    )  # fmt: skip
+    cell = number_cell(value, "+.4f", "\n".join(parts))
+    return replace(cell, tone=verdict, mark="‡" if test.significant_holm else "")

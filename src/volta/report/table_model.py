@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -101,7 +101,7 @@ class Row:
     """
 
     name: str
-    cells: tuple[TableCell, ...]
+    cells: Sequence[TableCell]
     kind: str = ""
     ours: bool = False
     method: str = ""
@@ -116,8 +116,8 @@ class Block:
     A cell that an upper one reaches over has 0.
     """
 
-    rows: tuple[Row, ...]
-    spans: tuple[tuple[int, ...], ...]
+    rows: Sequence[Row]
+    spans: Sequence[Sequence[int]]
 
     @property
     def is_network(self) -> bool:
@@ -134,18 +134,26 @@ class Table:
 
     key: str
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: Sequence[Column]
+    rows: Sequence[Row]
     legend: str = ""
-    families: tuple[tuple[str, str], ...] = field(default=())
+    families: Sequence[tuple[str, str]] = ()
     fold_label: str = "Not measured"
     page_legend: str = ""
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> list[Block]:
         """The rows in blocks: neighbours of one network together, all others alone."""
-        groups = groupby(enumerate(self.rows), key=lambda item: item[1].network or item[0])
-        return tuple(_block(self.columns, tuple(row for _, row in own)) for _, own in groups)
+        found = []
+        for _, group in groupby(enumerate(self.rows), key=lambda item: item[1].network or item[0]):
+            rows = [row for _, row in group]
+            joined = [
+                column.shared and len({row.cells[place].printed for row in rows}) == 1
+                for place, column in enumerate(self.columns)
+            ]
+            spans = [[(0 if at else len(rows)) if one else 1 for one in joined] for at in range(len(rows))]
+            found.append(Block(rows, spans))
+        return found
 
     @property
     def n_folded(self) -> int:
@@ -168,15 +176,17 @@ class Table:
         return any(cell.tip.startswith("seed ") for row in self.rows for cell in row.cells)
 
 
-def _block(columns: Sequence[Column], rows: tuple[Row, ...]) -> Block:
-    joined = [
-        column.shared and len({row.cells[place].printed for row in rows}) == 1 for place, column in enumerate(columns)
-    ]
-    spans = [[(len(rows) if at == 0 else 0) if one else 1 for one in joined] for at in range(len(rows))]
-    return Block(rows, tuple(map(tuple, spans)))
-
-
 MISSING = TableCell("–", None, tip="no value")
+
+
+def text_cell(text: str) -> TableCell:
+    """Return a cell that is sorted by its text."""
+    return TableCell(text, text)
+
+
+def number_cell(value: float | None, form: str, tip: str = "") -> TableCell:
+    """Return a cell of a number in a format, such as ``+.4f``, or of a dash."""
+    return TableCell("–" if value is None else f"{value:{form}}", value, tip=tip)
 
 
 def mark_best(column: Sequence[TableCell], higher_is_better: bool | None) -> list[TableCell]:
@@ -241,8 +251,8 @@ def asset(name: str) -> str:
     return (files("volta.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def render(template: str, scripts: str, **values: object) -> str:
-    """Return a page of ``report/templates`` in the report's style, with these scripts and values."""
+def render(template: str, scripts: Sequence[str], **values: object) -> str:
+    """Return a page of ``report/templates`` in the report's style, with scripts of ``report/assets`` and values."""
     return (
         template_environment()
         .get_template(template)
@@ -252,7 +262,7 @@ def render(template: str, scripts: str, **values: object) -> str:
             # Files of this package, not a user's text: they are styles and scripts and must stay as they are.
             style_sheet=Markup(asset("report.css")),
             early_script=Markup(asset("early.js")),
-            scripts=Markup(scripts),
+            scripts=Markup("\n".join(map(asset, scripts))),
             **values,
         )
     )
