@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from tests.stats.builders import five, table
+from tests.stats.builders import five, record, table
 from volta.paper import CLAIM_TASKS, CLAIMS, evaluate_claims, evaluate_evidence, paper_evidence, questions_of
+from volta.stats import group_records
 
 NOISY = five([0.85, 0.9, 0.95], [0.01, 0.02, 0.05])
 
@@ -21,8 +22,8 @@ def verdicts(values):
     return {row.claim: row for row in evaluate_claims([table(values)])}
 
 
-def test_there_are_eight_claims_each_with_a_rule():
-    assert len({claim.key for claim in CLAIMS}) == len(CLAIMS) == 8
+def test_there_are_twelve_claims_each_with_a_rule():
+    assert len({claim.key for claim in CLAIMS}) == len(CLAIMS) == 12
     assert all(claim.statement.endswith(".") and claim.rule.startswith(("supported if", "as for")) for claim in CLAIMS)
 
 
@@ -269,3 +270,70 @@ def test_a_lower_level_decides_less():
     }
     found = {alpha: evaluate_claims([table(values)], alpha=alpha)[0].verdict for alpha in (0.05, 0.001)}
     assert found == {0.05: "supported", 0.001: "inconclusive"}
+
+
+def costs(latency, size):
+    return method() | {"latency_ms": around(latency), "size_mb": [size] * 3}
+
+
+@pytest.mark.parametrize(
+    ("latency", "size", "verdict"),
+    [
+        (0.5, 2.0, "supported"),
+        (1.05, 2.1, "supported"),
+        (1.2, 2.0, "refuted"),
+        (0.5, 2.3, "refuted"),
+        (1.1, 2.0, "inconclusive"),
+    ],
+)
+def test_lightweight_is_latency_and_size_against_the_median_of_the_baselines(latency, size, verdict):
+    values = {"volta": costs(latency, size), "swag": costs(1.0, 2.0), "enn": costs(0.9, 2.0), "energy": costs(1.4, 9.0)}
+    row = verdicts(values)["lightweight"]
+    assert row.verdict == verdict
+    assert "latency, ms" in row.sentence
+    assert "size, MB" in row.sentence
+
+
+def test_lightweight_needs_costs_and_more_seeds_would_not_decide_it():
+    assert verdicts({"volta": method(), "swag": method()})["lightweight"].verdict == "not run"
+    rows = evaluate_claims([table({"volta": costs(1.1, 2.0), "swag": costs(1.0, 2.0)})])
+    assert "lightweight" in {row.claim for row in rows}
+    assert not [question for question in questions_of(rows) if "lightweight" in question.key]
+
+
+@pytest.mark.parametrize(
+    ("ece_of_the_better", "verdict"),
+    [(0.06, "supported"), (0.02, "refuted"), (0.005, "refuted"), (0.03, "inconclusive")],
+)
+def test_better_ood_detection_has_its_price_or_not(ece_of_the_better, verdict):
+    values = {
+        "volta": method(ece=0.02, auroc=0.8),
+        "swag": method(ece=ece_of_the_better, auroc=0.9),
+        "enn": method(ece=0.02, auroc=0.7),
+    }
+    row = verdicts(values)["ood-costs-calibration"]
+    assert row.verdict == verdict
+    assert "1 baselines that are significantly better on near-OOD AUROC" in row.sentence
+
+
+def test_nothing_is_traded_where_no_baseline_detects_better():
+    row = verdicts({"volta": method(auroc=0.9), "swag": method(auroc=0.7)})["ood-costs-calibration"]
+    assert (row.verdict, row.sentence[:33]) == ("inconclusive", "No baseline is significantly bett")
+
+
+def on_cifar100(**svhn):
+    records = [
+        record(name, seed, {"test": {"accuracy": 0.9}, "ood:svhn": {"auroc": value}}, task="cifar100")
+        for name, centre in svhn.items()
+        for seed, value in enumerate(around(centre))
+    ]
+    return {row.claim: row for row in evaluate_claims(group_records(records))}
+
+
+def test_ranks_on_one_ood_set_leave_out_who_the_paper_puts_above():
+    rows = on_cifar100(volta=0.9, taylor_sensus=0.95, swag=0.8)
+    assert rows["second-on-svhn"].verdict == "supported"
+    assert "on SVHN AUROC" in rows["second-on-svhn"].sentence
+    assert on_cifar100(volta=0.9, taylor_sensus=0.8, swag=0.95)["second-on-svhn"].verdict == "refuted"
+    assert rows["third-on-noise"].verdict == "not run"
+    assert "second-on-svhn" not in verdicts({"volta": method(), "swag": method()})

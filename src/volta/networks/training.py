@@ -208,7 +208,8 @@ def make_optimiser(
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     """Return the recipe's optimiser and its schedule, to be stepped once a batch; ``undecayed`` have no weight decay.
 
-    ``onecycle`` rises over ``WARM_UP_SHARE`` of the steps; ``cosine`` falls once an epoch, as in the paper's code.
+    ``onecycle`` rises over ``WARM_UP_SHARE`` of the steps; ``cosine`` falls once an epoch: the paper does not say
+    how often.
     The first optimiser of a process imports PyTorch's compiler: 1.7 s of processor time at 2.5 GHz. So it is made by
     those who train alone: nothing that only predicts pays for it.
     """

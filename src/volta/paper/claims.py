@@ -46,7 +46,7 @@ class Evidence:
     ``ours`` is the method the claims are about, ``baselines`` are what it is compared with. ``distinct``: (metric, set)
     → the baselines whose values are not those of an earlier one, so that methods on one network count once.
     ``median``: (metric, set) → our method against the median of the baselines, or None where there are no values of
-    seeds. ``calibrated_set``: where ECE, Brier and NLL are judged.
+    seeds. ``calibrated_set``: where ECE, Brier and NLL are judged. ``ood_words``: what the OOD set is called in words.
     """
 
     task: str
@@ -60,6 +60,7 @@ class Evidence:
     distinct: Callable[[str, str], tuple[str, ...]]
     median: Callable[[str, str], PairTest | None]
     title: Callable[[str], str]
+    ood_words: str = "near-OOD"
 
     def set_of(self, metric: str) -> str:
         """Return the eval set a metric is judged on."""
@@ -87,6 +88,14 @@ class Evidence:
         """Return the same evidence with ECE, Brier and NLL of the probabilities as the methods give them."""
         return replace(self, calibrated_set=TEST_SET)
 
+    def on_ood_set(self, name: str, words: str, without: tuple[str, ...]) -> Evidence:
+        """Return the same evidence with OOD detection judged on one set, against all but some baselines."""
+
+        def distinct(metric: str, eval_set: str) -> tuple[str, ...]:
+            return tuple(method for method in self.distinct(metric, eval_set) if method not in without)
+
+        return replace(self, near_set=name, ood_words=words, distinct=distinct)
+
 
 def evidence_of(table: Results, ours: str, source: Bootstrap | str = "") -> Evidence:
     """Return the evidence in our records: the paper's baselines alone, since its claims are about them.
@@ -108,7 +117,9 @@ def evidence_of(table: Results, ours: str, source: Bootstrap | str = "") -> Evid
         return tuple(dict.fromkeys(distinct_methods(table, baselines, metric, eval_set).values()))
 
     def median(metric: str, eval_set: str) -> PairTest | None:
-        return _against_median(table, ours, distinct(metric, eval_set), metric, eval_set, source)
+        # Networks of equal size are not therefore one network.
+        measured = tuple(name for name in baselines if METRICS[metric].measured and table.of(name, eval_set, metric))
+        return _against_median(table, ours, measured or distinct(metric, eval_set), metric, eval_set, source)
 
     return Evidence(
         table.task, table.protocol, ours, baselines, near, AFTER_TEMPERATURE if treated else TEST_SET,
@@ -144,8 +155,10 @@ def _against_median(
     if differences is None:
         return None
     seeds = sorted(set(own) & set(middle))
-    variance, no_rows = 0.0, source if isinstance(source, str) else ""
-    if isinstance(source, Bootstrap):
+    # What is measured on a model, such as its latency, has no rows behind it.
+    measured = METRICS[metric].measured
+    variance, no_rows = 0.0, source if isinstance(source, str) and not measured else ""
+    if isinstance(source, Bootstrap) and not measured:
         draws = [source.row_draws(metric, eval_set, name, seeds) for name in (ours, *baselines)]
         known = [one for one in draws if one is not None]
         if len(known) == len(draws):
@@ -195,7 +208,7 @@ def label(evidence: Evidence, metric: str) -> str:
     """Return a metric's name with the set it is judged on, where that is not the test rows as predicted."""
     known = METRICS[metric]
     if known.on_ood_sets:
-        return f"near-OOD {known.label}"
+        return f"{evidence.ood_words} {known.label}"
     after = metric in CALIBRATED_METRICS and evidence.calibrated_set == AFTER_TEMPERATURE
     return f"{known.label} after temperature" if after else known.label
 
@@ -471,6 +484,77 @@ def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
     )
 
 
+COST_MARGIN = 0.1
+"""By what share a cost may exceed the median of the baselines before it counts."""
+_EXACT = 1e-12
+"""Stands for the error of a number of parameters, which has none, as a share of it."""
+
+
+def claim_lightweight(evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether latency and size of our method are at most a tenth above the median over baselines."""
+    steps = []
+    for metric in ("latency_ms", "size_mb"):
+        test = evidence.median(metric, TEST_SET)
+        if test is not None and test.gain is not None and test.second_sample is not None:
+            typical = test.second_sample.mean
+            if test.gain.constant:
+                test = replace(test, gain=replace(test.gain, row_error=_EXACT * typical))
+            steps.append(Step(test, -COST_MARGIN * typical, True))
+    if len(steps) < 2:
+        return ClaimResult(NOT_RUN, "No latency and size of VOLTA and of a baseline over two seeds in this run.")
+    light, heavy = AllOf((*steps,)), AnyOf(tuple(replace(step, above=False) for step in steps))
+    figures = "; ".join(pair(evidence, step.test) for step in steps)
+    tests = tuple(step.test for step in steps)
+    if light.shown(alpha):
+        words = "Neither latency nor size of VOLTA is more than 10 % above the median of the baselines"
+        return ClaimResult(SUPPORTED, f"{words}: {figures}.", tests)
+    if heavy.shown(alpha):
+        names = " and ".join(METRICS[step.test.metric].label for step in heavy.found(alpha))
+        return ClaimResult(REFUTED, f"More than 10 % above the median of the baselines: {names}; {figures}.", tests)
+    return ClaimResult(
+        INCONCLUSIVE, f"An excess of 10 % over the median is neither shown nor excluded: {figures}.", tests
+    )
+
+
+def claim_trade_off(evidence: Evidence, alpha: float) -> ClaimResult:
+    """Judge whether each baseline that detects OOD better than our method is worse calibrated, by more than the margin.
+
+    Refuted if the ECE of one of them is not: it has the better detection at no such price.
+    """
+    found = evidence.against_baselines("auroc")
+    name, price = label(evidence, "auroc"), label(evidence, "ece")
+    if not found:
+        return ClaimResult(NOT_RUN, _nothing(evidence, "auroc"))
+    ahead = AnyOf(below(found, 0), HALF).found(alpha)
+    if not ahead:
+        figures = pair(evidence, _nearest(found))
+        return ClaimResult(INCONCLUSIVE, f"No baseline is significantly better on {name}; {figures}.", (*found,))
+    priced = evidence.pairs([(step.test.first, step.test.second) for step in ahead], ("ece",))
+    dear, free = AllOf(above(priced, 1)), AnyOf(below(priced, 1))
+    scope = f"{len(ahead)} baselines that are significantly better on {name}"
+    if dear.shown(alpha):
+        figures = pair(evidence, _nearest(priced))
+        return ClaimResult(
+            SUPPORTED, f"Each of the {scope} loses more than the margin on {price}; {figures}.", (*priced,)
+        )
+    if cheap := free.found(alpha):
+        best = min((step.test for step in cheap), key=_value)
+        return ClaimResult(
+            REFUTED,
+            f"{len(cheap)} of the {scope} lose less than the margin on {price}, or nothing; "
+            f"{pair(evidence, best)}{interval(best, alpha)}, margin {MARGINS['ece']:g}.",
+            (*priced,),
+        )
+    return ClaimResult(INCONCLUSIVE, f"What the {scope} lose on {price} is not known well enough.", (*priced,))
+
+
+def claim_second_to(
+    eval_set: str, words: str, above_it: tuple[str, ...], evidence: Evidence, alpha: float
+) -> ClaimResult:
+    """Judge whether our method detects one OOD set better than every baseline but those the paper puts above it."""
+    return claim_best("auroc", evidence.on_ood_set(eval_set, words, above_it), alpha)
+
+
 def _not_worse(evidence: Evidence, tests: Sequence[PairTest], rival: PairTest, which: str, alpha: float) -> ClaimResult:
     margin = MARGINS[rival.metric]
     not_inferior, inferior = AllOf(above(tests, -1)), AnyOf(below(tests, -1))
@@ -521,7 +605,8 @@ _FIVE = ("accuracy", "ece", "brier", "nll", "auroc")
 class Claim:
     """A claim of the paper: its ``statement``, the ``rule`` in words, and the function that judges it at a level.
 
-    ``as_predicted``: ECE, Brier and NLL are always those of the probabilities as the method gives them.
+    ``as_predicted``: ECE, Brier and NLL are always those of the probabilities as the method gives them. ``tasks``: the
+    tasks it is about, all if empty. ``timed``: it rests on timings, which more seeds do not decide.
     """
 
     key: str
@@ -529,6 +614,8 @@ class Claim:
     rule: str
     judge: Callable[[Evidence, float], ClaimResult]
     as_predicted: bool = False
+    tasks: tuple[str, ...] = ()
+    timed: bool = False
 
 
 @dataclass(frozen=True)
@@ -568,6 +655,8 @@ def evaluate_evidence(evidence: Evidence, alpha: float = ALPHA) -> list[ClaimRow
     """Return a verdict on each claim from one body of evidence, ours or the paper's own."""
     rows = []
     for claim in CLAIMS:
+        if claim.tasks and evidence.task not in claim.tasks:
+            continue
         found = claim.judge(evidence.as_predicted() if claim.as_predicted else evidence, alpha)
         known = (evidence.ours, *evidence.baselines, *(row.key for row in Ablation))
         compared = dict.fromkeys(name for test in found.tests for name in (test.first, test.second))
@@ -585,6 +674,7 @@ def evaluate_evidence(evidence: Evidence, alpha: float = ALPHA) -> list[ClaimRow
 
 def questions_of(claims: Iterable[ClaimRow]) -> list[Question]:
     """Return the claims as questions of :func:`volta.stats.decide`; one that nothing was run for is not asked."""
+    timed = {claim.key for claim in CLAIMS if claim.timed}
     return [
         Question(
             f"{row.task} · {row.protocol} · {row.claim}",
@@ -595,7 +685,7 @@ def questions_of(claims: Iterable[ClaimRow]) -> list[Question]:
             row.sentence,
         )
         for row in claims
-        if row.methods
+        if row.methods and row.claim not in timed
     ]
 
 
@@ -664,5 +754,35 @@ CLAIMS: tuple[Claim, ...] = (
         "Monte Carlo inference does not help.",
         "as for auxiliary losses",
         partial(claim_no_help, lambda ours: (_full_without(Ablation.NO_MC),), _FIVE, "Monte Carlo inference"),
+    ),
+    Claim(
+        "lightweight",
+        "VOLTA is lightweight: fast and small.",
+        "supported if neither latency nor size is more than 10 % above the median over baselines; refuted if one is",
+        claim_lightweight,
+        timed=True,
+    ),
+    Claim(
+        "ood-costs-calibration",
+        "Better OOD detection than VOLTA's costs calibration.",
+        "supported if every baseline that is better on near-OOD AUROC loses more than 0.01 on ECE; refuted if one "
+        "loses less",
+        claim_trade_off,
+    ),
+    Claim(
+        "second-on-svhn",
+        "On SVHN VOLTA's OOD detection is second only to Taylor-Sensus.",
+        "supported if VOLTA is better than every other baseline; refuted if another is better; equivalent as for best "
+        "ECE, margin 0.01",
+        partial(claim_second_to, "ood:svhn", "SVHN", ("taylor_sensus",)),
+        tasks=("cifar100",),
+    ),
+    Claim(
+        "third-on-noise",
+        "On uniform noise VOLTA's OOD detection is far above all baselines but the GMM density and Mahalanobis.",
+        "supported if VOLTA is better than every other baseline; refuted if another is better; equivalent as for best "
+        "ECE, margin 0.01",
+        partial(claim_second_to, "ood:noise", "uniform noise", ("gmm", "mahalanobis")),
+        tasks=("cifar100",),
     ),
 )
