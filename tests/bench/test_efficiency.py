@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import torch
 
-from volta.bench.cell import BATCH_ROWS, measure_efficiency
+from volta.bench.cell import BATCH_ROWS, measure_backbone, measure_efficiency, with_backbone
 from volta.bench.keys import COST_METRICS
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.base import Method
@@ -63,5 +64,22 @@ def test_memory_counts_even_when_an_earlier_call_left_it_free():
 
 
 def test_what_is_measured_is_what_the_table_of_metrics_says():
-    assert set(measured(Known())) | {"train_s"} == COST_METRICS
+    costs = measured(Known())
+    assert set(with_backbone(costs, costs)) | {"train_s"} == COST_METRICS
     assert {name for name, metric in METRICS.items() if metric.timing} < COST_METRICS
+
+
+def test_a_backbone_costs_its_parameters_and_its_forward_pass():
+    costs = measure_backbone("resnet18", torch.device("cpu"), 1)
+    # torchvision's ResNet-18 has 11,689,512 parameters, 513,000 of them in the last layer.
+    assert costs["size_mb"] == pytest.approx((11_689_512 - 513_000) * 4 / 1e6)
+    assert costs["latency_ms"] > 0.1
+
+
+def test_costs_with_a_backbone_are_sums_and_keep_those_on_features():
+    own = {"latency_ms": 0.01, "latency_p95_ms": 0.02, "size_mb": 2.0, "peak_mb": 4.0}
+    both = with_backbone(own, {"latency_ms": 20.0, "latency_p95_ms": 30.0, "size_mb": 44.0, "peak_mb": 80.0})
+    assert both == {
+        **{"latency_ms": 20.01, "latency_p95_ms": 30.02, "size_mb": 46.0, "peak_mb": 80.0},
+        **{"latency_features_ms": 0.01, "size_features_mb": 2.0},
+    }

@@ -20,7 +20,7 @@ NUMBERS = (
     *("p", "p_holm", "p_welch", "p_equivalence", "p_best", "hedges_g", "detectable_difference", "margin", "rank"),
 )
 # These differ from run to run.
-COSTS = frozenset({"train_s", "latency_ms", "latency_p95_ms", "peak_mb"})
+COSTS = frozenset({"train_s", "latency_ms", "latency_p95_ms", "latency_features_ms", "peak_mb"})
 
 
 def text_of(value: object) -> str:

@@ -48,6 +48,8 @@ NAMES = [
     "latency_ms",
     "latency_p95_ms",
     "size_mb",
+    "latency_features_ms",
+    "size_features_mb",
     "peak_mb",
     "train_s",
 ]
@@ -92,7 +94,10 @@ def test_every_metric_has_a_label_of_its_own():
 def test_what_is_measured_on_a_model_and_what_differs_between_equal_runs():
     measured = {name for name, metric in metrics.METRICS.items() if metric.measured}
     assert measured == {name for name, metric in metrics.METRICS.items() if metric.family == "efficiency"}
-    assert measured - {name for name, metric in metrics.METRICS.items() if metric.timing} == {"size_mb"}
+    assert measured - {name for name, metric in metrics.METRICS.items() if metric.timing} == {
+        "size_mb",
+        "size_features_mb",
+    }
 
 
 def test_a_need_that_no_prediction_has_is_refused():

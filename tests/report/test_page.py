@@ -209,6 +209,18 @@ def test_features_of_another_backbone_are_named_first(folder):
     )
 
 
+def test_no_backbone_is_the_papers_on_tiny_imagenet(folder):
+    words = words_without_figures(write_run(folder, replace(TINY, tasks=("tinyimagenet",), backbone="resnet18")))
+    assert "Features: resnet18." in words
+    assert "which saw the classes that are out of distribution here" in words
+
+
+def test_the_papers_tests_are_in_a_fold(folder, quick_figures):
+    store = write_run(folder, replace(TINY, tasks=("cifar10",), methods=TINY.methods[:2], shifts=()))
+    page = build_report(store, 0).path.read_text(encoding="utf-8")
+    assert "<summary>The paper’s tests</summary>" in page
+
+
 def test_mixed_versions_of_libraries_are_said_first(folder):
     store = write_run(folder, TINY)
     assert "Versions of libraries are mixed" not in words_without_figures(store)

@@ -206,6 +206,7 @@ class Part:
     title: str
     words: str = ""
     table: Table | None = None
+    fold: Table | None = None
     charts: Sequence[tuple[Chart, Sequence[FigureFile]]] = ()
     claims: Sequence[ClaimRow] = ()
     sheet: tuple[str, str] | None = None
@@ -246,7 +247,7 @@ def group_view(
         Part("ablation", "Ablation", table=tables.get("ablation")),
         Part("shifts", "Corrupted test sets", table=tables.get("shifts"), sheet=sheet),
         Part("training", "Training", table=tables.get("training")),
-        Part("paper", "Comparison with the paper", table=tables.get("paper")),
+        Part("paper", "Comparison with the paper", table=tables.get("paper"), fold=tables.get("paper_tests")),
         Part("missing", "Notes on this run", remarks=group_remarks(group)),
     ]
     shown = [part for part in parts if part.table or part.charts or part.claims or part.remarks]

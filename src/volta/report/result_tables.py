@@ -24,7 +24,7 @@ from volta.figures.style import (
 from volta.metrics import METRICS
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.networks.recipe import TrainingLog, TrainingMark
-from volta.paper import PaperComparison
+from volta.paper import PaperComparison, recompute_paper_tests
 from volta.report.run import Group
 from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import (
@@ -395,6 +395,46 @@ def paper_table(group: Group, rows: Sequence[PaperComparison]) -> Table:
     return Table(f"paper-{group.key}", "Comparison with the paper", columns, body, legend)
 
 
+def paper_tests_table(group: Group, tests: Sequence[TestRow], ablation: Sequence[AblationRow]) -> Table | None:
+    """Return the tests that the paper states, recomputed from what it prints, with ours of the same two methods.
+
+    None where the paper states no test of the group's task.
+    """
+    ours: dict[tuple[str, str, str, str], TestRow | AblationRow] = {
+        (row.reference, row.row, row.metric, row.set): row for row in ablation
+    }
+    ours |= {(test.reference, test.method, test.metric, test.set): test for test in tests}
+    columns = (
+        METHOD,
+        Column("second", "Compared with", numeric=False),
+        METRIC,
+        Column("statement", "Paper states", numeric=False),
+        Column("p", "Recomputed", help="Welch’s p from the printed mean ± std, n = 3 each"),
+        Column("range", "By rounding", numeric=False, help="p over all values that round to the printed ones"),
+        Column("p_welch", "Ours, Welch", help="the same test over our seeds"),
+        Column("p_paired", "Ours, paired", help="over seeds and test samples"),
+        Column("verdict", "Verdict", numeric=False, help="paired, Holm-corrected, with the margin of the metric"),
+    )
+    rows = []
+    for row in recompute_paper_tests():
+        own = ours.get((row.first, row.second, row.metric, row.set))
+        spread = "–" if row.p_low is None else f"{show_p(row.p_low)} to {show_p(row.p_high)}"
+        cells = (
+            text_cell(group.title(row.first)),
+            text_cell(group.title(row.second)),
+            text_cell(_metric_and_set(row.metric, row.set)),
+            text_cell(row.statement or "–"),
+            TableCell(show_p(row.p), row.p, tip=row.note),
+            text_cell(spread),
+            *(TableCell(show_p(p), p) for p in ((None, None) if own is None else (own.p_welch, own.p))),
+            MISSING if own is None else TableCell(own.verdict, own.verdict, tone=own.verdict),
+        )
+        if row.task == group.task:
+            rows.append(Row(f"{row.first} {row.second} {row.metric}", cells, method=row.second))
+    legend = "Welch’s test as in the paper. Our verdict rests on paired tests and is about the reference or the row."
+    return Table(f"paper-tests-{group.key}", "The paper’s tests", columns, rows, legend) if rows else None
+
+
 def _metric_and_set(metric: str, where: str) -> str:
     return full_name(metric_key(metric, where or "test"))
 
@@ -481,6 +521,7 @@ def group_tables(group: Group, own: Statistics) -> dict[str, Table]:
         "shifts": shifts_table(group) if group.sets("shift") else None,
         "training": training_table(group),
         "paper": paper_table(group, own.paper) if own.paper else None,
+        "paper_tests": paper_tests_table(group, own.tests, own.ablation) if own.paper else None,
     }
     return {part: table for part, table in found.items() if table is not None}
 
