@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError
-from volta.core.scaling import row_parts
+from volta.core.scaling import CHUNK_ELEMENTS, row_parts
 from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array
 
@@ -19,7 +19,9 @@ MOST_DUPLICATES = 20
 OVERLAP_WARNS, OVERLAP_RAISES = 0.02, 0.5
 """Shares of a user's calibration samples that are training samples too, from which on `fit` warns and raises."""
 
-_LABEL_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_SIX_DIGITS, _OF_SPREAD, _MOST_OF_SPREAD = 5e-6, 1e-6, 1e-3
+_MOST_STEPS = 64
+_SAMPLE = 2000
 
 
 def content_keys(rows: Array, labels: NDArray[np.int64] | None = None) -> NDArray[np.uint64]:
@@ -40,19 +42,97 @@ def duplicate_groups(
 ) -> NDArray[np.int64] | None:
     """Return the number of each sample's group of duplicates, from 0 in the order of the samples; None without any.
 
-    Duplicates are equal in all features and in the label. A group of at most ``MOST_DUPLICATES`` stays in one part, so
-    that no sample both trains and calibrates. Samples that occur more often are ordinary: each is a group of its own.
-    So are those of a class with fewer distinct samples than ``n_parts``, which could not be in every part otherwise.
-    Near-duplicates are not looked for. ``taken``: the places in ``rows`` that ``labels`` belong to, all unless set.
+    Duplicates are equal in the label and in all features, or nearly (see `near_groups`). A group of at most
+    ``MOST_DUPLICATES`` stays in one part, so that no sample both trains and calibrates. Samples that occur more often
+    are ordinary, as they are drawn that often: each is a group of its own. Kept together they would be a lottery of
+    one draw, and errors on them would be guaranteed by nothing. So are samples of a class with fewer distinct ones
+    than ``n_parts``, which could not be in every part. ``taken``: the places in ``rows`` that ``labels`` belong to,
+    all unless set.
     """
-    keys = content_keys(rows) if taken is None else content_keys(rows)[taken]
-    keys ^= labels.astype(np.uint64) * _LABEL_FACTOR
+    alike = near_groups(rows) if taken is None else near_groups(rows)[taken]
+    keys = alike * (int(labels.max(initial=0)) + 1) + labels
     _, first, groups, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     n_distinct = np.bincount(labels[first], minlength=int(labels.max(initial=0)) + 1)
     ordinary = np.flatnonzero((counts[groups] > MOST_DUPLICATES) | (n_distinct[labels] < n_parts))
     groups[ordinary] = len(first) + np.arange(len(ordinary))
     _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[groups] if len(first) < len(groups) else None
+
+
+def near_groups(*parts: Array) -> NDArray[np.int64]:
+    """Return a number for each sample of arrays (n, d), one after another, that samples equal to six digits share.
+
+    Equal to six digits: in every column the difference is at most 5e-6 of the value's distance from the median, 5e-6
+    of the median but no more than a thousandth of the spread, and a millionth of the spread together. The spread is the
+    median distance from the median, among values of the first array that differ from it in six digits. So a copy in
+    single precision or with six digits is a duplicate.
+    Exact duplicates are found by a hash; near ones, of other numbers than integers, among neighbours on a random line,
+    and then by comparing all columns, in time O(n log n + n d).
+    """
+    keys = np.concatenate([content_keys(rows) for rows in parts])
+    _, first, groups = np.unique(keys, return_index=True, return_inverse=True)
+    if all(rows.dtype.kind in "biu" for rows in parts):
+        return groups
+    with np.errstate(over="ignore", invalid="ignore"):  # extreme values differ, and so do those that overflow
+        pairs = _near_pairs(parts, first)
+    if not len(pairs):
+        return groups
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    left, right = groups[pairs].T
+    graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(first), len(first)))
+    return np.asarray(connected_components(graph, directed=False)[1][groups], dtype=np.int64)
+
+
+def _near_pairs(parts: Sequence[Array], first: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return (m, 2) numbers of samples that are equal to six digits, of the samples ``first``."""
+    centre, spread = _centre_and_spread(parts[0])
+    tolerance = np.minimum(_SIX_DIGITS * np.abs(centre) / spread, _MOST_OF_SPREAD) + _OF_SPREAD
+    lines = np.random.default_rng(SPLIT_SEED).standard_normal((len(spread), 2))
+    ends = np.cumsum([len(rows) for rows in parts]).tolist()
+    places, reach = np.empty((ends[-1], 2)), np.empty(ends[-1])
+    for rows, end in zip(parts, ends, strict=True):
+        for part in row_parts(rows):
+            own = slice(end - len(rows) + part.start, min(end - len(rows) + part.stop, end))
+            scaled = np.clip((rows[part].astype(np.float64) - centre) / spread, -1e12, 1e12)
+            places[own] = scaled @ lines
+            # A sum of small differences with normal weights is hardly ever four times as large as their norm.
+            reach[own] = 4 * np.linalg.norm(tolerance + _SIX_DIGITS * np.abs(scaled), axis=1)
+    order = first[np.argsort(places[first, 0], kind="stable")]
+    places, reach = places[order], reach[order]
+
+    def take(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+        found = np.empty((len(numbers), len(spread)))
+        for rows, end in zip(parts, ends, strict=True):
+            own = (numbers < end) & (numbers >= end - len(rows))
+            found[own] = rows[numbers[own] - (end - len(rows))]
+        return found
+
+    pairs = [np.empty((0, 2), dtype=np.intp)]
+    for step in range(1, min(len(order), _MOST_STEPS + 1)):
+        close = places[step:, 0] - places[:-step, 0] <= reach[:-step]
+        if not close.any():
+            break
+        left = np.flatnonzero(close)
+        left = left[np.abs(places[left + step, 1] - places[left, 1]) <= reach[left]]
+        for chunk in np.array_split(left, 1 + len(left) * len(spread) // CHUNK_ELEMENTS):
+            one, other = ((take(order[numbers]) - centre) / spread for numbers in (chunk, chunk + step))
+            equal = (np.abs(one - other) <= tolerance + _SIX_DIGITS * np.abs(one)).all(axis=1)
+            pairs.append(np.column_stack([order[chunk[equal]], order[chunk[equal] + step]]))
+    return np.concatenate(pairs)
+
+
+def _centre_and_spread(rows: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each column's median and spread, 1 where values are equal to six digits, of evenly spaced samples."""
+    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    centre = np.median(some, axis=0)
+    away = np.abs(some - centre)
+    away[away <= _SIX_DIGITS * np.abs(centre)] = np.nan
+    varies = ~np.isnan(away).all(axis=0)
+    spread = np.ones(rows.shape[1])
+    spread[varies] = np.nanmedian(away[:, varies], axis=0)
+    return centre, spread
 
 
 def first_of_each(duplicates: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -66,9 +146,23 @@ def all_of(duplicates: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[
 
 
 def n_overlapping(rows: Array, others: Array) -> int:
-    """Return how many samples (m, d) occur among ``others`` (n, d), at most ``MOST_DUPLICATES`` times."""
-    distinct, counts = np.unique(content_keys(others), return_counts=True)
-    return int(np.isin(content_keys(rows), distinct[counts <= MOST_DUPLICATES]).sum())
+    """Return how many samples (m, d) are among ``others`` (n, d), equal to six digits, ``MOST_DUPLICATES`` times at most.
+
+    A share of ``OVERLAP_WARNS`` is warned of and one of ``OVERLAP_RAISES`` raised, where the ``others`` trained.
+    """
+    groups = near_groups(others, rows)
+    counts = np.bincount(groups[: len(others)], minlength=int(groups.max(initial=0)) + 1)[groups[len(others) :]]
+    return int(np.count_nonzero((counts > 0) & (counts <= MOST_DUPLICATES)))
+
+
+def check_two_of_each(labels: NDArray[np.int64], names: Sequence[object]) -> None:
+    """Refuse class numbers of which one occurs once, by the class's name: it cannot both train and be held out."""
+    single = [names[k] for k in np.flatnonzero(np.bincount(labels, minlength=len(names)) < 2).tolist()]
+    if single:
+        raise InputError(
+            f"y has fewer than 2 rows of {len(single)} of {len(names)} classes, first {single[0]!r}; add rows, merge or "
+            "drop these classes, or pass eval_set and cal_set, so that none of their rows is held out"
+        )
 
 
 def duplicates_left_out(given: Iterable[Sized], parts: Iterable[Sized]) -> str:

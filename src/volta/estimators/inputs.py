@@ -195,7 +195,7 @@ def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray
 def check_unseen(cal: Array, learned: Array, name: str) -> None:
     """Warn from ``OVERLAP_WARNS`` and raise from ``OVERLAP_RAISES`` of the calibration samples that are learned from.
 
-    Samples are compared by the exact values of their features. Where fewer than half of the learned samples are
+    Samples are compared to six digits of their features. Where fewer than half of the learned samples are
     distinct, equal values are common in the data and prove nothing: then nothing is raised.
     """
     share = n_overlapping(cal, learned) / len(cal)
