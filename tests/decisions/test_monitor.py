@@ -1,10 +1,13 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volta.core.errors import InputError
-from volta.decisions import Monitor
+from tests.decisions.exact import binomial_range
+from volta.core.errors import InputError, StoreError
+from volta.decisions import Monitor, drift_in_order
 from volta.decisions.monitor import betting_functions, online_pvalues
 
 
@@ -116,3 +119,99 @@ def test_rejects_bad_arguments():
         Monitor([0.1], alpha=1, rng=rng)
     with pytest.raises(InputError, match="scores row 1 is NaN"):
         Monitor([0.1], rng=rng).update([0.1, np.nan])
+
+
+def autocorrelated(rng, n_streams, n, rho):
+    rows = rng.normal(size=(n_streams, n))
+    for place in range(1, n):
+        rows[:, place] = rho * rows[:, place - 1] + np.sqrt(1 - rho**2) * rows[:, place]
+    return rows
+
+
+def alarms(rng, streams, block):
+    return sum(Monitor(rng.normal(size=200), alpha=0.1, rng=rng, block=block).update(row).alarm for row in streams)
+
+
+def test_blocks_of_a_correlated_stream():
+    rng = np.random.default_rng(0)
+    streams = autocorrelated(rng, 100, 600, 0.6)
+    assert alarms(rng, streams, 1) > 50
+    assert alarms(rng, streams, 15) <= binomial_range(100, 0.1, tail=1e-4)[1]
+    repeated = rng.normal(size=(100, 100)).repeat(5, axis=1)
+    assert alarms(rng, repeated, 1) > 90
+    assert alarms(rng, repeated, 5) <= binomial_range(100, 0.1, tail=1e-4)[1]
+
+
+@given(st.integers(0, 1000), st.integers(2, 7), st.lists(st.integers(1, 20), min_size=1, max_size=9))
+def test_a_block_bets_on_every_bth_row_however_rows_are_batched(seed, block, sizes):
+    rng = np.random.default_rng(seed)
+    calibration, stream = rng.normal(size=30), rng.normal(2.0, size=sum(sizes))
+    batched = Monitor(calibration, alpha=0.2, rng=np.random.default_rng(seed), block=block)
+    for part in np.split(stream, np.cumsum(sizes)[:-1]):
+        state = batched.update(part)
+    thinned = Monitor(calibration, alpha=0.2, rng=np.random.default_rng(seed)).update(stream[::block])
+    assert state.log_martingale == pytest.approx(thinned.log_martingale, rel=1e-12, abs=1e-12)
+    assert state.n == len(stream)
+    assert state.alarm_at == (None if thinned.alarm_at is None else block * thinned.alarm_at)
+    assert state.overall.n == len(stream)
+
+
+def test_threads_lose_no_row():
+    monitor = Monitor(np.arange(50.0), rng=np.random.default_rng(0))
+    rows = np.random.default_rng(1).normal(size=(8, 500))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda own: [monitor.update([value]) for value in own], rows))
+    assert monitor.state.n == monitor.state.overall.n == 4000
+    # All rows are ranked among one another: the scores are those of calibration and stream together.
+    whole = Monitor(np.arange(50.0), rng=np.random.default_rng(0))
+    whole.update(rows.ravel())
+    assert np.array_equal(monitor._scores, whole._scores)
+
+
+@pytest.mark.parametrize("n_before", [0, 7, 300])
+@pytest.mark.parametrize("block", [1, 4])
+def test_a_saved_monitor_goes_on(tmp_path, n_before, block):
+    rng = np.random.default_rng(0)
+    stream = np.append(rng.normal(size=250), rng.normal(3.0, size=200))
+    kept = Monitor(rng.normal(size=100), rng=np.random.default_rng(1), block=block)
+    if n_before:
+        kept.update(stream[:n_before])
+    kept.save(tmp_path / "monitor")
+    read = Monitor.load(tmp_path / "monitor")
+    assert repr(read.state) == repr(kept.state)
+    assert kept.update(stream[n_before:]) == read.update(stream[n_before:])
+    assert read.state.alarm
+
+
+def test_other_files_are_no_monitors(tmp_path):
+    path = tmp_path / "monitor"
+    Monitor([1.0, 2.0], rng=np.random.default_rng(0)).save(path)
+    changed = bytearray(path.read_bytes())
+    changed[-3] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(StoreError, match="checksum"):
+        Monitor.load(path)
+    with pytest.raises(InputError, match="rng draws by Philox, which is not saved"):
+        Monitor([1.0], rng=np.random.Generator(np.random.Philox(0))).save(path)
+
+
+def test_change_in_the_order_of_rows():
+    rng, alpha, n_draws = np.random.default_rng(0), 0.1, 150
+    calm = rng.normal(size=(n_draws, 300))
+    found = sum(drift_in_order(row, alpha=alpha, rng=rng).alarm for row in calm)
+    assert found <= binomial_range(n_draws, alpha, tail=1e-4)[1]
+    assert sum(drift_in_order(row + np.linspace(0, 2, 300), alpha=alpha, rng=rng).alarm for row in calm) == n_draws
+
+
+def test_rows_sorted_by_class_are_no_drift():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 200)
+    scores = rng.normal(size=600) + 3 * labels
+    assert drift_in_order(scores, rng=rng).alarm
+    calm = drift_in_order(scores, groups=labels, rng=rng)
+    assert (calm.alarm, calm.note) == (False, "")
+    risen = drift_in_order(scores + np.tile(np.linspace(0, 3, 200), 3), groups=labels, rng=rng)
+    assert risen.pvalue <= 0.01
+    assert f"seen at row {risen.alarm_at} of 600" in risen.note
+    with pytest.raises(InputError, match="groups has 2 rows but scores has 1"):
+        drift_in_order([0.1], groups=[0, 1], rng=rng)

@@ -146,7 +146,7 @@ def all_of(duplicates: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[
 
 
 def n_overlapping(rows: Array, others: Array) -> int:
-    """Return how many samples (m, d) are among ``others`` (n, d), equal to six digits, ``MOST_DUPLICATES`` times at most.
+    """Return how many samples (m, d) are among ``others`` (n, d) to six digits, ``MOST_DUPLICATES`` times at most.
 
     A share of ``OVERLAP_WARNS`` is warned of and one of ``OVERLAP_RAISES`` raised, where the ``others`` trained.
     """
@@ -160,8 +160,8 @@ def check_two_of_each(labels: NDArray[np.int64], names: Sequence[object]) -> Non
     single = [names[k] for k in np.flatnonzero(np.bincount(labels, minlength=len(names)) < 2).tolist()]
     if single:
         raise InputError(
-            f"y has fewer than 2 rows of {len(single)} of {len(names)} classes, first {single[0]!r}; add rows, merge or "
-            "drop these classes, or pass eval_set and cal_set, so that none of their rows is held out"
+            f"y has fewer than 2 rows of {len(single)} of {len(names)} classes, first {single[0]!r}; add rows, merge "
+            "or drop these classes, or pass eval_set and cal_set, so that none of their rows is held out"
         )
 
 

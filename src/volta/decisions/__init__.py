@@ -23,7 +23,7 @@ from volta.decisions.conformal import (
 )
 from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
-from volta.decisions.monitor import Drift, Monitor, MonitorState
+from volta.decisions.monitor import Drift, Monitor, MonitorState, OrderDrift, drift_in_order
 from volta.decisions.ood import (
     OodTest,
     ScoreCombination,
@@ -47,6 +47,7 @@ __all__ = [
     "Monitor",
     "MonitorState",
     "OodTest",
+    "OrderDrift",
     "OutOfRange",
     "Policy",
     "RangeCheck",
@@ -65,6 +66,7 @@ __all__ = [
     "cross_bound",
     "cross_pvalues",
     "decide",
+    "drift_in_order",
     "fit_combination",
     "fit_coverage",
     "fit_cross",

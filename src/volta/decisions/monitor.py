@@ -1,12 +1,19 @@
 """The stream monitor: a test that may be read at any time, with its false alarms bounded over all time."""
 
+from __future__ import annotations
+
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from volta.core.checks import check_fraction, check_scores
+from volta.core.checks import check_count, check_fraction, check_labels, check_same_length, check_scores
+from volta.core.checksummed import FileKind, read_arrays, write_arrays
+from volta.core.errors import InputError
 from volta.decisions.conformal import Floats
 from volta.decisions.ood import fit_ood
 
@@ -84,6 +91,49 @@ class MonitorState:
         return math.exp(-self.log_peak)
 
 
+MONITOR_FILE = FileKind("saved monitor", 1, "start a new monitor")
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a file holds besides arrays; ``generator`` is the state of a PCG64 generator as JSON."""
+
+    n: int
+    alpha: float
+    alarm_at: int | None
+    log_martingale: float
+    log_peak: float
+    block: int
+    n_used: int
+    generator: str
+
+
+class _Martingale:
+    """The bets of `Monitor`, and what they are worth after ``n`` p-values."""
+
+    def __init__(self) -> None:
+        n_bets = len(LINEAR_BETS) + len(POWER_BETS) + len(CURVED_BETS)
+        self.n = 0
+        self.log_products, self.log_stakes = np.zeros(n_bets), np.full(n_bets, -np.inf)
+
+    def bet(self, pvalues: Floats) -> Floats:
+        """Return log M_t after each of the next p-values."""
+        starts = range(0, len(pvalues), _CHUNK)
+        return np.concatenate([np.empty(0), *(self._bet(pvalues[start : start + _CHUNK]) for start in starts)])
+
+    def _bet(self, pvalues: Floats) -> Floats:
+        """Bet on a chunk; with F_k(t) = Π_{i ≤ t} f_k(p_i) function k has F_k(t) Σ_{s ≤ t} (π_s / K) / F_k(s − 1)."""
+        n_bets = len(self.log_products)
+        kept = _kept(np.arange(self.n, self.n + len(pvalues) + 1))
+        log_stakes = np.log((kept[:-1] - kept[1:]) / n_bets)[:, None]
+        log_bets = np.log(betting_functions(pvalues))
+        products = np.cumsum(np.vstack([self.log_products, log_bets]), axis=0)
+        stakes = np.logaddexp.accumulate(np.vstack([self.log_stakes, log_stakes - products[:-1]]), axis=0)
+        self.log_products, self.log_stakes, self.n = products[-1], stakes[-1], self.n + len(pvalues)
+        worth = np.column_stack([products[1:] + stakes[1:], np.log(kept[1:])])
+        return np.asarray(np.logaddexp.reduce(worth, axis=1))
+
+
 class Monitor:
     """Raises an alarm when a stream of scores no longer looks like the calibration rows.
 
@@ -98,9 +148,18 @@ class Monitor:
     state is read. Condition: calibration and stream rows are exchangeable until the change, and the score was made
     without them. An alarm stays. Later rows are ranked among earlier ones of the stream too: a change is seen soon
     after it comes, or hardly at all.
+
+    Rows of a stream in time are often not exchangeable: each resembles the one before, or is repeated. Of such streams
+    alarms say only that. ``block`` b bets on every b-th row alone, on none of the others. Guarantee: where rows b apart
+    are independent (repeated up to b times, or dependent over less than b rows) the rows used are exchangeable, and all
+    of the above holds; where dependence fades it is P(alarm among N used rows) ≤ α + N β(b), β(b) the coefficient of
+    absolute regularity of the stream at lag b. Calibration rows are then a random draw, or b apart as well.
+
+    Threads may share a monitor: rows of one `update` stay together. `save` and `load` continue it elsewhere.
     Time: O(n) a call and a thousand rows; memory: 8 bytes a row.
     Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World; Vovk et al. (2021), Retrain or
-    Not Retrain: Conformal Test Martingales for Change-Point Detection.
+    Not Retrain: Conformal Test Martingales for Change-Point Detection; Yu (1994), Rates of Convergence for Empirical
+    Processes of Stationary Mixing Sequences, for blocks.
 
     calibration: (n_calibration,), higher = more OOD.
 
@@ -112,14 +171,15 @@ class Monitor:
     True
     """
 
-    def __init__(self, calibration: ArrayLike, *, alpha: float = 0.01, rng: np.random.Generator) -> None:
-        scores = check_scores(calibration, "calibration")
-        self._fixed = fit_ood(scores)
-        self._scores = np.sort(scores)
+    def __init__(
+        self, calibration: ArrayLike, *, alpha: float = 0.01, rng: np.random.Generator, block: int = 1
+    ) -> None:
+        self._scores = np.sort(check_scores(calibration, "calibration"))
+        self._fixed = fit_ood(self._scores)
         self._rng = rng
-        n_bets = len(LINEAR_BETS) + len(POWER_BETS) + len(CURVED_BETS)
-        self._log_products = np.zeros(n_bets)
-        self._log_stakes = np.full(n_bets, -np.inf)
+        self._block = check_count(block, "block")
+        self._martingale = _Martingale()
+        self._lock = Lock()
         nothing = Drift(0, math.nan, math.nan)
         self.state = MonitorState(0, check_fraction(alpha, "alpha"), False, None, 0.0, 0.0, nothing, nothing)
 
@@ -129,39 +189,142 @@ class Monitor:
         One call with many rows and many calls with one row give the same martingale. scores: (n_samples,).
         """
         values = check_scores(scores)
-        before = self.state
-        pvalues, self._scores = online_pvalues(self._scores, values, self._rng)
-        starts = range(0, len(values), _CHUNK)
-        path = np.concatenate([self._bet(pvalues[start : start + _CHUNK], before.n + start) for start in starts])
-        crossed = np.flatnonzero(path >= -math.log(before.alpha))
-        first = before.n + int(crossed[0]) if len(crossed) else None
         recent = _drift(self._fixed.pvalues(values))
-        self.state = MonitorState(
-            n=before.n + len(values),
-            alpha=before.alpha,
-            alarm=before.alarm or first is not None,
-            alarm_at=before.alarm_at if before.alarm else first,
-            log_martingale=float(path[-1]),
-            log_peak=max(before.log_peak, float(path.max())),
-            recent=recent,
-            overall=_together(before.overall, recent),
+        with self._lock:
+            before = self.state
+            used = np.arange(-before.n % self._block, len(values), self._block)
+            pvalues, self._scores = online_pvalues(self._scores, values[used], self._rng)
+            path = self._martingale.bet(pvalues)
+            crossed = used[path >= -math.log(before.alpha)]
+            first = before.n + int(crossed[0]) if len(crossed) else None
+            self.state = MonitorState(
+                n=before.n + len(values),
+                alpha=before.alpha,
+                alarm=before.alarm or first is not None,
+                alarm_at=before.alarm_at if before.alarm else first,
+                log_martingale=float(path[-1]) if len(path) else before.log_martingale,
+                log_peak=max(before.log_peak, *path.tolist()) if len(path) else before.log_peak,
+                recent=recent,
+                overall=_together(before.overall, recent),
+            )
+            return self.state
+
+    def save(self, path: str | Path) -> None:
+        """Write the monitor to a checksummed file, from which `load` continues with the same draws."""
+        with self._lock:
+            state, generator = self.state, self._rng.bit_generator
+            if not isinstance(generator, np.random.PCG64):
+                raise InputError(
+                    f"rng draws by {type(generator).__name__}, which is not saved; pass numpy.random.default_rng(seed)"
+                )
+            arrays = {
+                "calibration": self._fixed.scores[0],
+                "scores": self._scores,
+                "log_products": self._martingale.log_products,
+                "log_stakes": self._martingale.log_stakes,
+                "drift": np.array(
+                    [[each.n, each.mean_pvalue, each.share_beyond] for each in (state.recent, state.overall)]
+                ),
+            }
+            header = _Header(
+                n=state.n,
+                alpha=state.alpha,
+                alarm_at=state.alarm_at,
+                log_martingale=state.log_martingale,
+                log_peak=state.log_peak,
+                block=self._block,
+                n_used=self._martingale.n,
+                generator=json.dumps(generator.state),
+            )
+        write_arrays(Path(path), MONITOR_FILE, arrays, asdict(header))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Monitor:
+        """Return the monitor that `save` wrote; every other file is refused."""
+        header, arrays = read_arrays(Path(path), MONITOR_FILE, _Header)
+        with MONITOR_FILE.parsing(path):
+            bits = np.random.PCG64()
+            bits.state = json.loads(header.generator)
+            found = cls(arrays["calibration"], alpha=header.alpha, rng=np.random.Generator(bits), block=header.block)
+            found._scores = arrays["scores"]
+            found._martingale.n = header.n_used
+            found._martingale.log_products = arrays["log_products"]
+            found._martingale.log_stakes = arrays["log_stakes"]
+            recent, overall = (Drift(int(row[0]), float(row[1]), float(row[2])) for row in arrays["drift"])
+            found.state = MonitorState(
+                n=header.n,
+                alpha=header.alpha,
+                alarm=header.alarm_at is not None,
+                alarm_at=header.alarm_at,
+                log_martingale=header.log_martingale,
+                log_peak=header.log_peak,
+                recent=recent,
+                overall=overall,
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class OrderDrift:
+    """Whether samples change along the order in which they came; made by `drift_in_order`.
+
+    ``alarm``, ``alarm_at``, ``pvalue``: as in `MonitorState`.
+    """
+
+    n: int
+    alpha: float
+    alarm_at: int | None
+    pvalue: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the martingale reached 1/α."""
+        return self.alarm_at is not None
+
+    @property
+    def note(self) -> str:
+        """Say in words what an alarm means; empty without one."""
+        if not self.alarm:
+            return ""
+        return (
+            f"the rows change along the order in which they came (seen at row {self.alarm_at} of {self.n}, "
+            f"p = {self.pvalue:.1g}): new rows may be unlike all of these, and guarantees hold for rows like these "
+            "alone; calibrate on the latest rows (cal_set), and watch the stream (monitor)"
         )
-        return self.state
 
-    def _bet(self, pvalues: Floats, n_before: int) -> Floats:
-        """Return log M_t after each p-value, of which the first is that of stream row ``n_before``, from 0.
 
-        With F_k(t) = Π_{i ≤ t} f_k(p_i) the bets of function k are worth F_k(t) Σ_{s ≤ t} (π_s / K) / F_k(s − 1).
-        """
-        n_bets = len(self._log_products)
-        kept = _kept(np.arange(n_before, n_before + len(pvalues) + 1))
-        log_stakes = np.log((kept[:-1] - kept[1:]) / n_bets)[:, None]
-        log_bets = np.log(betting_functions(pvalues))
-        products = np.cumsum(np.vstack([self._log_products, log_bets]), axis=0)
-        stakes = np.logaddexp.accumulate(np.vstack([self._log_stakes, log_stakes - products[:-1]]), axis=0)
-        self._log_products, self._log_stakes = products[-1], stakes[-1]
-        worth = np.column_stack([products[1:] + stakes[1:], np.log(kept[1:])])
-        return np.asarray(np.logaddexp.reduce(worth, axis=1))
+def drift_in_order(
+    scores: ArrayLike, *, groups: ArrayLike | None = None, alpha: float = 0.01, rng: np.random.Generator
+) -> OrderDrift:
+    """Run the martingale of `Monitor` once over samples in the order in which they came.
+
+    Each score is ranked among all earlier ones, with ``groups`` (the labels) among those of its own group: rows sorted
+    by class then raise no alarm, rows whose classes change within themselves do.
+    Guarantee: P(alarm) ≤ α where the scores are exchangeable (within each group), by Ville's inequality; the p-value is
+    at most u with probability at most u. So it is with held-out scores of exchangeable samples in random folds.
+    scores: (n_samples,) held-out scores, e.g. 1 − p of the true class, in the order of the rows; groups: (n_samples,).
+
+    >>> rng = np.random.default_rng(0)
+    >>> calm, risen = rng.normal(size=400), rng.normal(size=400) + np.arange(400) / 200
+    >>> drift_in_order(calm, rng=rng).alarm, drift_in_order(risen, rng=rng).alarm
+    (False, True)
+    """
+    values, level = check_scores(scores), check_fraction(alpha, "alpha")
+    members = np.zeros(len(values), dtype=np.intp)
+    if groups is not None:
+        members = check_labels(groups, int(np.max(np.asarray(groups), initial=0)) + 1, "groups")
+    check_same_length(scores=values, groups=members)
+    pvalues = np.empty(len(values))
+    for group in np.unique(members):
+        pvalues[members == group] = online_pvalues(np.empty(0), values[members == group], rng)[0]
+    path = _Martingale().bet(pvalues)
+    crossed = np.flatnonzero(path >= -math.log(level))
+    return OrderDrift(
+        n=len(values),
+        alpha=level,
+        alarm_at=int(crossed[0]) if len(crossed) else None,
+        pvalue=math.exp(-max(0.0, float(path.max()))),
+    )
 
 
 def betting_functions(pvalues: Floats) -> NDArray[np.float64]:
