@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from volta.core.checks import CHUNK_ELEMENTS
 from volta.core.errors import InputError
-from volta.core.scaling import CHUNK_ELEMENTS, row_parts
+from volta.core.scaling import row_parts
 from volta.core.seeding import SPLIT_SEED
 from volta.core.types import Array
 
