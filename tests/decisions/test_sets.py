@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.decisions.exact import binomial_range
 from volta.core.errors import InputError
-from volta.decisions import SetScore, aps_scores, fit_sets, fit_thresholds, lac_scores, raps_scores
+from volta.decisions import SetScore, aps_scores, fit_group_sets, fit_sets, fit_thresholds, lac_scores, raps_scores
 
 PROBS = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2]])
 
@@ -128,3 +129,34 @@ def test_rejects_bad_arguments():
         fit_sets(PROBS, labels, score="aps", rng=np.random.default_rng(0)).predict(PROBS)
     with pytest.raises(InputError, match="true_scores row 0 is NaN"):
         fit_thresholds([np.nan], [0], 1)
+
+
+def test_sets_of_groups_are_those_of_their_rows():
+    rng = np.random.default_rng(0)
+    probs, labels, groups = rng.dirichlet(np.ones(3), 400), rng.integers(3, size=400), rng.integers(2, size=400)
+    found = fit_group_sets(probs, labels, groups, n_groups=3, alpha=0.2, conditional="class")
+    for group in range(2):
+        own = groups == group
+        alone = fit_sets(probs[own], labels[own], alpha=0.2, conditional="class")
+        assert np.array_equal(found.predict(probs[own], groups[own]), alone.predict(probs[own]))
+    assert found.predict(probs[:5], np.full(5, 2)).all()
+    assert found.note(["young", "old", "none"]).startswith("groups none have sets that hold classes always: classes 0")
+    assert fit_group_sets(probs, labels, groups, n_groups=2).note() == ""
+    with pytest.raises(InputError, match="groups row 0 is 3; with 3 classes"):
+        found.predict(probs[:1], [3])
+
+
+def test_sets_cover_in_a_group_that_is_hard():
+    rng, missed, n_draws = np.random.default_rng(0), np.zeros(2), 300
+    for _ in range(n_draws):
+        groups = (np.arange(201) % 5 == 0).astype(int)
+        groups[-1] = 1
+        labels = rng.integers(2, size=201)
+        logits = rng.normal(size=201) + np.where(labels == 1, 1, -1) * np.where(groups == 1, 0.3, 2.0)
+        probs = np.column_stack([1 / (1 + np.exp(logits)), 1 / (1 + np.exp(-logits))])
+        plain = fit_sets(probs[:-1], labels[:-1], alpha=0.1).predict(probs[-1:])
+        within = fit_group_sets(probs[:-1], labels[:-1], groups[:-1], n_groups=2, alpha=0.1).predict(probs[-1:], [1])
+        missed[0] += not plain[0, labels[-1]]
+        missed[1] += not within[0, labels[-1]]
+    high = binomial_range(n_draws, 0.1, tail=1e-4)[1]
+    assert missed[1] <= high < missed[0]

@@ -6,6 +6,7 @@ NumPy alone, float64. Calibration rows are rows that neither trained nor tuned w
 from volta.decisions.conformal import (
     ConformalRank,
     ConformalThreshold,
+    GroupSets,
     SetPredictor,
     SetScore,
     SetThresholds,
@@ -14,6 +15,7 @@ from volta.decisions.conformal import (
     conditional_level,
     conformal_rank,
     conformal_threshold,
+    fit_group_sets,
     fit_sets,
     fit_thresholds,
     lac_scores,
@@ -24,6 +26,7 @@ from volta.decisions.conformal import (
 from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
 from volta.decisions.monitor import Drift, Monitor, MonitorState, OrderDrift, drift_in_order
+from volta.decisions.online import AdaptiveLevel, GuaranteeWatch, WatchState
 from volta.decisions.ood import (
     OodTest,
     ScoreCombination,
@@ -35,8 +38,10 @@ from volta.decisions.ood import (
 )
 from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
 from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
+from volta.decisions.shift import ShiftWeights, shift_weights
 
 __all__ = [
+    "AdaptiveLevel",
     "ConformalRank",
     "ConformalThreshold",
     "CrossTest",
@@ -44,6 +49,8 @@ __all__ = [
     "Decisions",
     "Drift",
     "GroupPolicies",
+    "GroupSets",
+    "GuaranteeWatch",
     "Monitor",
     "MonitorState",
     "OodTest",
@@ -55,6 +62,8 @@ __all__ = [
     "SetPredictor",
     "SetScore",
     "SetThresholds",
+    "ShiftWeights",
+    "WatchState",
     "aps_scores",
     "benjamini_hochberg",
     "bonferroni",
@@ -71,6 +80,7 @@ __all__ = [
     "fit_coverage",
     "fit_cross",
     "fit_group_policies",
+    "fit_group_sets",
     "fit_ood",
     "fit_policy",
     "fit_range_check",
@@ -79,5 +89,6 @@ __all__ = [
     "lac_scores",
     "raps_scores",
     "rows_needed",
+    "shift_weights",
     "smallest_n",
 ]

@@ -563,3 +563,73 @@ def fit_sets(
         own, classes, array.shape[1], alpha=alpha, conditional=conditional, confidence=confidence
     )
     return SetPredictor(chosen, thresholds, randomised=rng is not None, allow_empty=allow_empty)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSets:
+    """Sets calibrated within each group, of groups 0 … G − 1; made by `fit_group_sets`."""
+
+    predictors: tuple[SetPredictor, ...]
+
+    def predict(self, probs: ArrayLike, groups: ArrayLike) -> NDArray[np.bool_]:
+        """Return (n_samples, n_classes) membership by the thresholds of each sample's group; groups: (n_samples,)."""
+        array = as_prob_array(probs)
+        members = check_labels(groups, len(self.predictors), "groups")
+        check_same_length(probs=array, groups=members)
+        sets = np.empty(array.shape, dtype=np.bool_)
+        for group in np.unique(members):
+            rows = members == group
+            sets[rows] = self.predictors[group].predict(array[rows])
+        return sets
+
+    def note(self, names: Sequence[Any] | None = None) -> str:
+        """Say in words which groups have too few calibration samples; empty where none has."""
+        few = [group for group, each in enumerate(self.predictors) if each.thresholds.always_included]
+        if not few:
+            return ""
+        called = first_names(few if names is None else [names[group] for group in few])
+        return f"groups {called} have sets that hold classes always: {self.predictors[few[0]].thresholds.note}"
+
+
+def fit_group_sets(
+    probs: ArrayLike,
+    labels: ArrayLike,
+    groups: ArrayLike,
+    *,
+    n_groups: int,
+    alpha: float = 0.1,
+    score: ScoreName = "lac",
+    conditional: Conditional = "none",
+    confidence: float | None = None,
+) -> GroupSets:
+    """Calibrate prediction sets within each group, so that they cover in each (Mondrian form).
+
+    Guarantee: P(y ∈ C(x) | group g) ≥ 1 − α for each group g, by `fit_sets` on the rows of g: given which rows are of g
+    these are exchangeable with a new one of g. ``confidence`` and ``conditional`` as there, within each group. A group
+    with too few rows has sets that hold every class; ``note`` says so.
+    Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World.
+    groups: (n_samples,) numbers below ``n_groups``, of anything known of a new sample too: not its true class.
+
+    >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]
+    >>> found = fit_group_sets(probs, [0, 0, 1, 1], [0, 0, 1, 1], n_groups=2, alpha=0.4)
+    >>> found.predict([[0.7, 0.3], [0.7, 0.3]], [0, 1])
+    array([[False, False],
+           [ True, False]])
+    """
+    array = as_prob_array(probs)
+    classes = check_labels(labels, array.shape[1])
+    members = check_labels(groups, check_count(n_groups, "n_groups"), "groups")
+    check_same_length(probs=array, labels=classes, groups=members)
+    infinite = np.full(array.shape[1], math.inf)
+    none = SetThresholds(alpha, conditional, infinite, np.zeros(array.shape[1], dtype=np.intp), confidence)
+    predictors = []
+    for group in range(n_groups):
+        own = members == group
+        if own.any():
+            found = fit_sets(
+                array[own], classes[own], alpha=alpha, score=score, conditional=conditional, confidence=confidence
+            )
+        else:
+            found = SetPredictor(SetScore(score), none, randomised=False, allow_empty=True)
+        predictors.append(found)
+    return GroupSets(tuple(predictors))

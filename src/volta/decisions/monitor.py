@@ -50,6 +50,7 @@ def online_pvalues(earlier: Floats, scores: Floats, rng: np.random.Generator) ->
 LINEAR_BETS = (-0.9, -0.5, 0.5, 0.9)
 POWER_BETS = (0.25, 0.5, 0.75)
 CURVED_BETS = (-0.9, 0.9)
+N_BETS = len(LINEAR_BETS) + len(POWER_BETS) + len(CURVED_BETS)
 BEYOND = 0.05
 _CHUNK = 1 << 15
 
@@ -108,30 +109,32 @@ class _Header:
     generator: str
 
 
-class _Martingale:
-    """The bets of `Monitor`, and what they are worth after ``n`` p-values."""
+class Martingale:
+    """What bets are worth after ``n`` rows: the same bets from every row on, with stakes; see `Monitor`."""
 
-    def __init__(self) -> None:
-        n_bets = len(LINEAR_BETS) + len(POWER_BETS) + len(CURVED_BETS)
+    def __init__(self, n_bets: int) -> None:
         self.n = 0
         self.log_products, self.log_stakes = np.zeros(n_bets), np.full(n_bets, -np.inf)
 
-    def bet(self, pvalues: Floats) -> Floats:
-        """Return log M_t after each of the next p-values."""
-        starts = range(0, len(pvalues), _CHUNK)
-        return np.concatenate([np.empty(0), *(self._bet(pvalues[start : start + _CHUNK]) for start in starts)])
+    def bet(self, log_bets: Floats) -> Floats:
+        """Return log M_t after each of the next rows; log_bets: (n_rows, n_bets), of which exp has expectation ≤ 1.
 
-    def _bet(self, pvalues: Floats) -> Floats:
-        """Bet on a chunk; with F_k(t) = Π_{i ≤ t} f_k(p_i) function k has F_k(t) Σ_{s ≤ t} (π_s / K) / F_k(s − 1)."""
-        n_bets = len(self.log_products)
-        kept = _kept(np.arange(self.n, self.n + len(pvalues) + 1))
-        log_stakes = np.log((kept[:-1] - kept[1:]) / n_bets)[:, None]
-        log_bets = np.log(betting_functions(pvalues))
+        With F_k(t) = Π_{i ≤ t} f_k(p_i) bet k is worth F_k(t) Σ_{s ≤ t} (π_s / K) / F_k(s − 1).
+        """
+        kept = _kept(np.arange(self.n, self.n + len(log_bets) + 1))
+        log_stakes = np.log((kept[:-1] - kept[1:]) / len(self.log_products))[:, None]
         products = np.cumsum(np.vstack([self.log_products, log_bets]), axis=0)
         stakes = np.logaddexp.accumulate(np.vstack([self.log_stakes, log_stakes - products[:-1]]), axis=0)
-        self.log_products, self.log_stakes, self.n = products[-1], stakes[-1], self.n + len(pvalues)
+        self.log_products, self.log_stakes, self.n = products[-1], stakes[-1], self.n + len(log_bets)
         worth = np.column_stack([products[1:] + stakes[1:], np.log(kept[1:])])
         return np.asarray(np.logaddexp.reduce(worth, axis=1))
+
+
+def _bet(martingale: Martingale, pvalues: Floats) -> Floats:
+    """Return log M_t after each of the next p-values, in pieces of bounded memory."""
+    starts = range(0, len(pvalues), _CHUNK)
+    paths = (martingale.bet(np.log(betting_functions(pvalues[start : start + _CHUNK]))) for start in starts)
+    return np.concatenate([np.empty(0), *paths])
 
 
 class Monitor:
@@ -178,7 +181,7 @@ class Monitor:
         self._fixed = fit_ood(self._scores)
         self._rng = rng
         self._block = check_count(block, "block")
-        self._martingale = _Martingale()
+        self._martingale = Martingale(N_BETS)
         self._lock = Lock()
         nothing = Drift(0, math.nan, math.nan)
         self.state = MonitorState(0, check_fraction(alpha, "alpha"), False, None, 0.0, 0.0, nothing, nothing)
@@ -194,7 +197,7 @@ class Monitor:
             before = self.state
             used = np.arange(-before.n % self._block, len(values), self._block)
             pvalues, self._scores = online_pvalues(self._scores, values[used], self._rng)
-            path = self._martingale.bet(pvalues)
+            path = _bet(self._martingale, pvalues)
             crossed = used[path >= -math.log(before.alpha)]
             first = before.n + int(crossed[0]) if len(crossed) else None
             self.state = MonitorState(
@@ -317,7 +320,7 @@ def drift_in_order(
     pvalues = np.empty(len(values))
     for group in np.unique(members):
         pvalues[members == group] = online_pvalues(np.empty(0), values[members == group], rng)[0]
-    path = _Martingale().bet(pvalues)
+    path = _bet(Martingale(N_BETS), pvalues)
     crossed = np.flatnonzero(path >= -math.log(level))
     return OrderDrift(
         n=len(values),
