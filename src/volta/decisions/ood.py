@@ -233,6 +233,88 @@ def fit_combination(*reference: ArrayLike) -> ScoreCombination:
     return ScoreCombination(ordered, np.where((spread > 0) & np.isfinite(spread), spread, 1.0))
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreJoin:
+    """One score from m scores of a row, by their ranks among n held-out rows; made by `fit_join`.
+
+    ``reference``: m sorted arrays (n,); ``weights`` (m,); ``bounded`` (m,): which scores have no excess.
+    """
+
+    reference: tuple[Floats, ...]
+    weights: Floats
+    bounded: NDArray[np.bool_]
+
+    def score(self, scores: ArrayLike) -> Floats:
+        """Return one score a row of (n_samples, m) scores, higher = more OOD."""
+        return self.unchecked_score(_check_score_table(scores, len(self.reference)))
+
+    def unchecked_score(self, scores: Floats) -> Floats:
+        """Return ``score`` of float64 scores without NaN, which are not looked at again."""
+        if len(self.reference) == 1:
+            return np.asarray(scores[:, 0])
+        found = np.zeros(len(scores))
+        for ordered, weight, bounded, column in zip(
+            self.reference, self.weights, self.bounded, scores.T, strict=True
+        ):
+            found += weight / (1.0 + len(ordered) - ordered.searchsorted(column))
+            if not bounded:
+                found += weight * np.maximum(column - ordered[-1], 0.0)
+        return found
+
+
+def fit_join(
+    scores: ArrayLike, *, weights: ArrayLike | None = None, bounded: ArrayLike | None = None
+) -> tuple[ScoreJoin, Floats]:
+    """Learn to join m scores of a row into one on held-out rows, and return those rows' joined scores (n,) too.
+
+    c(x) = Σ_j w_j (1 / (1 + #{i : r_ij ≥ s_j(x)}) + max(0, s_j(x) − max_i r_ij)): r_ij is score j of held-out row i;
+    the second term, the excess, is left out for ``bounded`` scores. So c is a weighted mean of inverse p-values, which
+    one score alone can make large and many can together; beyond all held-out rows unbounded scores, which must be in
+    units that mean the same (one unit counts as much as a rank of 1), go on growing. A single score stays as it is.
+    A held-out row is joined by the same formula with the n − 1 other rows as the reference.
+    Guarantee: pass the joined held-out scores to `fit_ood` where one fixed function scored all held-out rows: then
+    P(p ≤ α) ≤ α. Were the new row one more reference row of the held-out rows, all n + 1 would be treated alike; without
+    it their joined scores are the same or larger, and p is the same or larger. (A held-out row that counted among
+    its own reference would lose a rank to new rows: with m scores P(p ≤ α) is then up to m / (n + 1) above α.)
+    For K folds, pool the folds' held-out scores here and pass the joined ones by fold to `fit_cross`: the same
+    holds for the rows of each fold, but for the other folds' rows having been scored by models that saw that fold.
+    scores: (n, m), higher = more OOD; weights: (m,) positive, equal unless set, scaled to sum 1; bounded: (m,), none
+    unless set.
+
+    >>> join, held_out = fit_join([[0.0, 5.0], [1.0, 6.0], [2.0, 9.0]])
+    >>> held_out.round(2), join.score([[1.5, 6.5], [3.0, 4.0]]).round(2)
+    (array([0.33, 0.5 , 3.  ]), array([0.5 , 1.12]))
+    """
+    table = _check_score_table(scores, None)
+    n, m = table.shape
+    share = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
+    kinds = np.zeros(m, dtype=np.bool_) if bounded is None else np.asarray(bounded, dtype=np.bool_)
+    if share.shape != (m,) or kinds.shape != (m,) or not (np.isfinite(share) & (share > 0)).all():
+        raise InputError(f"weights has shape {share.shape} and bounded {kinds.shape}; pass {m} positive weights and {m}")
+    join = ScoreJoin(tuple(np.sort(column) for column in table.T), share / share.sum(), kinds)
+    if m == 1:
+        return join, table[:, 0].copy()
+    found = np.zeros(n)
+    for ordered, weight, is_bounded, column in zip(join.reference, join.weights, kinds, table.T, strict=True):
+        found += weight / (n - ordered.searchsorted(column))
+        if not is_bounded and n > 1:
+            largest_other = np.where(column == ordered[-1], ordered[-2], ordered[-1])
+            found += weight * np.maximum(column - largest_other, 0.0)
+    return join, found
+
+
+def _check_score_table(scores: ArrayLike, n_scores: int | None) -> Floats:
+    refuse_mask(scores, "scores")
+    table = np.asarray(without_graph(scores), dtype=np.float64)
+    if table.ndim != 2 or table.size == 0 or (n_scores is not None and table.shape[1] != n_scores):
+        expected = "n_scores" if n_scores is None else str(n_scores)
+        raise InputError(f"scores has shape {table.shape}; pass (n_samples, {expected}), one column for each score")
+    if not np.isfinite(table).all():
+        row = int(np.argmin(np.isfinite(table).all(axis=1)))
+        raise InputError(f"scores row {row} holds NaN or infinity; join finite scores")
+    return table
+
+
 def _check_columns(arrays: tuple[ArrayLike, ...], name: str) -> list[Floats]:
     columns = [check_scores(array, f"{name}[{index}]") for index, array in enumerate(arrays)]
     for index, column in enumerate(columns):
