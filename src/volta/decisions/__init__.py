@@ -25,15 +25,18 @@ from volta.decisions.conformal import (
 )
 from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
+from volta.decisions.evidence import ColumnEvidence, TableEvidence, fit_evidence
 from volta.decisions.monitor import Drift, Monitor, MonitorState, OrderDrift, drift_in_order
 from volta.decisions.online import AdaptiveLevel, GuaranteeWatch, WatchState
 from volta.decisions.ood import (
     OodTest,
     ScoreCombination,
+    ScoreJoin,
     benjamini_hochberg,
     bonferroni,
     conformal_pvalues,
     fit_combination,
+    fit_join,
     fit_ood,
 )
 from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
@@ -42,6 +45,7 @@ from volta.decisions.shift import ShiftWeights, shift_weights
 
 __all__ = [
     "AdaptiveLevel",
+    "ColumnEvidence",
     "ConformalRank",
     "ConformalThreshold",
     "CrossTest",
@@ -59,10 +63,12 @@ __all__ = [
     "Policy",
     "RangeCheck",
     "ScoreCombination",
+    "ScoreJoin",
     "SetPredictor",
     "SetScore",
     "SetThresholds",
     "ShiftWeights",
+    "TableEvidence",
     "WatchState",
     "aps_scores",
     "benjamini_hochberg",
@@ -79,8 +85,10 @@ __all__ = [
     "fit_combination",
     "fit_coverage",
     "fit_cross",
+    "fit_evidence",
     "fit_group_policies",
     "fit_group_sets",
+    "fit_join",
     "fit_ood",
     "fit_policy",
     "fit_range_check",

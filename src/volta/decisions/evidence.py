@@ -211,7 +211,8 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     logarithmic beyond two of them. ``neighbours``: mean distance of W'z to the 2 nearest of at most 1,000 training
     rows, over its median among those.
     The first two see values that no training row has, the others columns that do not go together.
-    Guarantee: none of its own; join the scores by `fit_join` on rows that were not learnt from. All are finite for
+    Guarantee: none of its own; join the scores by `fit_join` on rows that were not learnt from, under the weights
+    ``EVIDENCE_WEIGHTS``, a model's own score behind them under ``MODEL_WEIGHT``. All are finite for
     finite inputs, and equal rows have equal scores up to rounding.
     At most 20,000 rows are learnt from (fewer of many columns), drawn with a fixed seed: time O(n d² + n d log n) and
     memory O(n d) for those; a row takes O(d (d + r + K)) for r reference rows and K classes.
@@ -243,9 +244,7 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     centre = np.array([column.centre for column in columns])
     scale = np.array([column.scale for column in columns])
     scale = np.where(scale > 0, np.maximum(scale, TAIL_SHARE * spread), spread)
-    low_unit, high_unit = (
-        np.maximum([column.tails[side] for column in columns], 0.15 * spread) for side in (0, 1)
-    )
+    low_unit, high_unit = (np.maximum([column.tails[side] for column in columns], 0.15 * spread) for side in (0, 1))
     z = _squeezed(rows, centre, scale)
     numbers = np.unique(classes, return_inverse=True)[1]
     means = _class_means(z, numbers)
@@ -284,19 +283,18 @@ def _fit_column(ordered: Floats) -> _Column:
     n = len(ordered)
     levels, counts = np.unique(ordered, return_counts=True)
     upto = np.cumsum(counts)
+    if len(levels) > MAX_LEVELS:
+        inner = np.linspace(OUTER_LEVELS, len(levels) - 1 - OUTER_LEVELS, MAX_LEVELS - 2 * OUTER_LEVELS)
+        kept = np.r_[:OUTER_LEVELS, inner.round().astype(np.intp), len(levels) - OUTER_LEVELS : len(levels)]
+        levels, counts, upto = levels[kept], counts[kept], upto[kept]
+    below, above = upto - counts, n - upto
     tail = np.zeros(2 * len(levels) + 1)
     if len(levels) <= min(DISCRETE_LEVELS, max(2, n // 10)):
         tail[1::2] = [counts[counts <= count].sum() for count in counts]
     else:
-        below, above = upto - counts, n - upto
         tail[1::2] = 2 * np.minimum(upto, n - below)
-        tail[2:-1:2] = 2 * np.minimum(upto[:-1], above[:-1])
-    if len(levels) > MAX_LEVELS:
-        inner = np.linspace(OUTER_LEVELS, len(levels) - 1 - OUTER_LEVELS, MAX_LEVELS - 2 * OUTER_LEVELS)
-        kept = np.r_[:OUTER_LEVELS, np.unique(inner.round().astype(np.intp)), len(levels) - OUTER_LEVELS : len(levels)]
-        # Between two levels that are kept others were: the tail is that of the one nearer to the median.
-        between = np.maximum(tail[2 * kept[:-1] + 1], tail[2 * kept[1:] + 1])
-        levels, tail = levels[kept], np.r_[0.0, np.c_[tail[2 * kept + 1], np.r_[between, 0.0]].ravel()]
+        # Between two levels that are kept others may have been: the tail is the larger of theirs.
+        tail[2:-1:2] = 2 * np.minimum(below[1:], above[:-1])
     low, lower, centre, upper, high = np.quantile(ordered, [WINSORISED, 0.1, 0.5, 0.9, 1 - WINSORISED])
     spread = _deviation(np.clip(ordered, low, high)) or _deviation(ordered)
     outer = min(n - 1, max(5, int(TAIL_SHARE * n)))

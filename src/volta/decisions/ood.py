@@ -253,9 +253,7 @@ class ScoreJoin:
         if len(self.reference) == 1:
             return np.asarray(scores[:, 0])
         found = np.zeros(len(scores))
-        for ordered, weight, bounded, column in zip(
-            self.reference, self.weights, self.bounded, scores.T, strict=True
-        ):
+        for ordered, weight, bounded, column in zip(self.reference, self.weights, self.bounded, scores.T, strict=True):
             found += weight / (1.0 + len(ordered) - ordered.searchsorted(column))
             if not bounded:
                 found += weight * np.maximum(column - ordered[-1], 0.0)
@@ -273,11 +271,11 @@ def fit_join(
     units that mean the same (one unit counts as much as a rank of 1), go on growing. A single score stays as it is.
     A held-out row is joined by the same formula with the n − 1 other rows as the reference.
     Guarantee: pass the joined held-out scores to `fit_ood` where one fixed function scored all held-out rows: then
-    P(p ≤ α) ≤ α. Were the new row one more reference row of the held-out rows, all n + 1 would be treated alike; without
-    it their joined scores are the same or larger, and p is the same or larger. (A held-out row that counted among
-    its own reference would lose a rank to new rows: with m scores P(p ≤ α) is then up to m / (n + 1) above α.)
-    For K folds, pool the folds' held-out scores here and pass the joined ones by fold to `fit_cross`: the same
-    holds for the rows of each fold, but for the other folds' rows having been scored by models that saw that fold.
+    P(p ≤ α) ≤ α. Were the new row one more reference row of the held-out rows, all n + 1 would be treated alike.
+    Without it their joined scores, and with them p, are the same or larger. (A held-out row among its own reference
+    would lose a rank to new rows: any that exceeds all held-out rows by one of m scores would come first.)
+    For K folds, pool the folds' held-out scores here and pass the joined ones by fold to `fit_cross`. The same holds
+    for the rows of each fold, but for one thing: the other folds' models saw that fold and not the new row.
     scores: (n, m), higher = more OOD; weights: (m,) positive, equal unless set, scaled to sum 1; bounded: (m,), none
     unless set.
 
@@ -290,7 +288,9 @@ def fit_join(
     share = np.ones(m) if weights is None else np.asarray(weights, dtype=np.float64)
     kinds = np.zeros(m, dtype=np.bool_) if bounded is None else np.asarray(bounded, dtype=np.bool_)
     if share.shape != (m,) or kinds.shape != (m,) or not (np.isfinite(share) & (share > 0)).all():
-        raise InputError(f"weights has shape {share.shape} and bounded {kinds.shape}; pass {m} positive weights and {m}")
+        raise InputError(
+            f"weights has shape {share.shape} and bounded {kinds.shape}; pass {m} positive weights and {m}"
+        )
     join = ScoreJoin(tuple(np.sort(column) for column in table.T), share / share.sum(), kinds)
     if m == 1:
         return join, table[:, 0].copy()
