@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from volta.core.errors import InputError, MissingDataError, NotFittedError, StoreError, VoltaError, VoltaWarning
     from volta.core.types import FitData, OodSet, Prediction, Split, Task
     from volta.data import TASKS, find_task
+    from volta.decisions.audit import ATTACKS, Attack, Audit, audit
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.deciding import TooFewRowsWarning
     from volta.estimators.images import VoltaImageClassifier
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from volta.predictions.evaluate import Evaluation, EvaluationComparison, compare, evaluate
 
 __all__ = [
+    "ATTACKS",
     "METHODS",
     "METRICS",
     "TASKS",
+    "Attack",
+    "Audit",
     "Evaluation",
     "EvaluationComparison",
     "FitData",
@@ -57,6 +61,7 @@ __all__ = [
     "VoltaImageClassifier",
     "VoltaWarning",
     "__version__",
+    "audit",
     "benchmark",
     "check_method",
     "compare",
@@ -94,6 +99,12 @@ _HOMES = {
     "volta.data": (
         "TASKS",
         "find_task",
+    ),
+    "volta.decisions.audit": (
+        "ATTACKS",
+        "Attack",
+        "Audit",
+        "audit",
     ),
     "volta.estimators.classifier": ("VoltaClassifier",),
     "volta.estimators.deciding": ("TooFewRowsWarning",),
