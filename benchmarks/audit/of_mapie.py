@@ -12,7 +12,9 @@ def sets(X, y, seed, model=None, score="lac", last="randomized", confidence_leve
 
     X_fit, X_cal, y_fit, y_cal = train_test_split(X, y, test_size=0.5, random_state=seed)
     fitted = (model or GaussianNB()).fit(X_fit, y_fit)
-    method = SplitConformalClassifier(fitted, confidence_level=confidence_level, conformity_score=score, random_state=seed)
+    method = SplitConformalClassifier(
+        fitted, confidence_level=confidence_level, conformity_score=score, random_state=seed
+    )
     method.conformalize(X_cal, y_cal)
     options = {"include_last_label": last} if score in ("aps", "raps") else None
 

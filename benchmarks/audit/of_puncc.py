@@ -21,7 +21,9 @@ def sets(X, y, seed, method="LAC", **options):
     classes = np.unique(y)
     np.random.seed(seed)  # noqa: NPY002 - its randomised scores draw from the global generator
     fitted = getattr(deel.puncc.classification, method)(Probabilities(GaussianNB()), **options)
-    fitted.fit(X_fit=X_fit, y_fit=np.searchsorted(classes, y_fit), X_calib=X_cal, y_calib=np.searchsorted(classes, y_cal))
+    fitted.fit(
+        X_fit=X_fit, y_fit=np.searchsorted(classes, y_fit), X_calib=X_cal, y_calib=np.searchsorted(classes, y_cal)
+    )
 
     def rule(X_new):
         members = fitted.predict(X_new, alpha=0.1)[1]

@@ -39,7 +39,9 @@ def main() -> None:
     start = time.process_time()
     for title, fit, claim, level, confidence in importlib.import_module(f"of_{options.library}").CASES:
         # A bound on the error of answers takes hundreds of calibration rows to exist at all.
-        attacks = [replace(a, sizes=tuple(5 * s for s in a.sizes)) if claim == "selective_risk" else a for a in volta.ATTACKS]
+        attacks = [
+            replace(a, sizes=tuple(5 * s for s in a.sizes)) if claim == "selective_risk" else a for a in volta.ATTACKS
+        ]
         # Violations of one draw in ten take more draws to count than rates that every draw measures.
         draws = options.draws * (1 if confidence is None else 2)
         found = volta.audit(fit, claim, level, confidence=confidence, attacks=attacks, draws=draws, seed=options.seed)

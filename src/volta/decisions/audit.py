@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import textwrap
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -116,11 +117,12 @@ def drift(rng: np.random.Generator, n_rows: int, n_new: int) -> tuple[Array, Arr
 
 def autocorrelated(rng: np.random.Generator, n_rows: int, n_new: int) -> tuple[Array, Array]:
     """A stationary series: the noise of each row keeps 0.9 of that of the row before."""
+    from scipy.signal import lfilter
+
     y = rng.integers(3, size=n_rows + n_new)
-    noise = rng.normal(size=(len(y), 4))
-    for row in range(1, len(y)):
-        noise[row] = 0.9 * noise[row - 1] + np.sqrt(1 - 0.9**2) * noise[row]
-    return noise + 1.5 * np.eye(3, 4)[y], y
+    steps = np.sqrt(1 - 0.9**2) * rng.normal(size=(len(y), 4))
+    steps[0] /= np.sqrt(1 - 0.9**2)
+    return lfilter([1.0], [1.0, -0.9], steps, axis=0) + 1.5 * np.eye(3, 4)[y], y
 
 
 ATTACKS: tuple[Attack, ...] = (
@@ -139,17 +141,16 @@ ATTACKS: tuple[Attack, ...] = (
 )
 
 
-def missed(rule: Rule, x: Array, y: Array, classes: Array) -> Counts:
-    """Count rows whose class is not in their set; a class that no fitted row had is never missed."""
-    sets, known = np.asarray(rule(x)).astype(bool), np.isin(y, classes)
-    columns = np.searchsorted(classes, np.where(known, y, classes[0]))
-    return {"": (int((known & ~sets[np.arange(len(y)), columns]).sum()), len(y))}
-
-
 def missed_by_class(rule: Rule, x: Array, y: Array, classes: Array) -> Counts:
-    """Count rows whose class is not in their set, of each class."""
+    """Count rows whose class is not in their set, of each class; rows of classes that were not fitted do not count."""
     sets, names = np.asarray(rule(x)).astype(bool), classes.tolist()
     return {f"class {k}": (int((~sets[y == k, j]).sum()), int((y == k).sum())) for j, k in enumerate(names)}
+
+
+def missed(rule: Rule, x: Array, y: Array, classes: Array) -> Counts:
+    """Count rows whose class is not in their set."""
+    failures, rows = np.sum(list(missed_by_class(rule, x, y, classes).values()), axis=0)
+    return {"": (int(failures), int(rows))}
 
 
 def false_alarms(rule: Rule, x: Array, y: Array, classes: Array) -> Counts:
@@ -185,25 +186,23 @@ _CLAIMS: dict[str, Count] = {
 }
 
 
-def appeal(rule: Rule, x: Array) -> float:
-    """Say how good a rule looks: few classes in its sets, many flags or answers."""
-    said = np.asarray(rule(x))
-    return -float(said.mean()) if said.ndim == 2 else float(np.mean(said >= 0 if said.dtype.kind in "iu" else said))
-
-
 def one_draw(fit: Fit, sample: Sample, count: Count, sizes: Sequence[int], n_new: int, seed: list[int]) -> Counts | str:
     """Draw rows, fit a rule, and count its failures on new rows; or return why the rule raised."""
-    rng = np.random.default_rng(seed)
-    x, y = sample(rng, sizes[-1], n_new)
-    fit_seed, new = int(rng.integers(2**31)), slice(sizes[-1], None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            rules = [fit(x[:size], y[:size], fit_seed) for size in sizes]
-            best = int(np.argmax([appeal(rule, x[: sizes[-1]]) for rule in rules])) if len(rules) > 1 else 0
-            return count(rules[best], x[new], y[new], np.unique(y[: sizes[best]]))
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
+    rng, n_rows = np.random.default_rng(seed), sizes[-1]
+    x, y = sample(rng, n_rows, n_new)
+    fit_seed = int(rng.integers(2**31))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rules, appeals = [fit(x[:size], y[:size], fit_seed) for size in sizes], [0.0]
+            if len(rules) > 1:
+                said = [np.asarray(rule(x[:n_rows])) for rule in rules]
+                said = [s >= 0 if s.dtype.kind in "iu" else s for s in said]
+                appeals = [float(-s.mean() if s.ndim == 2 else s.mean()) for s in said]
+            best = int(np.argmax(appeals))
+            return count(rules[best], x[n_rows:], y[n_rows:], np.unique(y[: sizes[best]]))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)
@@ -221,11 +220,11 @@ class AttackResult:
     n_rows: int
     n_draws: int
     refused: int
+    error: str
+    stated: float
     measured: float
     low: float
     high: float
-    stated: float
-    error: str
 
     @property
     def verdict(self) -> Verdict:
@@ -255,13 +254,12 @@ class Audit:
     def __str__(self) -> str:
         rows = [("attack", "rows", "draws", "refused", "failures", "interval", "stated", "verdict")]
         for r in self.results:
-            counts = (str(r.n_rows), str(r.n_draws), str(r.refused))
-            interval = f"[{r.low:.3f}, {r.high:.3f}]"
-            name = f"{r.attack} {r.part}".rstrip()
-            rows.append((name, *counts, f"{r.measured:.3f}", interval, f"{r.stated:.3g}", r.verdict))
+            counts = (f"{r.attack} {r.part}".rstrip(), str(r.n_rows), str(r.n_draws), str(r.refused))
+            rows.append((*counts, f"{r.measured:.3f}", f"[{r.low:.3f}, {r.high:.3f}]", f"{r.stated:.3g}", r.verdict))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([f"{self.claim}: {self.verdict}", *lines])
+        errors = sorted({f"refused: {r.error}" for r in self.results if r.error})
+        return "\n".join([f"{self.claim}: {self.verdict}", *lines, *errors])
 
 
 def audit(
@@ -279,8 +277,8 @@ def audit(
 ) -> Audit:
     """Attack a stated guarantee with rows made to break it, and say what it keeps.
 
-    ``fit(X, y, seed)`` gets rows and their classes and returns a rule; ``rule(X)`` gets new rows. Splitting into
-    training and calibration rows is the business of ``fit``. What the rule returns, and the guarantee, by ``claim``:
+    ``fit(X, y, seed)`` gets rows and their classes, splits them as it likes, and returns a rule; ``rule(X)`` gets new
+    rows. What the rule returns, and what is guaranteed, by ``claim``:
 
     - ``"coverage"``: sets, (n, K) booleans, one column for each class in ``np.unique(y)``; P(class in set) ≥ level.
     - ``"class_coverage"``: the same for every class by itself, P(class in set | class) ≥ level.
@@ -289,26 +287,22 @@ def audit(
     - ``"fdr"``: flags of a batch of 50 rows, five of them outliers; E[share of inliers among the flags] ≤ level.
     - ``"ever_alarm"``: alarms on a stream, (n,) booleans in its order; P(any alarm) ≤ level without a change.
 
-    Without ``confidence`` the guarantee is marginal: a rate over draws of fitted and new rows together. With it the
-    guarantee is one of the fitted rows: the rate of their rule meets the level in at least that share of draws.
+    Without ``confidence`` rates are over draws of fitted and new rows together; with it the rate given the fitted rows
+    meets the level in at least that share of draws. Attacks within the assumption leave all rows exchangeable; a rate
+    above the stated one under another attack is "outside the stated assumption", and no guarantee is broken.
 
-    Intervals are exact for any number of draws, and all of them hold together with probability 0.99, by Bonferroni's
-    inequality over attacks, classes and ends. So a guarantee that holds is called broken with probability 0.005 at most.
+    All intervals of an audit hold together with probability 0.99 for any number of draws, by Bonferroni's inequality;
+    so a guarantee that holds is called broken with probability 0.005 at most.
 
-    - Marginal rates: failures f_i and rows a_i ≥ f_i of a draw, as shares of its new rows, are i.i.d. over draws. For
-      the true rate r = E[f] / E[a] the capital K(r) = mean_b Π_i (1 + b (f_i / r − a_i)), 0 < b < 1, has expectation 1,
-      since each factor is ≥ 0 and has expectation 1; so P(K(r) ≥ 1/t) ≤ t by Markov's inequality, and the interval is
-      of those r with K(r) < 1/t, K falling in r. The other end is that of the successes.
+    - Rates: failures f_i and rows a_i ≥ f_i of a draw, as shares of its new rows, are i.i.d. over draws. For the true
+      rate r = E[f] / E[a] the capital K(r) = mean_b Π_i (1 + b (f_i / r − a_i)), 0 < b < 1, is a mean of products of
+      factors ≥ 0 with expectation 1, so that P(K(r) ≥ 1/t) ≤ t by Markov's inequality. The interval holds the r with
+      K(r) < 1/t; its other end is that of the successes.
       Reference: Waudby-Smith and Ramdas (2024), Estimating Means of Bounded Random Variables by Betting.
-    - Events, of which a draw has one or none (``"ever_alarm"``): Clopper and Pearson.
-    - With ``confidence``: a draw surely exceeds the level where as many failures would be seen below it with
-      probability η = (1 − confidence)/20 at most. Of draws that do not exceed the level at most a share η looks so, so
-      that p = q + η (1 − q) bounds their rate by the share q of draws that exceed the level, and p's lower
-      Clopper-Pearson end gives q's. The upper end counts draws that are not surely below the level, likewise.
-
-    Attacks within the assumption leave rows exchangeable; others break that on purpose. A rate above the stated one
-    then is reported as "outside the stated assumption": no guarantee is broken. Attacks on optional stopping are left
-    out for ``"ever_alarm"``, which is read after every row anyway.
+    - ``"ever_alarm"``, an event that a draw has or not: Clopper and Pearson.
+    - With ``confidence``: a draw is surely above the level if a rate at the level shows as many failures with
+      probability η = (1 − confidence)/20 at most. Where a share q of draws exceeds the level, at most q + η (1 − q)
+      surely do, and the lower Clopper-Pearson end of that share gives q's; draws not surely below give the upper.
 
     Parameters
     ----------
@@ -316,40 +310,35 @@ def audit(
         See above. A draw in which it or its rule raises counts as one without failures, and is reported.
     claim : str
         What is guaranteed.
-    level : float
-        The rate that is guaranteed.
-    confidence : float, optional
-        The guarantee's confidence over draws of the fitted rows; not for ``"fdr"`` and ``"ever_alarm"``.
+    level, confidence : float
+        The rate that is guaranteed; with a confidence unless ``claim`` is ``"fdr"`` or ``"ever_alarm"``.
     attacks : sequence of Attack or str
-        Attacks of your own, or names of those in ``ATTACKS``; all of those unless set.
-    draws : int
-        Draws of each attack.
-    n_new : int, optional
-        New rows of each draw: 500 unless set, 2,000 with a confidence.
-    seed : int
-        Equal seeds give equal results, for a ``fit`` that draws from its own seed alone.
-    n_jobs : int
-        Processes, as in joblib.
+        Attacks of your own, or names of those in ``ATTACKS``. ``"ever_alarm"`` leaves those with several sizes out.
+    draws, n_new : int
+        Draws of each attack, and new rows of each draw, a multiple of 50: 500 unless set, 20,000 with a confidence.
+    seed, n_jobs : int
+        Equal seeds give equal results, for a ``fit`` that draws from its own seed alone; processes as in joblib.
     progress : bool
         Print a line to stderr as each attack ends.
 
     Examples
     --------
-    A threshold at the 95 % quantile of the fitted rows' own scores forgets the new row, and that its centre is theirs:
+    A quantile of the fitted rows' own scores, which knows neither new rows nor that its centre is the fitted rows':
 
     >>> def fit(X, y, seed):
     ...     def score(rows):
     ...         return np.linalg.norm((rows - X.mean(axis=0)) / X.std(axis=0), axis=1)
-    ...     return lambda rows: score(rows) > np.quantile(score(X), 0.95)
-    >>> found = audit(fit, "false_alarms", 0.05, attacks=["plain", "tiny n", "drift"], draws=100)
+    ...     return lambda rows: score(rows) > np.quantile(score(X), 0.9)
+    >>> found = audit(fit, "false_alarms", 0.1, attacks=["plain", "imbalance 1:100", "tiny n", "drift"])
     >>> print(found)
-    false_alarms ≤ 0.05: broken
-    attack  rows  draws  refused  failures  interval        stated  verdict
-    plain   200   100    0        0.055     [0.047, 0.065]  0.05    kept
-    tiny n  20    100    0        0.128     [0.103, 0.159]  0.05    broken
-    drift   200   100    0        0.088     [0.077, 0.102]  0.05    outside the stated assumption
+    false_alarms ≤ 0.1: broken
+    attack           rows  draws  refused  failures  interval        stated  verdict
+    plain            200   200    0        0.112     [0.104, 0.152]  0.1     broken
+    imbalance 1:100  1000  200    0        0.102     [0.096, 0.142]  0.1     kept
+    tiny n           20    200    0        0.216     [0.190, 0.256]  0.1     broken
+    drift            200   200    0        0.165     [0.154, 0.203]  0.1     outside the stated assumption
     >>> print(found.script.splitlines()[0])
-    # false_alarms ≤ 0.05, attack tiny n: failures 0.128, stated 0.05
+    # false_alarms ≤ 0.1, tiny n: measured 0.216, stated 0.1
     """
     if claim not in _CLAIMS:
         raise InputError(f"claim is {claim!r}; pass one of {', '.join(_CLAIMS)}")
@@ -358,49 +347,38 @@ def audit(
     at_least = claim in ("coverage", "class_coverage")
     rate = float(1 - exact_level(level, "level") if at_least else exact_level(level, "level"))
     delta = None if confidence is None else float(1 - exact_level(confidence, "confidence"))
-    n_new = check_count(n_new or (500 if confidence is None else 2000), "n_new", least=50) // 50 * 50
-    n_draws, count = check_count(draws, "draws", least=2), _CLAIMS[claim]
-    chosen = [_named(attack) for attack in attacks]
+    n_new = check_count(n_new or (500 if confidence is None else 20_000), "n_new", least=50) // 50 * 50
+    known = {attack.name: attack for attack in ATTACKS}
+    if unknown := [attack for attack in attacks if not isinstance(attack, Attack) and attack not in known]:
+        raise InputError(f"attack is {unknown[0]!r}; pass an Attack or one of {', '.join(known)}")
+    chosen = [attack if isinstance(attack, Attack) else known[attack] for attack in attacks]
     chosen = [attack for attack in chosen if claim != "ever_alarm" or len(attack.sizes) == 1]
-    pool, start = Parallel(n_jobs=n_jobs), time.perf_counter()
-    outcomes: list[list[Counts | str]] = []
-    for number, attack in enumerate(chosen, 1):
-        key = [check_seed(seed, "seed"), zlib.crc32(attack.name.encode())]
-        call = (fit, attack.sample, count, attack.sizes, n_new)
-        outcomes.append(pool(delayed(one_draw)(*call, [*key, draw]) for draw in range(n_draws)))
+    count, n_draws, outcomes = _CLAIMS[claim], check_count(draws, "draws", least=2), []
+    keys = [[check_seed(seed, "seed"), zlib.crc32(attack.name.encode())] for attack in chosen]
+    calls = [(fit, attack.sample, count, attack.sizes, n_new) for attack in chosen]
+    start = time.perf_counter()
+    for number, (attack, call, key) in enumerate(zip(chosen, calls, keys, strict=True), 1):
+        outcomes.append(Parallel(n_jobs=n_jobs)(delayed(one_draw)(*call, [*key, draw]) for draw in range(n_draws)))
         if progress:
             seconds = time.perf_counter() - start
             print(f"{attack.name}: attack {number} of {len(chosen)}, {seconds:.0f} s", file=sys.stderr)
-    errors = [[counts for counts in found if isinstance(counts, str)] for found in outcomes]
-    if all(len(found) == n_draws for found in errors):
-        raise InputError(f"fit failed in every draw of every attack, first with {errors[0][0]}; mend it and call again")
-    parts = [sorted({part for counts in found if isinstance(counts, dict) for part in counts}) for found in outcomes]
-    tail = (1 - FAMILY_CONFIDENCE) / 2 / sum(max(1, len(names)) for names in parts)
+    parts = [sorted({part for c in found if not isinstance(c, str) for part in c}) or [""] for found in outcomes]
+    tail = (1 - FAMILY_CONFIDENCE) / 2 / sum(map(len, parts))
     results = []
-    for attack, found, refused, names in zip(chosen, outcomes, errors, parts, strict=True):
-        for part in names or [""]:
+    for attack, found, names in zip(chosen, outcomes, parts, strict=True):
+        errors = [c for c in found if isinstance(c, str)]
+        told = (attack.outside, attack.sizes[-1], n_draws, len(errors), (errors or [""])[0])
+        for part in names:
             of_draws = [(0, n_new) if isinstance(c, str) else c.get(part, (0, 0)) for c in found]
             failures, rows = np.array(of_draws, dtype=np.float64).T
-            measured, low, high = _interval(claim, failures, rows, n_new, rate, delta, tail)
-            counts = (attack.sizes[-1], n_draws, len(refused))
-            ends = (measured, low, high, rate if delta is None else delta)
-            results.append(AttackResult(attack.name, part, attack.outside, *counts, *ends, (refused or [""])[0]))
+            ends = _interval(claim, failures, rows, n_new, rate, delta, tail)
+            results.append(AttackResult(attack.name, part, *told, rate if delta is None else delta, *ends))
     worst = max(results, key=lambda result: (not result.outside, result.low > result.stated, result.measured))
     words = f"{claim} {'≥' if at_least else '≤'} {level:g}"
     words += "" if confidence is None else f" with confidence {confidence:g}"
-    attack = next(attack for attack in chosen if attack.name == worst.attack)
-    key = [seed, zlib.crc32(attack.name.encode())]
-    script = _script(words, worst, attack, fit, count, n_new, key, None if delta is None else rate)
+    number = [attack.name for attack in chosen].index(worst.attack)
+    script = _script(words, worst, calls[number], keys[number], None if delta is None else rate)
     return Audit(words, tuple(results), worst, script)
-
-
-def _named(attack: Attack | str) -> Attack:
-    for known in ATTACKS:
-        if known.name == attack:
-            return known
-    if isinstance(attack, Attack):
-        return attack
-    raise InputError(f"attack is {attack!r}; pass an Attack or one of {', '.join(known.name for known in ATTACKS)}")
 
 
 def _interval(
@@ -436,40 +414,30 @@ def _lower_end(shares: Floats, weights: Floats, tail: float) -> float:
     return low
 
 
-def _script(
-    words: str,
-    worst: AttackResult,
-    attack: Attack,
-    fit: Fit,
-    count: Count,
-    n_new: int,
-    key: list[int],
-    rate: float | None,
-) -> str:
+def _script(words: str, worst: AttackResult, call: tuple[Any, ...], key: list[int], rate: float | None) -> str:
     """Return a program that repeats an attack and prints its failure rate, or the share of draws above ``rate``."""
+    fit, sample, count, sizes, n_new = call
     pieces = {"np": "import numpy as np"}
-    for function in (one_draw, attack.sample, count):
+    for function in (one_draw, sample, count):
         _add_source(function, pieces)
-    name = "fit"
-    if isinstance(fit, FunctionType) and not fit.__closure__ and fit.__name__ not in ("<lambda>", *pieces):
+    name = getattr(fit, "__name__", "fit").strip("<>")
+    if name not in pieces and isinstance(fit, FunctionType) and not fit.__closure__:
         _add_source(fit, pieces)
-        name = fit.__name__
-    if not pieces.get(name):
-        pieces[name] = f"{name} = ...  # define it here: its source cannot be shown whole"
+    if not pieces.get(name, "").startswith("def "):
+        pieces[name := "fit"] = "fit = ...  # define it here: its source cannot be shown whole"
     imports = [piece for piece in pieces.values() if piece.startswith(("import ", "from "))]
     sources = [piece for piece in pieces.values() if piece not in imports]
-    if rate is not None:
-        mean = f"np.mean(failures > {rate!r} * rows)"
-    else:
-        mean = "failures.sum() / rows.sum()" if count is wrong_answers else "np.mean(failures[rows > 0] / rows[rows > 0])"
-    arguments = f"{name}, {attack.sample.__name__}, {count.__name__}, {attack.sizes}, {n_new}"
-    return f"""# {words}, attack {f"{worst.attack} {worst.part}".rstrip()}: {worst.measured:.3f}, stated {worst.stated:.3g}
+    mean = "failures.sum() / rows.sum()" if count is wrong_answers else "np.mean(failures[rows > 0] / rows[rows > 0])"
+    mean = mean if rate is None else f"np.mean(failures > {rate!r} * rows)"
+    title = f"{words}, {worst.attack} {worst.part}".rstrip()
+    return f"""# {title}: measured {worst.measured:.3f}, stated {worst.stated:.3g}
 from __future__ import annotations
 
 {chr(10).join(imports)}
 
 {chr(10).join(sources)}
-draws = [one_draw({arguments}, [{key[0]}, {key[1]}, draw]) for draw in range({worst.n_draws})]
+call = ({name}, {sample.__name__}, {count.__name__}, {sizes}, {n_new})
+draws = [one_draw(*call, [{key[0]}, {key[1]}, draw]) for draw in range({worst.n_draws})]
 pairs = [(0, {n_new}) if isinstance(counts, str) else counts.get({worst.part!r}, (0, 0)) for counts in draws]
 failures, rows = np.array(pairs, dtype=float).T
 print("failure rate", round(float({mean}), 3))
@@ -477,28 +445,18 @@ print("failure rate", round(float({mean}), 3))
 
 
 def _add_source(function: Any, pieces: dict[str, str]) -> None:
-    """Add to ``pieces`` the source of a function, and of every global of its module that it names, by name."""
-    pieces[function.__name__] = ""
-    for name in _global_names(function.__code__):
+    """Add to ``pieces`` the source of a function, and of the globals of its module that it names, each by its name."""
+    try:
+        source = pieces[function.__name__] = textwrap.dedent(inspect.getsource(function))
+    except OSError:
+        return
+    for name in sorted(set(re.findall(r"\b[a-zA-Z]\w*", source)) - set(pieces)):
         value = function.__globals__.get(name)
-        if value is None or name in pieces or name.startswith("__"):
-            continue
         if isinstance(value, ModuleType):
             pieces[name] = f"import {value.__name__} as {name}"
         elif isinstance(value, FunctionType) and value.__module__ == function.__module__:
             _add_source(value, pieces)
+        elif isinstance(value, FunctionType | type):
+            pieces[name] = f"from {value.__module__} import {value.__qualname__} as {name}"
         elif isinstance(value, int | float | str | tuple):
             pieces[name] = f"{name} = {value!r}"
-        else:
-            pieces[name] = f"from {value.__module__} import {value.__qualname__} as {name}"
-    try:
-        pieces[function.__name__] = textwrap.dedent(inspect.getsource(function))
-    except OSError:
-        del pieces[function.__name__]
-
-
-def _global_names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _global_names(inner)
