@@ -423,7 +423,8 @@ def _script(words: str, worst: AttackResult, call: tuple[Any, ...], key: list[in
     name = getattr(fit, "__name__", "fit").strip("<>")
     if name not in pieces and isinstance(fit, FunctionType) and not fit.__closure__:
         _add_source(fit, pieces)
-    if not pieces.get(name, "").startswith("def "):
+    if not pieces.get(name, "").startswith(("def ", "@")):
+        pieces.pop(name, None)
         pieces[name := "fit"] = "fit = ...  # define it here: its source cannot be shown whole"
     imports = [piece for piece in pieces.values() if piece.startswith(("import ", "from "))]
     sources = [piece for piece in pieces.values() if piece not in imports]
