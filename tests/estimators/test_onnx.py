@@ -11,7 +11,7 @@ import torch
 
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, __version__
 from volta.core.errors import InputError, NotFittedError
-from volta.decisions import fit_range_check
+from volta.decisions import fit_evidence, fit_join, fit_range_check
 from volta.estimators import onnx
 from volta.estimators.deciding import TooFewRowsWarning
 
@@ -196,6 +196,23 @@ def test_range_scores_are_the_range_checks():
     expected = guard.parts(wide)
     np.testing.assert_allclose(np.maximum(furthest.numpy()[:, 0], 0.0), expected[0], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(distance.numpy()[:, 0], expected[1], rtol=1e-9)
+
+
+def test_evidence_and_join_are_those_of_python(tmp_path):
+    random = np.random.default_rng(0)
+    rows, labels = rows_of(400, seed=0)
+    rows[:, 0] = rows[:, 0].round()
+    evidence = fit_evidence(rows[:200], labels[:200])
+    join, _ = fit_join(evidence.scores(rows[200:]).round(10), bounded=[False, True, False, False])
+    graph = torch.nn.Sequential(onnx.EvidenceScores(evidence), onnx.Joined(join, np.full(4, 1e-9)))
+    wide = np.concatenate([rows, far_rows(), random.normal(size=rows.shape)]).astype(np.float64)
+    expected = evidence.scores(wide)
+    np.testing.assert_allclose(graph[0](torch.tensor(wide)).numpy(), expected, rtol=1e-9, atol=1e-12)
+    joined = join.score(expected.round(10))
+    np.testing.assert_allclose(graph(torch.tensor(wide)).numpy()[:, 0], joined, rtol=1e-8)
+    onnx.write_onnx(graph, {"rows": torch.tensor(wide[:2])}, ("joined",), tmp_path / "join.onnx", {})
+    found = run(opened(tmp_path / "join.onnx"), rows=wide)["joined"]
+    np.testing.assert_allclose(found[:, 0], joined, rtol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore:.*too few for coverage:volta.estimators.deciding.TooFewRowsWarning")

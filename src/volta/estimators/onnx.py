@@ -25,9 +25,11 @@ from volta.core.errors import InputError
 from volta.core.files import canonical_json
 from volta.core.scaling import LARGEST_INPUT, Scaler
 from volta.core.seeding import rng
-from volta.decisions import OodTest, Policy, RangeCheck, ScoreCombination, SetPredictor
+from volta.decisions import OodTest, Policy, RangeCheck, ScoreCombination, ScoreJoin, SetPredictor, TableEvidence
 from volta.decisions.conformal import Floats, exact_level
 from volta.decisions.decide import ACTIONS
+from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SPARE_NEIGHBOURS
+from volta.decisions.evidence import LARGEST as LARGEST_DEVIATION
 from volta.decisions.range_check import LARGEST
 from volta.estimators.deciding import DecidingMixin, FeatureOodScore, extreme_beyond, warn_if
 from volta.estimators.saving import plain_classes
@@ -179,6 +181,71 @@ class RangeScores(nn.Module):
             furthest = furthest.clamp(max=LARGEST)
             centred = (centred / self.scale).clamp(-LARGEST, LARGEST)
         return furthest, (centred @ self.whitening).norm(dim=1, keepdim=True)
+
+
+class EvidenceScores(nn.Module):
+    """The evidence's scores (n, 4) of exactly scaled rows (n, d) in float64; see `fit_evidence`."""
+
+    def __init__(self, evidence: TableEvidence) -> None:
+        super().__init__()
+        n_columns, n_places = evidence.surprise.shape
+        self.levels, self.surprise = _constant(evidence.levels), _constant(evidence.surprise.reshape(-1, 1))
+        self.starts = _constant(np.arange(n_columns) * n_places)
+        self.low, self.high = _constant(evidence.levels[:, 0]), _constant(evidence.high)
+        self.low_unit, self.high_unit = _constant(evidence.low_unit), _constant(evidence.high_unit)
+        self.centre, self.scale = _constant(evidence.centre), _constant(evidence.scale)
+        self.whitening = _constant(evidence.whitening)
+        self.classes, self.neighbours = Nearest(evidence.class_centres, 1), Nearest(evidence.reference, N_NEIGHBOURS)
+        self.unit = _constant(np.array([evidence.unit]))  # a plain number would be written in single precision
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the scores of ``volta.decisions.evidence.SCORE_NAMES``."""
+        wide = rows.unsqueeze(2)
+        place = (_count(self.levels < wide) + _count(self.levels <= wide)).long()
+        beyond = (rows - self.high).relu() / self.high_unit + (self.low - rows).relu() / self.low_unit
+        surprise = nn.functional.embedding(place + self.starts, self.surprise).squeeze(2)
+        surprise = surprise + 2.0 * (beyond.clamp(max=LARGEST_DEVIATION) / 2.0).log1p()
+        deviation = (rows - self.centre) / self.scale
+        size = deviation.abs().clamp(max=LARGEST_DEVIATION)
+        size = size.clamp(max=KNEE) + KNEE * ((size - KNEE).relu() / KNEE).log1p()
+        whitened = (size * deviation.sign()) @ self.whitening
+        distance, neighbours = self.classes(whitened), self.neighbours(whitened) / self.unit
+        return torch.stack([surprise.amax(dim=1), surprise.sum(dim=1), distance, neighbours], dim=1)
+
+
+class Nearest(nn.Module):
+    """Mean distance (n,) of rows (n, d) to the k nearest of some points, found as Python finds them."""
+
+    def __init__(self, points: Floats, k: int) -> None:
+        super().__init__()
+        self.points, self.squares = _constant(points), _constant(np.square(points).sum(axis=1))
+        self._k = min(k, len(points))
+        self._n_candidates = min(k + SPARE_NEIGHBOURS, len(points))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the mean distances."""
+        rough = self.squares - 2.0 * (rows @ self.points.T)
+        near = self.points[rough.topk(self._n_candidates, dim=1, largest=False).indices]
+        squares = (rows.unsqueeze(1) - near).square().sum(dim=2)
+        return squares.topk(self._k, dim=1, largest=False).values.sqrt().mean(dim=1)
+
+
+class Joined(nn.Module):
+    """The joined score (n, 1) of (n, m) scores, several at least; see `fit_join`."""
+
+    def __init__(self, join: ScoreJoin, relative: Floats) -> None:
+        super().__init__()
+        ordered = np.stack(join.reference)
+        self.rank = Rank(tied_up_to(ordered, relative[:, None]))
+        self.largest, self._n = _constant(ordered[:, -1]), ordered.shape[1]
+        self.weights = _constant(join.weights)
+        self.excess_weights = _constant(np.where(join.bounded, 0.0, join.weights))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Return the weighted sum of inverse ranks and excesses; what ties with the largest has none."""
+        rank = self.rank(scores.unsqueeze(2))
+        excess = (scores - self.largest).relu() * (rank == self._n)
+        return (self.weights / (1.0 + self._n - rank) + self.excess_weights * excess).sum(dim=1, keepdim=True)
 
 
 class Combined(nn.Module):
