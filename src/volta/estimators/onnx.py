@@ -245,7 +245,8 @@ class Joined(nn.Module):
         """Return the weighted sum of inverse ranks and excesses; what ties with the largest has none."""
         rank = self.rank(scores.unsqueeze(2))
         excess = (scores - self.largest).relu() * (rank == self._n)
-        return (self.weights / (1.0 + self._n - rank) + self.excess_weights * excess).sum(dim=1, keepdim=True)
+        found: Tensor = self.weights / (1.0 + self._n - rank) + self.excess_weights * excess
+        return found.sum(dim=1, keepdim=True)
 
 
 class Combined(nn.Module):
