@@ -16,9 +16,9 @@ from volta.core.seeding import rng
 from volta.methods import find_method
 from volta.methods.calibrators import fit_vector_scaling
 from volta.methods.conformal import mass_above
+from volta.methods.ensemble import Moments
 from volta.methods.mahalanobis import fit_gaussians
 from volta.methods.scores import entropy, softmax
-from volta.methods.swag import Moments
 from volta.networks.modules import sampled_from
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from volta.methods.conformal import Aps, Conformal
     from volta.methods.energy import Energy, React, Scale
     from volta.methods.enn import Enn
-    from volta.methods.ensemble import Ensemble
+    from volta.methods.ensemble import Ensemble, McDropout, Swag
     from volta.methods.fdbd import Fdbd, Nci
     from volta.methods.gmm import Gmm
     from volta.methods.hyperbolic import Hyperbolic
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from volta.methods.laplace import Laplace
     from volta.methods.linear import Linear
     from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
-    from volta.methods.mc_dropout import McDropout
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
     from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
-    from volta.methods.swag import Swag
     from volta.methods.taylor_sensus import TaylorSensus
     from volta.methods.vim import Neco, Sirc, Vim
     from volta.methods.volta import Volta

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, Self, final
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, TypeAlias, final
 
-from volta.core.checks import check_features, check_labels
+from volta.core.checks import check_count, check_features, check_labels, check_number
 from volta.core.errors import InputError, NotFittedError
 from volta.core.types import Array, FitData, InputKind, Prediction
+from volta.methods import graphs
+from volta.methods.scores import entropy, mean_softmax
 from volta.networks.network import Network
 from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs, SplitName, check_split_name, plain_splits
 from volta.networks.recipe import PROTOCOLS, ProtocolName
@@ -17,6 +22,27 @@ Origin = Literal["volta", "paper", "extra"]
 
 MAX_PASSES = 10_000
 """So many passes or samples a prediction may average: a file that asks for more is to keep its reader busy."""
+
+Check: TypeAlias = Callable[[Any, str], object]
+"""Refuses a parameter's value that makes no sense; called with the value and the parameter's name."""
+
+at_least_0: Check = partial(check_number, zero=True)
+pass_count: Check = partial(check_count, most=MAX_PASSES)
+
+
+def checked(**checks: Check) -> Mapping[str, Check]:
+    """Return what checks each parameter, by its name: a method's ``checks``."""
+    return MappingProxyType(checks)
+
+
+def optional(check: Check) -> Check:
+    """Return a check that None passes."""
+    return lambda value, name: None if value is None else check(value, name)
+
+
+def each(check: Check) -> Check:
+    """Return a check of every value in a tuple."""
+    return lambda values, name: [check(value, name) for value in values]
 
 
 class Method(ABC):
@@ -44,10 +70,15 @@ class Method(ABC):
     learned_types: ClassVar[tuple[type, ...]] = ()
     """The frozen dataclasses among what ``fit`` learns; loading a file builds no others."""
 
+    checks: ClassVar[Mapping[str, Check]] = checked()
+    """What checks each parameter, by its name."""
+
     input_shape_: tuple[int, ...] | None
 
-    def check_parameters(self) -> None:  # noqa: B027  (most methods have nothing to refuse)
-        """Refuse parameters that make no sense, before anything is computed; by default none."""
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense, before anything is computed; by default by ``checks``."""
+        for name, check in self.checks.items():
+            check(getattr(self, name), name)
 
     @final
     def fit(self, data: FitData, trainer: Trainer) -> Self:
@@ -88,6 +119,22 @@ class Method(ABC):
         if name == "title":
             return type(self).__name__
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class MeanSoftmax(Method):
+    """p = the mean softmax of networks of its own, ``networks_`` or ``network_``; u = entropy of p."""
+
+    def _predict(self, inputs: Array) -> Prediction:
+        probs = mean_softmax(network.outputs(inputs).logits for network in self._networks)
+        return Prediction(probs, entropy(probs))
+
+    def graph(self) -> graphs.MethodGraph:
+        """Return the networks and the formula on their logits, for ONNX graphs."""
+        return graphs.entropy_graph(self._networks)
+
+    @property
+    def _networks(self) -> list[Network]:
+        return vars(self).get("networks_") or [self.network_]
 
 
 class PostHoc(Method):

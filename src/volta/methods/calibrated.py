@@ -2,49 +2,44 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, cast, final
 
-from volta.core.checks import check_number
+import numpy as np
+from numpy.typing import NDArray
+
 from volta.core.types import Prediction
-from volta.methods import graphs
-from volta.methods.base import Origin, PostHoc
+from volta.methods import calibrators, graphs
+from volta.methods.base import Origin, PostHoc, at_least_0, checked
 from volta.methods.calibrators import (
-    Calibrator,
-    EnsembleTemperatureCalibrator,
     FittedCalibrator,
     FittedIsotonic,
     FittedMixture,
     FittedStructuredScaling,
     FittedTemperature,
     FittedVectorScaling,
-    IsotonicCalibrator,
-    StructuredMatrixCalibrator,
-    StructuredVectorCalibrator,
-    TemperatureCalibrator,
-    VectorCalibrator,
 )
-from volta.methods.scores import entropy
+from volta.methods.scores import Floats, entropy
 from volta.networks.outputs import FitOutputs, Outputs
 
 
 class Calibrated(PostHoc):
-    """p by ``calibrator``, fitted on validation rows; u = entropy."""
+    """p by a calibrator, fitted on validation rows; u = entropy."""
 
     origin: ClassVar[Origin] = "extra"
     standard = False
-    calibrator: ClassVar[Calibrator]
     fitted_: FittedCalibrator
 
-    def new_calibrator(self) -> Calibrator:
-        """Return what is fitted; a method with parameters passes them on."""
-        return self.calibrator
+    @abstractmethod
+    def calibrate(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None) -> FittedCalibrator:
+        """Return what is fitted to logits (n, K) of rows with these labels (n,), and weights where there are any."""
 
     @final
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit on the validation rows."""
         val = outputs.of("val")
-        self.fitted_ = self.new_calibrator().fit(val.outputs.logits, val.labels, val.weights)
+        self.fitted_ = self.calibrate(val.outputs.logits, val.labels, val.weights)
 
     @final
     def predict_outputs(self, outputs: Outputs) -> Prediction:
@@ -65,7 +60,7 @@ class Temperature(Calibrated):
     origin = "paper"
     standard = True
     learned_types = (FittedTemperature,)
-    calibrator = TemperatureCalibrator()
+    calibrate = staticmethod(calibrators.temperature_scaling)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
@@ -85,16 +80,13 @@ class VectorScaling(Calibrated):
     title = "Vector scaling"
     standard = True
     learned_types = (FittedVectorScaling,)
+    checks = checked(ridge=at_least_0)
 
     ridge: float = 1.0
 
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_number(self.ridge, "ridge", zero=True)
-
-    def new_calibrator(self) -> Calibrator:
-        """Return the calibrator with this ridge."""
-        return VectorCalibrator(ridge=self.ridge)
+    def calibrate(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None) -> FittedCalibrator:
+        """Return the calibrator fitted with this ridge."""
+        return calibrators.vector_scaling(logits, labels, weights, ridge=self.ridge)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
@@ -113,7 +105,7 @@ class StructuredVectorScaling(Calibrated):
 
     title = "Structured vector scaling"
     learned_types = (FittedStructuredScaling,)
-    calibrator = StructuredVectorCalibrator()
+    calibrate = staticmethod(calibrators.structured_vector_scaling)
 
 
 @dataclass
@@ -126,7 +118,7 @@ class StructuredMatrixScaling(Calibrated):
 
     title = "Structured matrix scaling"
     learned_types = (FittedStructuredScaling,)
-    calibrator = StructuredMatrixCalibrator()
+    calibrate = staticmethod(calibrators.structured_matrix_scaling)
 
 
 @dataclass
@@ -138,7 +130,7 @@ class EnsembleTemperature(Calibrated):
 
     title = "Ensemble temperature scaling"
     learned_types = (FittedMixture,)
-    calibrator = EnsembleTemperatureCalibrator()
+    calibrate = staticmethod(calibrators.ensemble_temperature)
 
 
 @dataclass
@@ -151,4 +143,4 @@ class Isotonic(Calibrated):
 
     title = "Isotonic regression"
     learned_types = (FittedIsotonic,)
-    calibrator = IsotonicCalibrator()
+    calibrate = staticmethod(calibrators.isotonic)

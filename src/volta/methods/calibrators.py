@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,8 +212,41 @@ def _warn(status: str, start: float) -> None:
     )
 
 
+_TINY = np.finfo(np.float64).tiny
+
+
+class FittedCalibrator:
+    """A calibrator after its fit: it has at least one of :meth:`logits` and :meth:`probs` of its own."""
+
+    def logits(self, logits: Floats) -> Floats:
+        """Return calibrated logits, (n, K); their softmax is :meth:`probs`."""
+        return np.asarray(np.log(np.maximum(self.probs(logits), _TINY)))
+
+    def probs(self, logits: Floats) -> Floats:
+        """Return calibrated probabilities, (n, K)."""
+        return softmax(self.logits(logits))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What was fitted, by name: numbers, arrays or tuples of arrays; T = 1/β."""
+        fitted = {name: value for name, value in vars(self).items() if name not in ("beta", "uniform")}
+        return ({"temperature": 1.0 / vars(self)["beta"]} if "beta" in vars(self) else {}) | fitted
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """Something that is fitted to logits of held-out rows: ``title`` is its name for a reader.
+
+    ``fit(logits, labels, weights)`` takes logits (n, K) of rows with classes ``labels`` (n,). ``weights`` (n,): how
+    much each row counts, 1 on average; all alike without them.
+    """
+
+    title: str
+    fit: Callable[..., FittedCalibrator]
+
+
 @dataclass(frozen=True, eq=False)
-class FittedStructuredScaling:
+class FittedStructuredScaling(FittedCalibrator):
     """Calibrated logits z Aᵀ + b of z = log p', p' = (1 − u) softmax(β l) + u/K.
 
     ``matrix`` A is (K,), a diagonal, or (K, K); ``bias`` b is (K,); ``uniform`` is u.
@@ -225,23 +258,13 @@ class FittedStructuredScaling:
     bias: Floats
 
     def logits(self, logits: Floats) -> Floats:
-        """Return the calibrated logits, (n, K)."""
+        """Return z Aᵀ + b."""
         scaled = _log_mixture(logits, self.beta, self.uniform)
         return (scaled * self.matrix if self.matrix.ndim == 1 else scaled @ self.matrix.T) + self.bias
 
-    def probs(self, logits: Floats) -> Floats:
-        """Return the softmax of the calibrated logits, (n, K)."""
-        return softmax(self.logits(logits))
 
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """Temperature, matrix and bias."""
-        return {"temperature": 1.0 / self.beta, "matrix": self.matrix.tolist(), "bias": self.bias.tolist()}
-
-
-@dataclass(frozen=True)
-class StructuredVectorCalibrator:
-    """softmax(a ⊙ z + b) of tempered log-probabilities z, minimising NLL + λ (|a − 1|² + |b|²) with λ = K/n.
+def structured_vector_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
+    """Fit softmax(a ⊙ z + b) of tempered log-probabilities z, minimising NLL + λ (|a − 1|² + |b|²) with λ = K/n.
 
     First one temperature without penalty, which any number of rows can pay for; then a scale and a bias per class,
     penalised the more the more classes K there are for n rows: with few rows it is temperature scaling, with many
@@ -249,30 +272,19 @@ class StructuredVectorCalibrator:
     logarithms stay bounded.
     Reference: Berta et al. (2026), Structured Matrix Scaling for Multi-Class Calibration; the defaults of probmetrics.
     """
-
-    title: str = "Structured vector scaling"
-
-    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
-        """Fit the temperature, then scales and biases: two convex problems."""
-        beta, uniform, scaled = _tempered(logits, labels, weights)
-        scale, bias = fit_vector_scaling(scaled, labels, logits.shape[1] / len(logits), weights)
-        return FittedStructuredScaling(beta, uniform, scale, bias)
+    beta, uniform, scaled = _tempered(logits, labels, weights)
+    scale, bias = fit_vector_scaling(scaled, labels, logits.shape[1] / len(logits), weights)
+    return FittedStructuredScaling(beta, uniform, scale, bias)
 
 
-@dataclass(frozen=True)
-class StructuredMatrixCalibrator:
-    """softmax(A z + b) of tempered log-probabilities z, as :class:`StructuredVectorCalibrator` with a full matrix.
+def structured_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
+    """Fit softmax(A z + b) of tempered log-probabilities z, as :func:`structured_vector_scaling` with a full matrix.
 
     Diagonal and bias are penalised by K/n, the K (K − 1) entries off the diagonal by K (K − 1)/n. A pass over the rows
     costs n · K²: meant for up to a few hundred classes.
     """
-
-    title: str = "Structured matrix scaling"
-
-    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
-        """Fit the temperature, then the matrix and biases: two convex problems."""
-        beta, uniform, scaled = _tempered(logits, labels, weights)
-        return FittedStructuredScaling(beta, uniform, *fit_matrix_scaling(scaled, labels, weights))
+    beta, uniform, scaled = _tempered(logits, labels, weights)
+    return FittedStructuredScaling(beta, uniform, *fit_matrix_scaling(scaled, labels, weights))
 
 
 def fit_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[Floats, Floats]:
@@ -309,48 +321,30 @@ def _log_mixture(logits: Floats, beta: float, uniform: float) -> Floats:
     return np.asarray(np.log((1.0 - uniform) * softmax(logits, beta) + uniform / logits.shape[1]))
 
 
-_TINY = np.finfo(np.float64).tiny
-
-
 @dataclass(frozen=True, eq=False)
-class FittedMixture:
+class FittedMixture(FittedCalibrator):
     """p = w₀ softmax(β l) + w₁ softmax(l) + w₂/K; ``weights`` (3,) are at least 0 and sum to 1."""
 
     beta: float
     weights: Floats
-
-    def logits(self, logits: Floats) -> Floats:
-        """Return log p, (n, K)."""
-        return np.asarray(np.log(np.maximum(self.probs(logits), _TINY)))
 
     def probs(self, logits: Floats) -> Floats:
         """Return p, (n, K)."""
         tempered, plain, uniform = self.weights
         return np.asarray(tempered * softmax(logits, self.beta) + plain * softmax(logits) + uniform / logits.shape[1])
 
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """Temperature and weights."""
-        return {"temperature": 1.0 / self.beta, "weights": self.weights.tolist()}
 
-
-@dataclass(frozen=True)
-class EnsembleTemperatureCalibrator:
-    """One temperature, then three weights, both minimising NLL; the most probable class never changes.
+def ensemble_temperature(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedMixture:
+    """Fit one temperature, then three weights, both minimising NLL; the most probable class never changes.
 
     Departure: the authors' code minimises squared error by default; NLL, its other choice, agrees with the other
     calibrators here.
     Reference: Zhang et al. (2020), Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration.
     """
-
-    title: str = "Ensemble temperature scaling"
-
-    def fit(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> FittedMixture:
-        """Fit 1/T, then the shares: two convex problems."""
-        beta = fit_temperature(logits, labels, weights=weights).beta
-        parts = [at_labels(softmax(logits, scale), labels) for scale in (beta, 1.0)]
-        likelihoods = np.stack([*parts, np.full(len(labels), 1.0 / logits.shape[1])], axis=1)
-        return FittedMixture(beta, _shares(likelihoods, np.ones(len(labels)) if weights is None else weights))
+    beta = fit_temperature(logits, labels, weights=weights).beta
+    parts = [at_labels(softmax(logits, scale), labels) for scale in (beta, 1.0)]
+    likelihoods = np.stack([*parts, np.full(len(labels), 1.0 / logits.shape[1])], axis=1)
+    return FittedMixture(beta, _shares(likelihoods, np.ones(len(labels)) if weights is None else weights))
 
 
 def _shares(likelihoods: Floats, counts: Floats) -> Floats:
@@ -370,15 +364,11 @@ constraints=LinearConstraint(np.ones((1, 3)), 1.0, 1.0), options={"ftol": 1e-14}
 
 
 @dataclass(frozen=True, eq=False)
-class FittedIsotonic:
+class FittedIsotonic(FittedCalibrator):
     """p ∝ (m_1(q_1), …, m_K(q_K)), q = softmax(l); m_k goes in straight lines through (``x[k]``, ``y[k]``)."""
 
     x: tuple[Floats, ...]
     y: tuple[Floats, ...]
-
-    def logits(self, logits: Floats) -> Floats:
-        """Return log p, (n, K), floored at the log of the smallest normal number."""
-        return np.asarray(np.log(np.maximum(self.probs(logits), _TINY)))
 
     def probs(self, logits: Floats) -> Floats:
         """Return p, (n, K); a row that every class's map gives 0 is uniform."""
@@ -387,30 +377,19 @@ class FittedIsotonic:
         total = mapped.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0.0, mapped / np.where(total > 0.0, total, 1.0), 1.0 / plain.shape[1]))
 
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The corners of each class's map."""
-        return {"x": [part.tolist() for part in self.x], "y": [part.tolist() for part in self.y]}
 
-
-@dataclass(frozen=True)
-class IsotonicCalibrator:
-    """For each class a non-decreasing map of its probability, by least squares against the rest; rows rescaled to 1.
+def isotonic(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedIsotonic:
+    """Fit for each class a non-decreasing map of its probability, by least squares against the rest; rows sum to 1.
 
     A warning example: it calibrates each class's probability on the rows it has seen, gives probability 0 to classes
     that were never true below some probability, and so ruins NLL where few rows or many classes are held out.
     Reference: Zadrozny & Elkan (2002), Transforming Classifier Scores into Accurate Multiclass Probability Estimates.
     """
-
-    title: str = "Isotonic regression"
-
-    def fit(self, logits: Floats, labels: NDArray[np.int64], weights: Floats | None = None) -> FittedIsotonic:
-        """Fit one map a class; rows of weight 0 do not count."""
-        plain = softmax(logits)
-        counts = np.ones(len(labels)) if weights is None else weights
-        plain, labels, counts = plain[counts > 0.0], labels[counts > 0.0], counts[counts > 0.0]
-        corners = [_isotonic(plain[:, k], labels == k, counts) for k in range(logits.shape[1])]
-        return FittedIsotonic(tuple(x for x, _ in corners), tuple(y for _, y in corners))
+    plain = softmax(logits)
+    counts = np.ones(len(labels)) if weights is None else weights
+    plain, labels, counts = plain[counts > 0.0], labels[counts > 0.0], counts[counts > 0.0]
+    corners = [_isotonic(plain[:, k], labels == k, counts) for k in range(logits.shape[1])]
+    return FittedIsotonic(tuple(x for x, _ in corners), tuple(y for _, y in corners))
 
 
 def _isotonic(scores: Floats, hits: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
@@ -426,36 +405,8 @@ def _isotonic(scores: Floats, hits: NDArray[np.bool_], counts: Floats) -> tuple[
     return distinct[corner], np.clip(fitted[corner], 0.0, 1.0)
 
 
-class FittedCalibrator(Protocol):
-    """A calibrator after its fit."""
-
-    def logits(self, logits: Floats) -> Floats:
-        """Return calibrated logits, (n, K); their softmax is :meth:`probs`."""
-
-    def probs(self, logits: Floats) -> Floats:
-        """Return calibrated probabilities, (n, K)."""
-
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """What was fitted, by name, as numbers or lists of numbers."""
-
-
-class Calibrator(Protocol):
-    """Something that is fitted to logits of held-out rows."""
-
-    @property
-    def title(self) -> str:
-        """Its name for a reader."""
-
-    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedCalibrator:
-        """Return what is fitted to logits (n, K) of rows with classes ``labels`` (n,); the object stays as it is.
-
-        ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
-        """
-
-
 @dataclass(frozen=True)
-class FittedTemperature:
+class FittedTemperature(FittedCalibrator):
     """Logits divided by one temperature T: β l with β = 1/T."""
 
     beta: float
@@ -464,32 +415,17 @@ class FittedTemperature:
         """Return β l."""
         return logits * self.beta
 
-    def probs(self, logits: Floats) -> Floats:
-        """Return softmax(β l)."""
-        return softmax(logits, self.beta)
 
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """The temperature."""
-        return {"temperature": 1.0 / self.beta}
-
-
-@dataclass(frozen=True)
-class TemperatureCalibrator:
-    """One T > 0 that minimises NLL; classes keep their order, so accuracy stays.
+def temperature_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedTemperature:
+    """Fit the one T > 0 that minimises NLL, a convex problem in 1/T; classes keep their order, so accuracy stays.
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
-
-    title: str = "Temperature scaling"
-
-    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedTemperature:
-        """Fit 1/T, a convex problem."""
-        return FittedTemperature(fit_temperature(logits, labels, weights=weights).beta)
+    return FittedTemperature(fit_temperature(logits, labels, weights=weights).beta)
 
 
 @dataclass(frozen=True, eq=False)
-class FittedVectorScaling:
+class FittedVectorScaling(FittedCalibrator):
     """Logits a ⊙ l + b, with a scale and a bias per class, both (K,)."""
 
     scale: Floats
@@ -499,42 +435,28 @@ class FittedVectorScaling:
         """Return a ⊙ l + b."""
         return logits * self.scale + self.bias
 
-    def probs(self, logits: Floats) -> Floats:
-        """Return softmax(a ⊙ l + b)."""
-        return softmax(self.logits(logits))
 
-    @property
-    def parameters(self) -> Mapping[str, object]:
-        """Scales and biases."""
-        return {"scale": self.scale.tolist(), "bias": self.bias.tolist()}
-
-
-@dataclass(frozen=True)
-class VectorCalibrator:
-    """A scale and a bias per class that minimise NLL + λ (|a/β − 1|² + |b|²), λ = ridge · K/n, β = 1/T fitted first.
+def vector_scaling(
+    logits: Floats, labels: Labels, weights: Floats | None = None, *, ridge: float = 1.0
+) -> FittedVectorScaling:
+    """Fit a and b that minimise NLL + λ (|a/β − 1|² + |b|²), λ = ridge · K/n, β = 1/T fitted first.
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
-
-    title: str = "Vector scaling"
-    ridge: float = 1.0
-
-    def fit(self, logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedVectorScaling:
-        """Fit the temperature, then scales and biases: two convex problems."""
-        beta = fit_temperature(logits, labels, weights=weights).beta
-        n_rows, n_classes = logits.shape
-        # A ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by heart.
-        scale, bias = fit_vector_scaling(beta * logits, labels, self.ridge * n_classes / n_rows, weights)
-        return FittedVectorScaling(beta * scale, bias)
+    beta = fit_temperature(logits, labels, weights=weights).beta
+    n_rows, n_classes = logits.shape
+    # A ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by heart.
+    scale, bias = fit_vector_scaling(beta * logits, labels, ridge * n_classes / n_rows, weights)
+    return FittedVectorScaling(beta * scale, bias)
 
 
 CALIBRATORS: dict[str, Calibrator] = {
-    "temperature": TemperatureCalibrator(),
-    "vector_scaling": VectorCalibrator(),
-    "structured_vector_scaling": StructuredVectorCalibrator(),
-    "structured_matrix_scaling": StructuredMatrixCalibrator(),
-    "ensemble_temperature": EnsembleTemperatureCalibrator(),
-    "isotonic": IsotonicCalibrator(),
+    "temperature": Calibrator("Temperature scaling", temperature_scaling),
+    "vector_scaling": Calibrator("Vector scaling", vector_scaling),
+    "structured_vector_scaling": Calibrator("Structured vector scaling", structured_vector_scaling),
+    "structured_matrix_scaling": Calibrator("Structured matrix scaling", structured_matrix_scaling),
+    "ensemble_temperature": Calibrator("Ensemble temperature scaling", ensemble_temperature),
+    "isotonic": Calibrator("Isotonic regression", isotonic),
 }
 """The calibrators by name; one that keeps this contract is one more line here."""
 

@@ -11,7 +11,7 @@ from volta.core.checks import check_fraction
 from volta.core.quantile import conformal_quantile
 from volta.core.types import Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, checked
 from volta.methods.scores import Floats, at_labels, set_sizes, softmax, softmax_and_doubt
 from volta.networks.outputs import FitOutputs, Outputs
 
@@ -28,12 +28,9 @@ class Conformal(PostHoc):
 
     title = "Split conformal"
     origin = "paper"
+    checks = checked(alpha=check_fraction)
 
     alpha: float = 0.1
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_fraction(self.alpha, "alpha")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""
@@ -68,12 +65,9 @@ class Aps(PostHoc):
 
     title = "Adaptive prediction sets"
     origin = "extra"
+    checks = checked(alpha=check_fraction)
 
     alpha: float = 0.1
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_fraction(self.alpha, "alpha")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""

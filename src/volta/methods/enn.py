@@ -5,39 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from volta.core.checks import check_count, check_number
-from volta.core.types import Array, FitData, Prediction
-from volta.methods import graphs
-from volta.methods.base import MAX_PASSES, Method
-from volta.methods.scores import entropy, softmax
+from volta.core.types import FitData
+from volta.methods.base import MeanSoftmax, at_least_0, checked, pass_count
 from volta.networks.modules import Epinet as EpinetHead
 from volta.networks.modules import Epistemic, Head
-from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer, baseline_setup
+from volta.networks.trainer import Trainer
 
 
-class _Indexed(Method):
-    n_indices: int
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_count(self.n_indices, "n_indices", most=MAX_PASSES)
+class _Indexed(MeanSoftmax):
+    checks = checked(n_indices=pass_count)
 
     @abstractmethod
     def _head(self) -> Head: ...
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
-        body, recipe = baseline_setup(data, trainer.protocol)
-        spec = NetworkSpec(body, self._head(), data.input_shape, data.n_classes)
-        self.network_ = trainer.network(data, spec, recipe)
-
-    def _predict(self, inputs: Array) -> Prediction:
-        probs = softmax(self.network_.outputs(inputs).logits)
-        return Prediction(probs, entropy(probs))
-
-    def graph(self) -> graphs.MethodGraph:
-        """Return the network and the formula on its logits, for ONNX graphs."""
-        return graphs.entropy_graph([self.network_])
+        self.network_ = trainer.network(data, head=self._head())
 
 
 @dataclass
@@ -73,14 +55,10 @@ class Epinet(_Indexed):
     title = "Epinet"
     origin = "extra"
     standard = False
+    checks = checked(n_indices=pass_count, prior_scale=at_least_0)
 
     n_indices: int = 8
     prior_scale: float = 1.0
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        super().check_parameters()
-        check_number(self.prior_scale, "prior_scale", zero=True)
 
     def _head(self) -> Head:
         return EpinetHead(self.n_indices, prior_scale=self.prior_scale)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volta.core.checks import check_number
 from volta.core.types import Prediction
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, at_least_0, checked
 from volta.methods.scores import Floats, at_labels, cached_slices, column_means, distances_from, row_sums, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
@@ -65,12 +64,9 @@ class Nci(PostHoc):
     title = "NCI"
     origin = "extra"
     standard = False
+    checks = checked(alpha=at_least_0)
 
     alpha: float = 1e-3
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_number(self.alpha, "alpha", zero=True)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the training mean and the last layer's weight."""

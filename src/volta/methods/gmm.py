@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_count, check_number
+from volta.core.checks import check_count
 from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, at_least_0, checked, optional
 from volta.methods.graphs import constant
 from volta.methods.scores import Floats, log_sum_exp, mean_variance, row_slices, softmax
 from volta.networks.outputs import FitOutputs, Outputs
@@ -214,17 +214,11 @@ class Gmm(PostHoc):
     title = "GMM density"
     origin = "paper"
     learned_types = (Mixture,)
+    checks = checked(n_components=optional(check_count), max_iter=check_count, ridge=at_least_0)
 
     n_components: int | None = None
     max_iter: int = 50
     ridge: float = 1e-6
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
-        check_count(self.max_iter, "max_iter")
-        check_number(self.ridge, "ridge", zero=True)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the mixture on the training rows."""

@@ -12,8 +12,7 @@ from volta.methods import graphs
 from volta.methods.base import Method
 from volta.methods.scores import entropy, softmax
 from volta.networks.modules import Hyperbolic as HyperbolicHead
-from volta.networks.spec import NetworkSpec
-from volta.networks.trainer import Trainer, baseline_setup
+from volta.networks.trainer import Trainer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,9 +36,7 @@ class Hyperbolic(Method):
     mobius: bool = False
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
-        body, recipe = baseline_setup(data, trainer.protocol)
-        spec = NetworkSpec(body, HyperbolicHead(self.mobius), data.input_shape, data.n_classes)
-        self.network_ = trainer.network(data, spec, recipe)
+        self.network_ = trainer.network(data, head=HyperbolicHead(self.mobius))
 
     def _predict(self, inputs: Array) -> Prediction:
         logits = self.network_.outputs(inputs).logits

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, checked
 from volta.methods.graphs import constant
 from volta.methods.scores import Floats, log_sum_exp, row_slices, softmax, softmax_and_energy, unit_rows
 from volta.networks.outputs import FitOutputs, Outputs
@@ -64,6 +64,7 @@ def k_largest(values: Array, k: int) -> Array:
 
 N_NEIGHBOURS = 50
 MOST_ROWS = 1024
+"""So many training rows at most are kept as neighbours, at even steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +76,7 @@ class Neighbours:
 
     def distances(self, rows: Array) -> Floats:
         """Return the distance to the k-th neighbour of rows (n, w)."""
-        found = np.empty(len(rows))
-        for part, cosines in largest_products(unit(rows), self.bank, self.k):
-            found[part] = _chord(cosines.min(axis=1))
-        return found
+        return kth_distance(unit(rows), self.bank, self.k)
 
     def distances_of_tensors(self, rows: Tensor) -> Tensor:
         """Return the same of a float64 tensor, for ONNX graphs."""
@@ -86,11 +84,6 @@ class Neighbours:
         cosines = (rows / lengths.clamp(min=1e-30)) @ constant(self.bank).T
         nearest: Tensor = cosines.topk(self.k).values[:, -1]
         return (2.0 - 2.0 * nearest).clamp(min=0.0).sqrt()
-
-
-def bank_rows(n_rows: int) -> NDArray[np.int64]:
-    """Return which of n training rows are kept as neighbours: all, or 1,024 at even steps."""
-    return even_steps(n_rows, MOST_ROWS)
 
 
 def even_steps(n_rows: int, most: int) -> NDArray[np.int64]:
@@ -115,11 +108,7 @@ def unit(rows: Array) -> Floats:
 
 def kth_chord(cosines: Floats, k: int) -> Floats:
     """Return the distance between unit vectors to the k-th nearest, from cosines (n, m)."""
-    return _chord(k_largest(cosines, k).min(axis=1))
-
-
-def _chord(cosine: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.maximum(2.0 - 2.0 * cosine, 0.0)))
+    return np.asarray(np.sqrt(np.maximum(2.0 - 2.0 * k_largest(cosines, k).min(axis=1), 0.0)))
 
 
 @dataclass
@@ -133,12 +122,9 @@ class Knn(PostHoc):
     title = "kNN"
     origin = "extra"
     single_precision = True
+    checks = checked(k=check_count)
 
     k: int = 50
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_count(self.k, "k")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the normalised training vectors."""
@@ -179,12 +165,9 @@ class NnGuide(PostHoc):
     origin = "extra"
     standard = False
     single_precision = True
+    checks = checked(k=check_count)
 
     k: int = 10
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_count(self.k, "k")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Keep the unit training vectors, each times its s(l_i)."""

@@ -28,7 +28,7 @@ from volta.methods.calibrated import (
 from volta.methods.conformal import Aps, Conformal
 from volta.methods.energy import Energy, React, Scale
 from volta.methods.enn import Enn, Epinet
-from volta.methods.ensemble import Ensemble
+from volta.methods.ensemble import Ensemble, McDropout, Swag
 from volta.methods.fdbd import Fdbd, Nci
 from volta.methods.gmm import Gmm
 from volta.methods.hyperbolic import Hyperbolic
@@ -36,9 +36,7 @@ from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
 from volta.methods.linear import Linear
 from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
-from volta.methods.mc_dropout import McDropout
 from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
-from volta.methods.swag import Swag
 from volta.methods.taylor_sensus import TaylorSensus
 from volta.methods.vim import Neco, Sirc, Vim
 from volta.methods.volta import Volta

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count, check_number
 from volta.core.types import Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, checked
 from volta.methods.scores import (
     Floats,
     cached_slices,
@@ -77,12 +77,9 @@ class MaxlogitPnorm(PostHoc):
     title = "MaxLogit-pNorm"
     origin = "extra"
     standard = False
+    checks = checked(largest_p=check_count)
 
     largest_p: int = 10
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_count(self.largest_p, "largest_p")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Choose p on the validation rows."""
@@ -125,14 +122,10 @@ class Gen(PostHoc):
     title = "GEN"
     origin = "extra"
     standard = False
+    checks = checked(gamma=check_number, top=check_count)
 
     gamma: float = 0.1
     top: int = 100
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        check_number(self.gamma, "gamma")
-        check_count(self.top, "top")
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and its generalised entropy."""

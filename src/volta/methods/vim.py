@@ -12,7 +12,7 @@ from volta.core.checks import check_count
 from volta.core.errors import InputError
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, checked, optional
 from volta.methods.graphs import constant
 from volta.methods.scores import (
     Floats,
@@ -162,14 +162,10 @@ class Neco(PostHoc):
     title = "NECO"
     origin = "extra"
     standard = False
+    checks = checked(dimension=optional(check_count))
 
     dimension: int | None = None
     times_max_logit: bool = True
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        if self.dimension is not None:
-            check_count(self.dimension, "dimension")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Standardise the training vectors and find their principal directions."""

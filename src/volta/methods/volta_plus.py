@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
-from volta.methods.base import Method
+from volta.methods.base import Method, at_least_0, checked, optional
 from volta.methods.calibrators import fit_share, fit_temperature, half_a_row
-from volta.methods.knn import Neighbours, bank_rows, even_steps, kth_chord, n_neighbours, unit
+from volta.methods.knn import MOST_ROWS, Neighbours, even_steps, kth_chord, n_neighbours, unit
 from volta.methods.mahalanobis import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.scores import Floats, energy, entropy, one_minus_max_softmax, softmax
 from volta.networks.modules import Even, EvenEncoder, Linear, Prototypes, Wide, fit_even, prepared
@@ -48,7 +49,11 @@ def _gains(distances: Distances, train: Split, val: Split, more: Floats, score: 
     among at most 1,024 training rows. ``more`` (n,) is what else the score sees in validation rows. No network is
     asked: one that was trained on a class knows it.
     """
-    classes, kept, held_out = np.unique(train.labels), bank_rows(len(train)), even_steps(len(val), MOST_HELD_OUT)
+    classes, kept, held_out = (
+        np.unique(train.labels),
+        even_steps(len(train), MOST_ROWS),
+        even_steps(len(val), MOST_HELD_OUT),
+    )
     if len(classes) < 2:
         return {}
     rows, labels, more = val.inputs[held_out], val.labels[held_out], more[held_out]
@@ -130,6 +135,13 @@ class VoltaPlus(Method):
     origin = "extra"
     paper_inputs = "features"
     learned_types = (Distances, Gaussians, Neighbours)
+    checks = checked(
+        hidden=optional(check_count),
+        batch_size=check_count,
+        **dict.fromkeys(("dropout", "input_dropout"), partial(check_number, zero=True, below=1.0)),
+        **dict.fromkeys(("weight_decay", "relative_weight", "distance_weight"), at_least_0),
+        **dict.fromkeys(("quiet_weight", "neighbour_weight"), at_least_0),
+    )
 
     hidden: int | None = None
     dropout: float = 0.6
@@ -141,16 +153,6 @@ class VoltaPlus(Method):
     quiet_weight: float = 0.5
     neighbour_weight: float = 1.0
     neighbours: bool | None = None
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        if self.hidden is not None:
-            check_count(self.hidden, "hidden")
-        check_count(self.batch_size, "batch_size")
-        for name in ("dropout", "input_dropout"):
-            check_number(getattr(self, name), name, zero=True, below=1.0)
-        for name in ("weight_decay", "relative_weight", "distance_weight", "quiet_weight", "neighbour_weight"):
-            check_number(getattr(self, name), name, zero=True)
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         need_features(data)
@@ -248,7 +250,7 @@ class VoltaPlus(Method):
         return np.asarray(parts @ np.array([self.distance_weight, self.relative_weight, self.quiet_weight]))
 
     def _fit_neighbours(self, data: FitData) -> Neighbours:
-        kept = bank_rows(len(data.train))
+        kept = even_steps(len(data.train), MOST_ROWS)
         hidden = self._hidden(self.network_.outputs(data.train.inputs[kept]))
         return Neighbours(unit(hidden), n_neighbours(len(kept), len(data.train)))
 

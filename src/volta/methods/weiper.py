@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from volta.core.checks import check_count, check_number
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
-from volta.methods.base import PostHoc
+from volta.methods.base import PostHoc, at_least_0, checked, each
 from volta.methods.scores import Floats, row_slices, softmax
 from volta.networks.outputs import FitOutputs, Outputs
 
@@ -45,6 +45,12 @@ class Weiper(PostHoc):
     single_precision = True
     standard = False
     learned_types = (Profile,)
+    checks = checked(
+        **dict.fromkeys(("repeats", "n_bins", "setup_rows"), check_count),
+        **dict.fromkeys(("distance", "lambda_1", "lambda_2"), at_least_0),
+        smoothing=each(check_count),
+        floors=each(check_number),
+    )
 
     repeats: int = 50
     distance: float = 2.1
@@ -54,17 +60,6 @@ class Weiper(PostHoc):
     lambda_1: float = 1.0
     lambda_2: float = 1.0
     setup_rows: int = 10_000
-
-    def check_parameters(self) -> None:
-        """Refuse numbers out of range."""
-        for name in ("repeats", "n_bins", "setup_rows"):
-            check_count(getattr(self, name), name)
-        for name in ("distance", "lambda_1", "lambda_2"):
-            check_number(getattr(self, name), name, zero=True)
-        for size in self.smoothing:
-            check_count(size, "smoothing")
-        for floor in self.floors:
-            check_number(floor, "floors")
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Perturb the last layer and learn how training values are distributed."""

@@ -27,7 +27,7 @@ from volta.core.fingerprints import fingerprint
 from volta.core.seeding import SPLIT_SEED, derive_seed, rng
 from volta.core.splits import all_of, duplicate_groups, first_of_each, stratified_folds
 from volta.core.types import Array, EncoderKind, FitData, Split
-from volta.networks.modules import Backbone, Cnn, Encoder, Linear, Mlp
+from volta.networks.modules import Backbone, Cnn, Encoder, Head, Linear, Mlp
 from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
 from volta.networks.outputs import Outputs, SplitName
@@ -169,13 +169,14 @@ class Trainer:
         recipe: Recipe | None = None,
         objective: Objective | None = None,
         *,
+        head: Head | None = None,
         dropout: float | None = None,
         member: int = 0,
     ) -> Network:
         """Return a network trained from scratch; equal requests share one.
 
-        Without ``spec`` and ``recipe`` it is the baselines' network: the protocol's body under a linear head, with
-        ``dropout`` in place of the body's own. All post-hoc methods share the one with the body's own. The loss is
+        Without ``spec`` and ``recipe`` it is the baselines' network: the protocol's body under ``head``, a linear one
+        unless given, with ``dropout`` in place of the body's own. All post-hoc methods share the plain one. The loss is
         cross-entropy unless ``objective`` says otherwise. ``member`` tells apart networks that differ by chance alone.
 
         Data with folds trains one network more for each fold, without its rows, when :meth:`outputs` is first asked
@@ -184,7 +185,7 @@ class Trainer:
         if spec is None or recipe is None:
             body, recipe = baseline_setup(data, self.protocol)
             body = body if dropout is None else replace(body, dropout=dropout)
-            spec = NetworkSpec(body, Linear(), data.input_shape, data.n_classes)
+            spec = NetworkSpec(body, head or Linear(), data.input_shape, data.n_classes)
         objective = objective or CrossEntropy()
         applied = self.budget.apply(recipe, len(data.train))
         key = self._key(spec, data, applied, objective, member)
