@@ -29,9 +29,9 @@ import torch
 from torch import nn
 
 from volta.core.errors import MissingDataError, VoltaError
-from volta.features import BACKBONES, Engine, TorchBackbone, load_backbone, make_engine, run_batches
-from volta.features.backbones.backbone import Pipeline, Preprocessing, hash_weights
-from volta.features.engines import PRECISIONS, exported
+from volta.features.backbones.backbone import Pipeline, Preprocessing, TorchBackbone, hash_weights
+from volta.features.backbones.load import BACKBONES, load_backbone
+from volta.features.engines import PRECISIONS, Engine, exported, make_engine, run_batches
 
 EAGER_BATCHES = (8, 32, 128)
 ENGINE_BATCH = 16

@@ -15,7 +15,8 @@ import argparse
 import numpy as np
 from scipy import special
 
-from volta.stats import Estimate, alpha_at
+from volta.stats.sequential import alpha_at
+from volta.stats.tests import Estimate
 
 SEEDS = (2, 3, 5, 10)
 RATIOS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)

@@ -18,20 +18,10 @@ from volta.bench.store import RESULT_COLUMNS, RunStore, csv_text, current_record
 from volta.core.errors import InputError, MissingDataError, VoltaWarning, unknown_name
 from volta.core.seeding import first_seeds
 from volta.core.types import Array, Task
-from volta.stats import (
-    InterimAnalysis,
-    LeaderboardRow,
-    Results,
-    SummaryRow,
-    TestRow,
-    alpha_at,
-    analyses_up_to,
-    group_records,
-    make_leaderboard,
-    summarise,
-    without_rows,
-)
-from volta.stats.results import columns_of
+from volta.stats.comparisons import TestRow, without_rows
+from volta.stats.ranking import LeaderboardRow, make_leaderboard
+from volta.stats.results import Results, SummaryRow, columns_of, group_records, summarise
+from volta.stats.sequential import InterimAnalysis, alpha_at, analyses_up_to
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

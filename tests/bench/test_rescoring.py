@@ -12,7 +12,7 @@ from volta.bench.keys import scoring_fingerprint
 from volta.bench.store import RECORD, current_records, recompute
 from volta.core.errors import StoreError
 from volta.report.run import load_run
-from volta.stats import load_tables
+from volta.stats.results import load_tables
 
 
 @pytest.fixture

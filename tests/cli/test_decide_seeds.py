@@ -24,7 +24,8 @@ from volta.report.statistics import (
     read_analyses,
     with_analyses,
 )
-from volta.stats import Question, alpha_at, analyses_up_to, load_tables
+from volta.stats.results import load_tables
+from volta.stats.sequential import Question, alpha_at, analyses_up_to
 
 METHODS = ("volta", "softmax", "temperature", "energy")
 

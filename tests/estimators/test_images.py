@@ -11,7 +11,8 @@ from torch import nn
 
 from volta import InputError, MissingDataError, NotFittedError, StoreError, VoltaClassifier, VoltaImageClassifier
 from volta.estimators.saving import save_classifier
-from volta.features import Preprocessing, module_backbone
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import module_backbone
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 NAMES = np.array(["dark", "light"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from torch import Tensor, nn
 
-from volta.features import Preprocessing, TorchBackbone, module_backbone
+from volta.features.backbones.backbone import Preprocessing, TorchBackbone
+from volta.features.backbones.load import module_backbone
 
 
 class TinyNetwork(nn.Module):

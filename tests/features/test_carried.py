@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.features.backbones.test_onnx_file import write_graph
-from volta.features import load_backbone, make_engine
-from volta.features.backbones import TorchBackbone
-from volta.features.engines import files_of, with_files
+from volta.features.backbones.backbone import TorchBackbone
+from volta.features.backbones.load import load_backbone
+from volta.features.engines import files_of, make_engine, with_files
 
 
 @pytest.mark.parametrize("kind", ["exported", "a user's, with weights beside it", "eager"])

@@ -16,19 +16,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.features.conftest import tiny_network
 from volta.core.errors import InputError, MissingDataError
-from volta.features import (
+from volta.features import engines
+from volta.features.backbones.backbone import Pipeline, Preprocessing, TorchBackbone, prepare
+from volta.features.backbones.load import load_backbone
+from volta.features.engines import (
     EngineWarning,
     ExportError,
-    Preprocessing,
-    TorchBackbone,
-    engines,
-    extract,
-    load_backbone,
+    GraphEngine,
+    OnnxEngine,
+    TorchEngine,
+    batch_rows,
     make_engine,
     run_batches,
 )
-from volta.features.backbones.backbone import Pipeline, prepare
-from volta.features.engines import GraphEngine, OnnxEngine, TorchEngine, batch_rows
+from volta.features.extract import extract
 
 needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="needs volta-uq[openvino]")
 needs_onnx = pytest.mark.skipif(

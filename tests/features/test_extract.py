@@ -16,19 +16,19 @@ import pytest
 from tests.features.conftest import tiny_network
 from volta.core.cache import JOURNAL
 from volta.core.errors import InputError
-from volta.features import (
+from volta.features.backbones.backbone import Preprocessing, TorchBackbone
+from volta.features.backbones.load import module_backbone
+from volta.features.engines import make_engine
+from volta.features.extract import (
     ExtractionProgress,
+    NotExtractedError,
     PixelArray,
-    Preprocessing,
     Shard,
     ShardJob,
-    TorchBackbone,
     extract,
     extract_sets,
-    make_engine,
-    module_backbone,
+    missing_ranges,
 )
-from volta.features.extract import NotExtractedError, missing_ranges
 
 
 def test_features_are_the_engines_rows_in_order(tiny: TorchBackbone, pixels: np.ndarray, tmp_path: Path) -> None:
@@ -171,7 +171,9 @@ import numpy as np
 import torch
 from pathlib import Path
 from torch import nn
-from volta.features import extract, module_backbone, Preprocessing
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import module_backbone
+from volta.features.extract import extract
 
 class Slow(nn.Module):
     def forward(self, images):

@@ -8,9 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from volta.core.errors import InputError, MissingDataError
-from volta.features import load_backbone
-from volta.features.backbones import find_weights
 from volta.features.backbones.backbone import hash_weights, load_weights, read_weights
+from volta.features.backbones.load import find_weights, load_backbone
 from volta.features.backbones.resnet18 import ResNet18
 
 

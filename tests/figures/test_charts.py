@@ -11,7 +11,7 @@ from volta.figures import CHARTS, Context, GroupNumbers, MethodValues
 from volta.figures.calibration import density_json
 from volta.networks.recipe import TrainingLog
 from volta.report.page import script_json
-from volta.stats import AblationRow, TestRow
+from volta.stats.comparisons import AblationRow, TestRow
 from volta.stats.results import columns_of
 
 from .test_figures import bins, curve, histogram, some

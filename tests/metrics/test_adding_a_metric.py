@@ -14,7 +14,7 @@ from volta.figures.style import metric_label
 from volta.metrics.table import OOD, PROBS, Metric
 from volta.report import export
 from volta.report.statistics import compute_statistics
-from volta.stats import load_tables
+from volta.stats.results import load_tables
 
 
 def overconfidence(probs, labels):

@@ -3,7 +3,7 @@ from scipy import stats
 
 from tests.stats.builders import record
 from volta.paper import compare_with_paper
-from volta.stats import group_records
+from volta.stats.results import group_records
 
 
 def compared(protocol="paper"):

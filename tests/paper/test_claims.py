@@ -3,7 +3,7 @@ import pytest
 
 from tests.stats.builders import five, record, table
 from volta.paper import CLAIM_TASKS, CLAIMS, evaluate_claims, evaluate_evidence, paper_evidence, questions_of
-from volta.stats import group_records
+from volta.stats.results import group_records
 
 NOISY = five([0.85, 0.9, 0.95], [0.01, 0.02, 0.05])
 

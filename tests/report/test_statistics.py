@@ -8,7 +8,10 @@ from volta import open_run
 from volta.core.seeding import first_seeds
 from volta.report.build import write_tables
 from volta.report.statistics import compute_statistics, run_statistics, write_analyses
-from volta.stats import InterimAnalysis, alpha_at, load_tables, paired_bootstrap, row_scores
+from volta.stats.bootstrap import paired_bootstrap
+from volta.stats.results import load_tables
+from volta.stats.sequential import InterimAnalysis, alpha_at
+from volta.stats.weighted import row_scores
 
 FILES = {
     *("summary.csv", "tests.csv", "pairs.csv", "leaderboard.csv", "ablation.csv"),

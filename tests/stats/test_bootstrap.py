@@ -7,9 +7,8 @@ from sklearn.metrics import roc_auc_score
 from volta import metrics
 from volta.core.errors import InputError
 from volta.core.seeding import rng
-from volta.stats import paired_bootstrap, row_scores
-from volta.stats.bootstrap import draw_counts, shared_row_variance
-from volta.stats.weighted import PairCounter, RiskCounter, Scratch, WeightedScorer, accumulate_rows
+from volta.stats.bootstrap import draw_counts, paired_bootstrap, shared_row_variance
+from volta.stats.weighted import PairCounter, RiskCounter, Scratch, WeightedScorer, accumulate_rows, row_scores
 
 from .builders import predictions
 

@@ -6,8 +6,16 @@ import pytest
 from scipy import stats
 
 from volta.core.errors import InputError
-from volta.stats import Sample, paired_estimate, sample_of, welch_estimate
-from volta.stats.tests import Estimate, difference_sample, hedges_g_paired, median_of, seeds_to_show
+from volta.stats.results import Sample, sample_of
+from volta.stats.tests import (
+    Estimate,
+    difference_sample,
+    hedges_g_paired,
+    median_of,
+    paired_estimate,
+    seeds_to_show,
+    welch_estimate,
+)
 
 VALUES = [0.02, 0.035, 0.01, 0.04, 0.025]
 

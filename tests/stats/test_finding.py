@@ -1,7 +1,8 @@
 import pytest
 
-from volta.stats import compare_all_pairs, find, make_leaderboard, shared_networks
-from volta.stats.ranking import mean_estimate
+from volta.stats.comparisons import compare_all_pairs
+from volta.stats.ranking import find, make_leaderboard, mean_estimate
+from volta.stats.results import shared_networks
 
 from .builders import five, table
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from volta.core.errors import InputError
-from volta.stats import holm
+from volta.stats.tests import holm
 
 
 def test_by_hand():

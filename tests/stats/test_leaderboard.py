@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from volta.stats import make_leaderboard, p_best
-from volta.stats.ranking import OVERALL, ranked_sets
+from volta.stats.comparisons import p_best
+from volta.stats.ranking import OVERALL, make_leaderboard, ranked_sets
 
 from .builders import five, table
 

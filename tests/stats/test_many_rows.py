@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from volta.stats import bootstrap, paired_bootstrap
-from volta.stats.bootstrap import draw_counts
+from volta.stats import bootstrap
+from volta.stats.bootstrap import draw_counts, paired_bootstrap
 from volta.stats.weighted import WeightedScorer, row_scores
 
 

@@ -4,8 +4,8 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from volta.core.errors import InputError
-from volta.stats import Sample, detectable_difference, paired_estimate, sample_of
-from volta.stats.tests import Estimate, detectable, noncentrality
+from volta.stats.results import Sample, sample_of
+from volta.stats.tests import Estimate, detectable, detectable_difference, noncentrality, paired_estimate
 
 
 @pytest.mark.parametrize(("n", "alpha", "power"), [(2, 0.05, 0.8), (5, 0.01, 0.9), (10, 0.05, 0.8), (40, 0.01, 0.9)])

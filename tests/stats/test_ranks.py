@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from volta.core.errors import InputError
-from volta.stats import compare_over_tasks, critical_difference, critical_differences, rank_tables, rank_values
+from volta.stats.ranking import compare_over_tasks, critical_difference, critical_differences, rank_tables, rank_values
 
 from .builders import five, table
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
-from volta.stats import Sample, sample_of
+from volta.stats.results import Sample, sample_of
 
 
 def test_mean_and_sample_deviation_by_hand():

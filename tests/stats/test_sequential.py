@@ -1,7 +1,7 @@
 import pytest
 
 from volta.core.errors import InputError
-from volta.stats import SCHEDULE, Question, alpha_at, decide, next_analysis
+from volta.stats.sequential import SCHEDULE, Question, alpha_at, decide, next_analysis
 
 
 def question(key, verdict="", methods=("a", "b"), needed=None):

@@ -4,7 +4,8 @@ import sys
 import numpy as np
 
 from tests.records import store_again
-from volta.stats import bootstrap_tables, load_tables
+from volta.stats.bootstrap import bootstrap_tables
+from volta.stats.results import load_tables
 
 from .builders import make_store
 

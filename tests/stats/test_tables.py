@@ -8,24 +8,26 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from volta.core.errors import InputError
-from volta.stats import (
+from volta.stats.comparisons import (
     AblationRow,
-    CorruptionRow,
-    SummaryRow,
+    PairTest,
     TestRow,
     check_reference,
     compare_ablation,
     compare_all_pairs,
     compare_with_reference,
+    without_rows,
+)
+from volta.stats.ranking import make_leaderboard
+from volta.stats.results import (
+    CorruptionRow,
+    SummaryRow,
+    columns_of,
     group_records,
-    make_leaderboard,
     rows_to_csv,
     summarise,
     summarise_corruptions,
-    without_rows,
 )
-from volta.stats.comparisons import PairTest
-from volta.stats.results import columns_of
 from volta.stats.tests import Estimate
 
 from .builders import five, record, table

@@ -6,7 +6,8 @@ from scipy import stats
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from volta.core.errors import InputError
-from volta.stats import Sample, hedges_g, sample_of, welch
+from volta.stats.results import Sample, sample_of
+from volta.stats.tests import hedges_g, welch
 
 finite = st.floats(-100, 100, allow_subnormal=False)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from volta.core.types import FitData, Split
-from volta.features import PixelArray, extract
+from volta.features.extract import PixelArray, extract
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 

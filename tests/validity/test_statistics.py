@@ -10,8 +10,11 @@ from scipy import stats
 
 from volta.bench.keys import Cell
 from volta.paper import CLAIMS, evidence_of
-from volta.stats import SCHEDULE, Results, alpha_at, compare_with_reference, p_best, paired_estimate, sample_of
 from volta.stats.bootstrap import N_RESAMPLES, draw_counts, shared_row_variance
+from volta.stats.comparisons import compare_with_reference, p_best
+from volta.stats.results import Results, sample_of
+from volta.stats.sequential import SCHEDULE, alpha_at
+from volta.stats.tests import paired_estimate
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 

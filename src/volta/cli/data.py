@@ -16,7 +16,7 @@ from volta.core.errors import InputError, VoltaError
 if TYPE_CHECKING:
     from volta.core.types import EncoderKind
     from volta.data import LoadOptions
-    from volta.features import ExtractionProgress
+    from volta.features.extract import ExtractionProgress
     from volta.features.tasks import Extraction
 
 
@@ -148,7 +148,7 @@ def _backbone_option(root: Path | None) -> str:
     from importlib.util import find_spec
 
     from volta.data.task import data_root
-    from volta.features.backbones import BACKBONES, find_weights
+    from volta.features.backbones.load import BACKBONES, find_weights
     from volta.features.tasks import DEFAULT_BACKBONE
 
     # With torchvision the default's weights come by themselves; asking for them here would fetch them.

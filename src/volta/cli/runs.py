@@ -197,7 +197,7 @@ def _print_results(store: RunStore, place: Destination) -> None:
     """Print each method's means over seeds, the most accurate first, with the expected ECE."""
     from volta.bench.store import current_records
     from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
-    from volta.stats import group_records
+    from volta.stats.results import group_records
 
     cells = [cell for cell in store.cells() if (cell.task, cell.protocol) == (place.task, place.protocol)]
     (table,) = group_records(current_records(store, cells))

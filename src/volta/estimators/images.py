@@ -25,7 +25,9 @@ from volta.estimators.explain import Explanation
 if TYPE_CHECKING:
     from torch import nn
 
-    from volta.features import Backbone, Engine, ExtractionProgress, Images
+    from volta.features.backbones.backbone import Backbone
+    from volta.features.engines import Engine
+    from volta.features.extract import ExtractionProgress, Images
     from volta.methods.base import Method
     from volta.networks.recipe import ProtocolName
 
@@ -169,7 +171,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         ``test`` folders, those under ``train``); a list of files; or an array of pixels. ``eval_set`` and ``cal_set``
         are pairs like X and y, as for :class:`VoltaClassifier`.
         """
-        from volta.features import load_backbone
+        from volta.features.backbones.load import load_backbone
 
         self._use(load_backbone(self.backbone, weights=_path(self.weights)))
         rows, labels = self._labelled(X, y)
@@ -198,7 +200,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         images = as_images(X)
         if len(images) == 0:
             raise InputError("X holds no images; pass at least one")
-        from volta.features import run_batches
+        from volta.features.engines import run_batches
 
         return run_batches(self._engine(), images.batches(BATCH_ROWS))
 
@@ -251,8 +253,8 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         ``weights`` where the file of weights lies elsewhere now.
         """
         from volta.estimators.saving import load_classifier
-        from volta.features import Preprocessing, load_backbone
-        from volta.features.backbones import is_from_hub
+        from volta.features.backbones.backbone import Preprocessing
+        from volta.features.backbones.load import is_from_hub, load_backbone
         from volta.methods.saving import MODEL_FILE
 
         method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
@@ -308,7 +310,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def _engine(self) -> Engine:
         if self._made is None:
-            from volta.features import make_engine
+            from volta.features.engines import make_engine
             from volta.networks.trainer import pick_device
 
             self._made = make_engine(self.backbone_, device=pick_device(self.device), cache=_path(self.cache))
@@ -324,7 +326,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         return self._cached(as_images(images)), y
 
     def _cached(self, images: Images) -> Array:
-        from volta.features import extract
+        from volta.features.extract import extract
         from volta.networks.trainer import pick_device
 
         shown = _show_progress if self.verbose else None

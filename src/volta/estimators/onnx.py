@@ -39,7 +39,7 @@ from volta.methods.saving import RowGraph, no_graph, row_graph, write_onnx
 
 if TYPE_CHECKING:
     from volta.estimators.classifier import VoltaClassifier
-    from volta.features import Backbone
+    from volta.features.backbones.backbone import Backbone
 
 
 ABSOLUTE_TIE = 1e-12
@@ -456,8 +456,7 @@ def export_classifier(classifier: VoltaClassifier, rules: Rules, path: Path) -> 
 
 def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:
     """Write a classifier of a backbone's features with the backbone before it, from uint8 pixels of any size."""
-    from volta.features import OnnxBackbone
-    from volta.features.backbones.backbone import AnySizePipeline
+    from volta.features.backbones.backbone import AnySizePipeline, OnnxBackbone
     from volta.features.engines import split_batched_products
 
     if isinstance(backbone, OnnxBackbone):

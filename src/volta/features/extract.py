@@ -20,8 +20,8 @@ from volta.core.processes import gpu_bytes
 from volta.core.types import Array
 from volta.data.images import BadImageError, decode, pillow_warnings_off
 from volta.data.task import cache_folder
-from volta.features.backbones import Backbone, load_backbone
-from volta.features.backbones.backbone import check_pixels
+from volta.features.backbones.backbone import Backbone, check_pixels
+from volta.features.backbones.load import load_backbone
 from volta.features.engines import (
     Engine,
     Features,

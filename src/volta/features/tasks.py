@@ -16,7 +16,8 @@ from volta.core.files import DEFAULT_LIMITS, Limits
 from volta.core.types import Array, InputKind, Split, Task
 from volta.data import CORRUPTION_NAMES, LoadOptions, TaskDefinition, task_of_features
 from volta.data.task_builder import RawSets
-from volta.features.backbones import Backbone, load_backbone
+from volta.features.backbones.backbone import Backbone
+from volta.features.backbones.load import load_backbone
 from volta.features.engines import Precision
 from volta.features.extract import MapShards, NotExtractedError, OnSet, extract, extract_sets
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from volta.networks.recipe import TrainingLog
-    from volta.stats import AblationRow, TestRow
+    from volta.stats.comparisons import AblationRow, TestRow
 
 
 Floats = NDArray[np.float64]

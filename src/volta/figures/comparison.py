@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from volta.stats import AblationRow, TestRow
+    from volta.stats.comparisons import AblationRow, TestRow
 
 
 DIGITS = 3

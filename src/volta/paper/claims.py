@@ -13,22 +13,19 @@ from volta.bench.cell_metrics import EvalSet
 from volta.methods.ablation import Ablation
 from volta.metrics import METRICS
 from volta.paper.values import CIFAR10_NEAR, CLAIM_TASKS, OURS, paper_title, paper_values
-from volta.stats import (
+from volta.stats.bootstrap import Bootstrap, Bootstraps, shared_row_variance
+from volta.stats.comparisons import PairTest, bootstrap_of, compare_pair, compare_samples, distinct_methods
+from volta.stats.results import AFTER_TEMPERATURE, OOD_AVERAGES, TEST_SET, Results, Sample, joined_notes, sample_of
+from volta.stats.sequential import Question
+from volta.stats.tests import (
     ALPHA,
     MARGINS,
-    Bootstrap,
-    Bootstraps,
-    PairTest,
-    Question,
-    Results,
-    Sample,
-    compare_pair,
-    sample_of,
+    difference_sample,
+    higher_is_better,
+    median_of,
+    paired_estimate,
+    seeds_to_show,
 )
-from volta.stats.bootstrap import shared_row_variance
-from volta.stats.comparisons import bootstrap_of, compare_samples, distinct_methods
-from volta.stats.results import AFTER_TEMPERATURE, OOD_AVERAGES, TEST_SET, joined_notes
-from volta.stats.tests import difference_sample, higher_is_better, median_of, paired_estimate, seeds_to_show
 
 PAPER_PROTOCOL = "paper (printed)"
 FAIR_PROTOCOL = "fair"

@@ -9,8 +9,8 @@ from decimal import Decimal
 from itertools import product
 
 from volta.methods.ablation import Ablation
-from volta.stats import ALPHA, Results, Sample, hedges_g, holm, welch
-from volta.stats.results import joined_notes
+from volta.stats.results import Results, Sample, joined_notes
+from volta.stats.tests import ALPHA, hedges_g, holm, welch
 
 PAPER_TASKS = ("cifar10", "cifar100", "tinyimagenet")
 """The tasks of the paper, by the names the benchmark runs them under."""

@@ -32,7 +32,6 @@ from volta.predictions.matching import (
     make_record,
     match_rows,
 )
-from volta.stats import LeaderboardRow, Results, TestRow, compare_all_pairs, group_records, make_leaderboard
 from volta.stats.bootstrap import (
     LEVEL,
     N_RESAMPLES,
@@ -42,7 +41,9 @@ from volta.stats.bootstrap import (
     hierarchical_interval,
     paired_bootstrap,
 )
-from volta.stats.ranking import OVERALL
+from volta.stats.comparisons import TestRow, compare_all_pairs
+from volta.stats.ranking import OVERALL, LeaderboardRow, make_leaderboard
+from volta.stats.results import Results, group_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,22 +17,11 @@ from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
 from volta.report.formats import markdown_table
 from volta.report.run import Group, Run, budget_words, load_run
 from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
-from volta.stats import (
-    ALPHA,
-    Bootstrap,
-    PairTest,
-    Results,
-    RowScores,
-    compare_pair,
-    higher_is_better,
-    holm,
-    margin_of,
-    paired_bootstrap,
-    rows_to_csv,
-)
-from volta.stats.bootstrap import N_RESAMPLES, cell_scores, with_averages
-from volta.stats.comparisons import PairVerdict
-from volta.stats.results import OverSeeds
+from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, cell_scores, paired_bootstrap, with_averages
+from volta.stats.comparisons import PairTest, PairVerdict, compare_pair
+from volta.stats.results import OverSeeds, Results, rows_to_csv
+from volta.stats.tests import ALPHA, higher_is_better, holm, margin_of
+from volta.stats.weighted import RowScores
 
 A, B = "a:", "b:"
 """What the names of a run's methods begin with in the joined table."""

@@ -17,7 +17,7 @@ from volta.figures.style import metric_key
 from volta.metrics import RocCurve, reliability_bins, risk_coverage_curve, roc_curve
 from volta.metrics.bins import N_BINS
 from volta.report.run import Group
-from volta.stats import RowsOfCells, rows_of_cell
+from volta.stats.bootstrap import RowsOfCells, rows_of_cell
 
 Floats = NDArray[np.float64]
 

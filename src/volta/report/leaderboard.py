@@ -36,9 +36,11 @@ from volta.report.table_model import (
     show,
     show_p,
 )
-from volta.stats import ALPHA, LeaderboardRow, Results, group_records, make_leaderboard, rows_to_csv, without_rows
 from volta.stats.bootstrap import N_RESAMPLES, bootstrap_table
-from volta.stats.ranking import OVERALL, ranked_sets
+from volta.stats.comparisons import without_rows
+from volta.stats.ranking import OVERALL, LeaderboardRow, make_leaderboard, ranked_sets
+from volta.stats.results import Results, group_records, rows_to_csv
+from volta.stats.tests import ALPHA
 
 FIRST = ("accuracy", "ece", "aurc", "auroc")
 """The ranked metrics that stand before the costs; the others follow behind them."""

@@ -32,7 +32,7 @@ from volta.report.run import Group, Run
 from volta.report.statistics import Statistics
 from volta.report.table_model import Table, render
 from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
-from volta.stats import CriticalDifference, critical_differences
+from volta.stats.ranking import CriticalDifference, critical_differences
 
 FIGURES = "figures"
 EMBEDDED_BYTES = 4_000_000

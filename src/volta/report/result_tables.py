@@ -41,8 +41,8 @@ from volta.report.table_model import (
     show_p,
     text_cell,
 )
-from volta.stats import AblationRow, Sample, TestRow, sample_of
-from volta.stats.comparisons import BEST, TURNED
+from volta.stats.comparisons import BEST, TURNED, AblationRow, TestRow
+from volta.stats.results import Sample, sample_of
 
 FAMILY_NAMES = {
     "headline": "Headline",

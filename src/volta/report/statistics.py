@@ -22,38 +22,31 @@ from volta.paper import (
     evaluate_claims,
     questions_of,
 )
-from volta.stats import (
-    ALPHA,
+from volta.stats.bootstrap import N_RESAMPLES, Bootstraps, RowsOfCells, bootstrap_tables
+from volta.stats.comparisons import (
+    BEST,
     AblationRow,
-    Bootstraps,
-    CorruptionRow,
-    InterimAnalysis,
-    LeaderboardRow,
-    Question,
-    RankRow,
-    Results,
-    RowsOfCells,
-    SummaryRow,
+    PairVerdict,
     TestRow,
-    alpha_at,
-    bootstrap_tables,
     check_reference,
     compare_ablation,
     compare_all_pairs,
     compare_with_reference,
-    decide,
+    without_rows,
+)
+from volta.stats.ranking import LeaderboardRow, RankRow, make_leaderboard, rank_tables, ranked_sets
+from volta.stats.results import (
+    CorruptionRow,
+    Results,
+    SummaryRow,
     group_records,
-    make_leaderboard,
-    rank_tables,
+    joined_notes,
     rows_to_csv,
     summarise,
     summarise_corruptions,
-    without_rows,
 )
-from volta.stats.bootstrap import N_RESAMPLES
-from volta.stats.comparisons import BEST, PairVerdict
-from volta.stats.ranking import ranked_sets
-from volta.stats.results import joined_notes
+from volta.stats.sequential import InterimAnalysis, Question, alpha_at, decide
+from volta.stats.tests import ALPHA
 
 ALL_PAIRS = "all"
 ROW_TYPES: Mapping[str, type[Any]] = {

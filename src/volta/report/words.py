@@ -14,7 +14,7 @@ from volta.report.result_tables import warm_up_sentence
 from volta.report.run import Group, Run, budget_limits
 from volta.report.statistics import Statistics
 from volta.report.table_model import decimals_for, show
-from volta.stats import Aspect, Finding, find
+from volta.stats.ranking import Aspect, Finding, find
 
 FEW = 3
 """Up to this many methods are named as leaders; more than that is no clear winner."""

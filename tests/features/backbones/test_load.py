@@ -10,7 +10,8 @@ from torch import nn
 
 from tests.features.conftest import tiny_network
 from volta.core.errors import InputError, MissingDataError
-from volta.features import BACKBONES, Preprocessing, load_backbone, module_backbone
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import BACKBONES, load_backbone, module_backbone
 
 
 def test_unknown_names_list_what_there_is() -> None:

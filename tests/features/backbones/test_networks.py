@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from volta.features.backbones import BACKBONES
 from volta.features.backbones.efficientnet_lite0 import EfficientNetLite0, _SameConv
+from volta.features.backbones.load import BACKBONES
 from volta.features.backbones.resnet18 import ResNet18
 
 

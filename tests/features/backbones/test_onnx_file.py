@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volta.features import extract, load_backbone
+from volta.features.backbones.load import load_backbone
+from volta.features.extract import extract
 
 onnx = pytest.importorskip("onnx", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
 pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from volta.core.errors import InputError, MissingDataError
-from volta.features import Preprocessing, extract, load_backbone
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import load_backbone
+from volta.features.extract import extract
 
 NAME = "resnet10t"
 

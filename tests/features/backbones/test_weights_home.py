@@ -17,10 +17,10 @@ from volta.core.errors import MissingDataError
 from volta.data import inventory
 from volta.data.download import Checksum
 from volta.data.inventory import ARCHIVES, get_data
-from volta.features import extract, load_backbone
-from volta.features.backbones import BACKBONES, find_weights
 from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import BACKBONES, find_weights, load_backbone
 from volta.features.backbones.resnet18 import ResNet18
+from volta.features.extract import extract
 
 
 @pytest.fixture
