@@ -25,7 +25,7 @@ from volta.data.labelled_arrays import read_labelled_arrays
 from volta.data.tables import open_table, read_columns
 from volta.data.task import LoadOptions
 from volta.data.tasks.cifar import class_names, read_svhn
-from volta.features.backbones.onnx_file import probe_onnx
+from volta.features.backbones.backbone import probe_onnx
 
 SMALL = Limits(free_bytes=1 << 16)
 

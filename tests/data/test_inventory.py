@@ -265,7 +265,7 @@ def test_extracted_features_are_split_like_the_pixels(served: FileServer, root: 
     assert task.fit.train.inputs.dtype == np.float32
     assert (task.fit.normalise, task.fit.augment) == (None, False)
     assert [part.near for part in task.ood.values()] == [True, False, False]
-    with pytest.raises(InputError, match="features of test have 3 rows but the set has 100"):
+    with pytest.raises(InputError, match="features of test have 3 rows for 100 images"):
         store_features("cifar10", features | {"test": features["test"][:3]}, options)
     with pytest.raises(InputError, match="which cifar10 does not have"):
         store_features("cifar10", features | {"more": features["test"]}, options)

@@ -28,7 +28,7 @@ from volta.data.lookup import DAMAGED, imported_tasks
 from volta.data.tables import open_table, read_columns
 from volta.data.task import LoadOptions
 from volta.data.tasks.cifar import read_svhn
-from volta.features.backbones.onnx_file import probe_onnx
+from volta.features.backbones.backbone import probe_onnx
 
 LIMITS = Limits(parser_seconds=15.0, parser_bytes=2 << 30)
 _RNG = np.random.default_rng(0)

@@ -147,7 +147,7 @@ class ShardWriter:
         self._part = inside(folder, PART)
         self._journal = inside(folder, JOURNAL)
         self._n_rows = n_rows
-        self._dtype = dtype
+        self.dtype = dtype
         self._array: np.memmap[Any, Any] | None = self._open()
 
     def done(self) -> list[tuple[int, int]]:
@@ -168,7 +168,7 @@ class ShardWriter:
         if start + len(rows) > self._n_rows:
             raise InputError(f"rows has shape {rows.shape} at row {start} of {self._n_rows}; pass rows of the array")
         if self._array is None:
-            self._array = reserve_npy(self._part, self._dtype, (self._n_rows, *rows.shape[1:]))
+            self._array = reserve_npy(self._part, self.dtype, (self._n_rows, *rows.shape[1:]))
         if rows.shape[1:] != self._array.shape[1:]:
             raise StoreError(
                 f"{self._part} has rows of shape {self._array.shape[1:]}, now {rows.shape[1:]}; delete {self._folder}"
@@ -184,18 +184,18 @@ class ShardWriter:
     def finish(self, key: str, meta: Mapping[str, Any], row_shape: tuple[int, ...]) -> None:
         """Move the array into place and forget the journal; ``row_shape`` is that of an array without rows."""
         if self._array is None:
-            self._array = reserve_npy(self._part, self._dtype, (0, *row_shape))
+            self._array = reserve_npy(self._part, self.dtype, (0, *row_shape))
         shape = self._array.shape
         self._array.flush()
         self._array = None
-        _publish(self._folder, key, meta, shape, self._dtype)
+        _publish(self._folder, key, meta, shape, self.dtype)
         self._journal.unlink(missing_ok=True)
 
     def _open(self) -> np.memmap[Any, Any] | None:
         """Return the array an earlier writer began, or None if there is none that fits."""
         # Looked at before it is opened for writing, which would make the file as long as a damaged header says.
         found = _mapped(self._part) if self._part.is_file() else None
-        if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self._dtype:
+        if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self.dtype:
             reserve_again(self._part)
             return np.lib.format.open_memmap(self._part, mode="r+")
         self._part.unlink(missing_ok=True)

@@ -62,16 +62,11 @@ def store_features(name: str, features: Mapping[str, Array], options: LoadOption
         )
     pixels = pixel_sets(name, options)
     sets = pixels.inputs()
-    for key, rows in features.items():
+    for key in features:
         if key not in sets:
             raise InputError(f"features names the set {key!r}, which {name} does not have; it has: {', '.join(sets)}")
-        if len(rows) != len(sets[key]):
-            raise InputError(
-                f"features of {key} have {len(rows)} rows but the set has {len(sets[key])}; pass one row an image"
-            )
-    for key in pixels.parts:
-        if key not in features:
-            raise InputError(f"features lacks the set {key!r}; pass features of each of: {', '.join(pixels.parts)}")
+    for key in (*pixels.parts, *features):
+        _features_of(key, len(sets[key]), features)
     return write_feature_sets(options.folder, name, features, pixels)
 
 
@@ -85,23 +80,26 @@ def task_of_features(
     """
     options = options or LoadOptions()
     pixels = task.image_sets(options)
-    parts = {key: _with_features(key, split.labels, features) for key, split in pixels.parts.items()}
+
+    def with_features(key: str, split: Split) -> Split:
+        return Split(_features_of(key, len(split), features), split.labels)
+
     raw = RawSets(
-        parts,
+        {key: with_features(key, split) for key, split in pixels.parts.items()},
         {key: OodSet(features[f"ood:{key}"], part.near) for key, part in pixels.ood.items()},
-        {key: _with_features(f"shift:{key}", part.labels, features) for key, part in pixels.shifts.items()},
+        {key: with_features(f"shift:{key}", part) for key, part in pixels.shifts.items()},
         pixels.class_names,
         f"{source}; {pixels.source}" if source else pixels.source,
     )
     return make_task(task.name, raw, task.preparation, "features")
 
 
-def _with_features(key: str, labels: NDArray[np.int64], features: Mapping[str, Array]) -> Split:
+def _features_of(key: str, n_images: int, features: Mapping[str, Array]) -> Array:
     if key not in features:
         raise InputError(f"features lacks the set {key!r}; pass features of every image set of the task")
-    if len(features[key]) != len(labels):
-        raise InputError(f"features of {key} have {len(features[key])} rows for {len(labels)} images; pass one each")
-    return Split(features[key], labels)
+    if len(features[key]) != n_images:
+        raise InputError(f"features of {key} have {len(features[key])} rows for {n_images} images; pass one each")
+    return features[key]
 
 
 _CHUNK_BYTES = 1 << 24
@@ -270,7 +268,8 @@ def import_task(
     if name in TASKS:
         raise InputError(f"name is {name!r}, which is a built-in task; choose another")
     refuse_existing(target, replace)
-    ood, shifts = _checked_names(dict(ood or {}), dict(shifts or {}), near)
+    check_ood_names(ood or {}, near)
+    severe = with_severities(shifts or {})
     tidy(inside(folder, "imported"))
     source, notes = Path(source), []
     images: dict[str, Any] = {"size": image_size, "skip_bad": skip_bad, "progress": progress, "limits": limits}
@@ -307,13 +306,13 @@ def import_task(
             for part, (rows, labels) in divided.parts.items()
         }
         stored_ood, stored_shifts = {}, {}
-        for key, path in ood.items():
+        for key, path in (ood or {}).items():
             where = f"ood {key}"
-            rows = read_set(path, key, where, labelled=False)
+            rows = read_set(Path(path), key, where, labelled=False)
             stored_ood[key] = StoredOod(writer.inputs(rows, where, f"ood:{key}"), key in near)
-        for key, path in shifts.items():
+        for key, path in severe.items():
             where = f"shift {key}"
-            rows = read_set(path, key, where)
+            rows = read_set(Path(path), key, where)
             labels = class_numbers(rows.known_labels, divided.classes, where)
             stored_shifts[key] = writer.labelled(rows, labels, where, f"shift:{key}")
         notes += [*writer.notes, *division_notes(given, divided)]
@@ -380,11 +379,3 @@ def _one_part(parts: Mapping[str, SourceRows], source: Path) -> SourceRows:
     if len(parts) == 1:
         return next(iter(parts.values()))
     raise InputError(f"{source} has the splits {', '.join(parts)}; expected one set, or one called test")
-
-
-def _checked_names(
-    ood: Mapping[str, Path | str], shifts: Mapping[str, Path | str], near: Collection[str]
-) -> tuple[dict[str, Path], dict[str, Path]]:
-    check_ood_names(ood, near)
-    severe = with_severities(shifts)
-    return {name: Path(path) for name, path in ood.items()}, {name: Path(path) for name, path in severe.items()}

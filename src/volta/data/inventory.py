@@ -188,24 +188,21 @@ def _describe_zip(path: Path) -> str:
 
 
 def _verify(item: InventoryItem, root: Path) -> Verdict:
-    if item.name in ARCHIVES:
-        archive = ARCHIVES[item.name]
-        if item.state == "partial download":
-            return Verdict(item.name, item.path, "nothing", (item.note,))
-        if item.state == "stand-in":
-            return _attempt(item, "zip directory", lambda: check_zip(item.path))
-        if item.path.is_dir():
-            return _verify_folder(item)
+    archive, problem = ARCHIVES.get(item.name), ""
+    if archive is not None and item.path.is_dir():
+        return _verify_folder(item)
+    if archive is not None and item.state == "partial download":
+        checked, problem = "nothing", item.note
+    elif archive is not None and item.state == "stand-in":
+        checked, problem = "zip directory", _failure(lambda: check_zip(item.path))
+    elif archive is not None:
+        checked = f"size and {archive.checksum.algorithm}"
         problem = mismatch(item.path, archive.size, archive.checksum)
-        return Verdict(
-            item.name,
-            item.path,
-            f"size and {archive.checksum.algorithm}",
-            (problem,) if problem else (),
-        )
-    if item.name.startswith("features/"):
-        return _attempt(item, "every array", lambda: read_npz(item.path))
-    return Verdict(item.name, item.path, "SHA-256 of every file", tuple(verify_imported(root, item.name)))
+    elif item.name.startswith("features/"):
+        checked, problem = "every array", _failure(lambda: read_npz(item.path))
+    else:
+        return Verdict(item.name, item.path, "SHA-256 of every file", tuple(verify_imported(root, item.name)))
+    return Verdict(item.name, item.path, checked, (problem,) if problem else ())
 
 
 @dataclass(frozen=True)
@@ -245,9 +242,9 @@ def _problem(folder: Path, name: str, expected: _UnpackedFile) -> str:
     return ""
 
 
-def _attempt(item: InventoryItem, checked: str, check: Callable[[], object]) -> Verdict:
+def _failure(check: Callable[[], object]) -> str:
     try:
         check()
     except InputError as error:
-        return Verdict(item.name, item.path, checked, (str(error),))
-    return Verdict(item.name, item.path, checked, ())
+        return str(error)
+    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -272,7 +272,7 @@ def plugin_task(plugin: Plugin) -> TaskDefinition:
             "expected a function without arguments that returns a volta.Task"
         )
     title = (getattr(found, "__doc__", "") or plugin.name).strip().partition("\n")[0]
-    return _definition(plugin.name, title, f"plug-in {plugin.package}", partial(_plugin_task_once, plugin, found))
+    return _definition(plugin.name, title, f"plug-in {plugin.package}", partial(_plugin_task_once, plugin))
 
 
 # Functions of the module, not of the instance, so that a task can be pickled for other processes.
@@ -280,20 +280,15 @@ def _same(task: Task) -> Task:
     return task
 
 
-def _plugin_task_once(plugin: Plugin, function: Callable[[], object]) -> Task:
+@cache
+def _plugin_task_once(plugin: Plugin) -> Task:
     """Call a plug-in's function once in each process and check its result."""
-    key = plugin.entry.value
-    if key not in _made:
-        task = function()
-        if not isinstance(task, Task):
-            raise InputError(
-                f"the plug-in {plugin.name!r} of {plugin.package} gave a {type(task).__name__}; expected a volta.Task"
-            )
-        _made[key] = replace(task, source=f"{task.source}, plug-in {plugin.package}")
-    return _made[key]
-
-
-_made: dict[str, Task] = {}
+    task = plugin.load()()
+    if not isinstance(task, Task):
+        raise InputError(
+            f"the plug-in {plugin.name!r} of {plugin.package} gave a {type(task).__name__}; expected a volta.Task"
+        )
+    return replace(task, source=f"{task.source}, plug-in {plugin.package}")
 
 
 def _definition(name: str, title: str, origin: str, make: Callable[[], Task]) -> WholeTask:

@@ -40,8 +40,8 @@ from volta.features.backbones.backbone import (
     as_rows,
     check_pixels,
     prepare,
+    probe_onnx,
 )
-from volta.features.backbones.onnx_file import probe_onnx
 
 
 def split_batched_products(model: Any) -> Any:
@@ -80,7 +80,7 @@ def split_batched_products(model: Any) -> Any:
     return model
 
 
-EXPORT_VERSION = 1
+EXPORT_VERSION = 2
 TOLERANCE = 1e-4
 _EXPORTER_LOG = "torch.onnx"
 
@@ -89,25 +89,20 @@ class ExportError(VoltaError):
     """A network cannot be exported to ONNX."""
 
 
-def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path, *, as_written: bool = False) -> Path:
+def exported(pipeline: Pipeline, backbone: TorchBackbone, folder: Path) -> Path:
     """Return the ONNX file of ``pipeline`` in ``folder``, exporting it first if it is not there.
 
     The graph's inputs are those of :meth:`Pipeline.forward`; the number of images and their size are free.
-    ``as_written`` keeps the graph of a backbone whose rewritten network was taken away apart from that network's.
     """
-    key = hash_text(
-        canonical_json(
-            {
-                "version": EXPORT_VERSION,
-                "torch": torch.__version__,
-                "name": backbone.name,
-                "weights": backbone.weights,
-                "preprocessing": backbone.preprocessing.to_json(),
-            }
-            | ({"as_written": True} if as_written else {})
-        )
-    )
-    path = folder / f"{key[:32]}.onnx"
+    parts = {
+        "version": EXPORT_VERSION,
+        "torch": torch.__version__,
+        "name": backbone.name,
+        "weights": backbone.weights,
+        "preprocessing": backbone.preprocessing.to_json(),
+        "rewritten": backbone.fast is not None,
+    }
+    path = folder / f"{hash_text(canonical_json(parts))[:32]}.onnx"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
@@ -530,7 +525,7 @@ def _openvino_engine(
     # OpenVINO has fast convolutions of its own, so it gets the network as it is written.
     plain = replace(backbone, fast=None)
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
-    path = exported(pipeline, plain, cache / "onnx", as_written=True)
+    path = exported(pipeline, plain, cache / "onnx")
     return OpenvinoEngine(path, backbone.preprocessing, precision, threads)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
 
 from volta.core.cache import ArrayCache, CachedArray, ShardWriter, cache_key
+from volta.core.checks import check_count
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.core.files import hash_array, hash_file, hash_text, remove_temp_files
 from volta.core.processes import gpu_bytes
@@ -125,40 +126,18 @@ def _decoded(path: Path) -> Array:
 DTYPES = ("float32", "float16")
 
 
-class FeatureWriter:
-    """Writes one feature set, row range by row range; hold the key's lock while using it."""
-
-    def __init__(self, folder: Path, n_rows: int, dtype: str) -> None:
-        if dtype not in DTYPES:
-            raise InputError(f"dtype is {dtype!r}; pass one of {', '.join(DTYPES)}")
-        self._n_rows = n_rows
-        self._dtype = np.dtype(dtype)
-        self._shards = ShardWriter(folder, n_rows, self._dtype)
-
-    def done(self) -> list[tuple[int, int]]:
-        """Return the row ranges that an earlier writer finished and whose bytes are still what it wrote."""
-        return self._shards.done()
-
-    def write(self, start: int, features: Array) -> None:
-        """Put rows ``start`` onwards, (rows, d), on disk; values that are not finite or do not fit are refused."""
-        if features.ndim != 2 or start + len(features) > self._n_rows:
-            raise InputError(
-                f"features has shape {features.shape} at row {start} of {self._n_rows}; expected (rows, d)"
-            )
-        if not np.isfinite(features).all():
-            row = start + int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
-            raise InputError(f"the backbone gives a value that is not finite for image {row}; check image and weights")
-        with np.errstate(over="ignore"):
-            rows = features.astype(self._dtype)
-        if not np.isfinite(rows).all():
-            raise InputError(
-                f"a feature of {np.abs(features).max():.3g} does not fit {self._dtype}; pass dtype='float32'"
-            )
-        self._shards.write(start, rows)
-
-    def finish(self, key: str, meta: Mapping[str, Any], width: int) -> None:
-        """Move the array into place; ``width`` is d for a set without rows."""
-        self._shards.finish(key, meta, (width,))
+def as_stored(features: Array, start: int, dtype: np.dtype[Any]) -> Array:
+    """Return features (rows, d) of images ``start`` onwards as they are kept; what is not finite there is refused."""
+    if features.ndim != 2:
+        raise InputError(f"features has shape {features.shape} at row {start}; expected (rows, d)")
+    if not np.isfinite(features).all():
+        row = start + int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
+        raise InputError(f"the backbone gives a value that is not finite for image {row}; check image and weights")
+    with np.errstate(over="ignore"):
+        rows = features.astype(dtype)
+    if not np.isfinite(rows).all():
+        raise InputError(f"a feature of {np.abs(features).max():.3g} does not fit {dtype}; pass dtype='float32'")
+    return rows
 
 
 SHARD_ROWS = 2048
@@ -174,15 +153,9 @@ class ShardJob:
     batch_size: int
 
 
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """Features of rows ``start`` onwards, (rows, d) float32."""
-
-    start: int
-    features: Features
-
-
-MapShards = Callable[[Callable[[ShardJob], Shard], Iterable[ShardJob]], Iterable[Shard]]
+Shard: TypeAlias = tuple[int, Features]
+"""The first row of a range, and its features (rows, d) float32."""
+MapShards: TypeAlias = Callable[[Callable[[ShardJob], Shard], Iterable[ShardJob]], Iterable[Shard]]
 """Like the built-in ``map``: applies the function to every job, here or elsewhere; gives the shards in any order."""
 
 
@@ -211,7 +184,7 @@ OnSet = Callable[[str], Callable[[ExtractionProgress], None] | None]
 
 def extract_shard(job: ShardJob) -> Shard:
     """Return the features of one job: no side effects, arguments and result can be pickled."""
-    return Shard(job.start, run_batches(job.engine, job.images.batches(job.batch_size)))
+    return job.start, run_batches(job.engine, job.images.batches(job.batch_size))
 
 
 def extract(
@@ -261,8 +234,10 @@ def extract(
         Called at the start and after each shard.
     """
     for name, value in (("batch_size", batch_size), ("shard_rows", shard_rows)):
-        if value is not None and value < 1:
-            raise InputError(f"{name} is {value}; pass a whole number of at least 1")
+        if value is not None:
+            check_count(value, name)
+    if dtype not in DTYPES:
+        raise InputError(f"dtype is {dtype!r}; pass one of {', '.join(DTYPES)}")
     device = device or torch.device("cpu")
     source: Images = PixelArray(images) if isinstance(images, np.ndarray) else images
     folder = cache or cache_folder()
@@ -290,12 +265,13 @@ def extract(
             network, runtime=runtime, precision=precision, device=device, threads=threads, amp=amp, cache=folder
         )
         batch_size = batch_size or batch_rows(network, device, gpu_bytes(device))
-        writer = FeatureWriter(store.folder(key), len(source), dtype)
+        writer = ShardWriter(store.folder(key), len(source), np.dtype(dtype))
         started = time.perf_counter()
         _write_missing(source, engine, writer, batch_size, shard_rows, map_shards, on_progress)
         meta = {**parts, "engine": engine.title, "seconds": round(time.perf_counter() - started, 3)}
-        width = 0 if len(source) else _width(engine)
-        writer.finish(key, meta, width)
+        # Of a set that has no images to run, one black image tells d.
+        row_shape = () if len(source) else engine(np.zeros((1, 3, 32, 32), dtype=np.uint8)).shape[1:]
+        writer.finish(key, meta, row_shape)
     return store.finished(key)
 
 
@@ -329,7 +305,7 @@ def missing_ranges(done: list[tuple[int, int]], n_rows: int, shard_rows: int) ->
 def _write_missing(
     source: Images,
     engine: Engine,
-    writer: FeatureWriter,
+    writer: ShardWriter,
     batch_size: int,
     shard_rows: int,
     map_shards: MapShards,
@@ -349,16 +325,11 @@ def _write_missing(
             on_progress(ExtractionProgress(n_done, n_rows, n_resumed, time.perf_counter() - started))
 
     tell()
-    for shard in map_shards(extract_shard, jobs()):
-        writer.write(shard.start, shard.features)
-        n_done += len(shard.features)
+    for start, features in map_shards(extract_shard, jobs()):
+        writer.write(start, as_stored(features, start, writer.dtype))
+        n_done += len(features)
         tell()
     if n_done != n_rows:
         raise InputError(
             f"map_shards gave features of {n_done} of {n_rows} images; it must give one shard for each job"
         )
-
-
-def _width(engine: Engine) -> int:
-    """Return d by running one black image, for a set that has no images to run."""
-    return int(engine(np.zeros((1, 3, 32, 32), dtype=np.uint8)).shape[1])

@@ -152,25 +152,8 @@ def test_no_images_give_no_images():
 
 def test_rejected_inputs():
     images = random_images(2)
-    with pytest.raises(InputError, match=r"images has dtype float64; pass uint8 levels 0\.\.255"):
-        corrupt(images / 255, "fog", 1)
-    with pytest.raises(InputError, match=r"shape \(2, 3, 32, 32\); pass RGB images as \(n, h, w, 3\)"):
-        corrupt(images.transpose(0, 3, 1, 2), "fog", 1)
-    with pytest.raises(InputError, match=r"shape \(32, 32, 3\)"):
-        corrupt(images[0], "fog", 1)
     with pytest.raises(InputError, match="7×32 pixels; pass at least 8×8"):
         corrupt(images[:, :7], "fog", 1)
-    with pytest.raises(InputError, match=r"no corruption 'rain'; the corruptions are: gaussian_noise, .*spatter"):
-        corrupt(images, "rain", 1)
-    for severity in (0, 6, True, "1", 1.5):
-        with pytest.raises(InputError, match=r"severity is .*; pass a whole number from 1 \(mild\) to 5"):
-            corrupt(images, "fog", severity)
-    with pytest.raises(InputError, match=r"indices is int64 of shape \(3,\); pass one whole number an image \(2\)"):
-        corrupt(images, "fog", 1, indices=np.arange(3))
-    with pytest.raises(InputError, match="indices is float64"):
-        corrupt(images, "fog", 1, indices=[0.0, 1.0])
-    with pytest.raises(InputError, match="indices holds -4; pass positions in the set"):
-        corrupt(images, "fog", 1, indices=[0, -4])
 
 
 def test_contact_sheet_of_one_image():

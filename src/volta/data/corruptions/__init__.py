@@ -7,6 +7,6 @@ SciPy instead of ImageMagick and OpenCV, and every random number is seeded by im
 """
 
 from volta.data.corruptions.common import SEVERITIES, Corruption
-from volta.data.corruptions.corrupt import CORRUPTION_NAMES, CORRUPTIONS, contact_sheet, corrupt, find_corruption
+from volta.data.corruptions.corrupt import CORRUPTION_NAMES, CORRUPTIONS, contact_sheet, corrupt
 
-__all__ = ["CORRUPTIONS", "CORRUPTION_NAMES", "SEVERITIES", "Corruption", "contact_sheet", "corrupt", "find_corruption"]
+__all__ = ["CORRUPTIONS", "CORRUPTION_NAMES", "SEVERITIES", "Corruption", "contact_sheet", "corrupt"]

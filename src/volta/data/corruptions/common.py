@@ -46,7 +46,7 @@ class Draws:
     strength alone.
     """
 
-    def __init__(self, seed: int, name: str, indices: Sequence[int]) -> None:
+    def __init__(self, seed: int, name: str, indices: Sequence[int] | NDArray[np.int64]) -> None:
         self.seed = seed
         self.name = name
         self.indices = indices

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
@@ -50,7 +50,7 @@ def corrupt(
     severity: int,
     *,
     seed: int = 0,
-    indices: ArrayLike | None = None,
+    indices: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint8]:
     """Return ``images`` under one corruption of CIFAR-10-C; ``images`` itself is left as it is.
 
@@ -73,11 +73,13 @@ def corrupt(
     ----------
     Hendrycks & Dietterich (2019), Benchmarking Neural Network Robustness to Common Corruptions and Perturbations.
     """
-    images = np.asarray(images)
-    check_images(images)
-    corruption = find_corruption(name)
-    constants = corruption.severities[_check_severity(severity) - 1]
-    numbers = _check_indices(len(images), indices)
+    if min(images.shape[1:3]) < SMALLEST_SIDE:
+        raise InputError(
+            f"images is {images.shape[1]}×{images.shape[2]} pixels; pass at least {SMALLEST_SIDE}×{SMALLEST_SIDE}"
+        )
+    corruption = CORRUPTIONS[name]
+    constants = corruption.severities[severity - 1]
+    numbers = range(len(images)) if indices is None else indices
     out = np.empty_like(images)
     n_at_once = max(1, _VALUES_AT_ONCE // int(np.prod(images.shape[1:])))
     for start in range(0, len(images), n_at_once):
@@ -85,49 +87,6 @@ def corrupt(
         values = corruption.apply(images[part], Draws(seed, name, numbers[part]), *constants)
         out[part] = to_levels(values)
     return out
-
-
-def find_corruption(name: str) -> Corruption:
-    """Return the corruption called ``name``, or say which names there are."""
-    if name not in CORRUPTIONS:
-        raise InputError(f"there is no corruption {name!r}; the corruptions are: {', '.join(CORRUPTIONS)}")
-    return CORRUPTIONS[name]
-
-
-def check_images(images: Array) -> None:
-    """Refuse what is not a batch of uint8 RGB images of at least 8×8 pixels."""
-    if images.dtype != np.uint8:
-        raise InputError(
-            f"images has dtype {images.dtype}; pass uint8 levels 0..255 (from [0, 1]: np.uint8(np.rint(255 * images)))"
-        )
-    if images.ndim != 4 or images.shape[3] != 3:
-        raise InputError(
-            f"images has shape {images.shape}; pass RGB images as (n, h, w, 3)"
-            " (from (n, 3, h, w): images.transpose(0, 2, 3, 1))"
-        )
-    if min(images.shape[1:3]) < SMALLEST_SIDE:
-        raise InputError(
-            f"images is {images.shape[1]}×{images.shape[2]} pixels; pass at least {SMALLEST_SIDE}×{SMALLEST_SIDE}"
-        )
-
-
-def _check_severity(severity: int) -> int:
-    if isinstance(severity, bool) or severity not in SEVERITIES:
-        raise InputError(f"severity is {severity!r}; pass a whole number from 1 (mild) to 5 (strong)")
-    return int(severity)
-
-
-def _check_indices(n_images: int, indices: ArrayLike | None) -> Sequence[int]:
-    if indices is None:
-        return range(n_images)
-    numbers = np.asarray(indices)
-    if numbers.shape != (n_images,) or (n_images and not np.issubdtype(numbers.dtype, np.integer)):
-        raise InputError(
-            f"indices is {numbers.dtype} of shape {numbers.shape}; pass one whole number an image ({n_images})"
-        )
-    if (numbers < 0).any():
-        raise InputError(f"indices holds {numbers.min()}; pass positions in the set, 0 or more")
-    return [int(number) for number in numbers]
 
 
 GAP = 1

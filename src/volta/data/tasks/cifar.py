@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,31 +27,12 @@ from volta.data.task import LoadOptions, TaskDefinition, cache_folder
 from volta.data.task_builder import HALF, CorruptionOrigin, LazyMapping, Preparation, RawSets, limited_rows
 
 
-@dataclass(frozen=True, eq=False)
-class AvailableSet:
+class AvailableSet(NamedTuple):
     """One set that was found, its class names and where it came from."""
 
     split: Split
-    class_names: tuple[str, ...] = ()
-    source: str = ""
-
-
-class PublishedSet(Protocol):
-    """A set of images that can be found in a data folder, or made."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many images the whole set has."""
-
-    @property
-    def described(self) -> str:
-        """What to say is missing."""
-
-    def is_there(self, root: Path) -> bool:
-        """Whether the set can be loaded."""
-
-    def find(self, root: Path) -> AvailableSet:
-        """Load the set."""
+    class_names: tuple[str, ...]
+    source: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +45,6 @@ class ImageSet:
     stand_in: str
     part: str
     read: Callable[[Path], tuple[Split, tuple[str, ...]]]
-
-    @property
-    def described(self) -> str:
-        """What to say is missing."""
-        return self.archive.described
 
     def is_there(self, root: Path) -> bool:
         """Whether the set can be loaded."""
@@ -104,30 +80,7 @@ class ImageSet:
         return AvailableSet(Split(images, labels), tuple(names), text)
 
 
-N_NOISE = 10_000
-
-
-@dataclass(frozen=True)
-class UniformNoise:
-    """Uniform noise in the shape of a task's images."""
-
-    task: str
-    shape: tuple[int, int, int] = (3, 32, 32)
-    n_rows: int = N_NOISE
-
-    @property
-    def described(self) -> str:
-        """What the set is; it is never missing."""
-        return "uniform noise"
-
-    def is_there(self, root: Path) -> bool:
-        """Return True: the set is made, not read."""
-        return True
-
-    def find(self, root: Path) -> AvailableSet:
-        """Draw the images."""
-        images = uniform_noise_images(self.task, self.shape, self.n_rows)
-        return AvailableSet(Split(images, np.zeros(len(images), np.int64)))
+NOISE, N_NOISE = "noise", 10_000
 
 
 def uniform_noise_images(task: str, shape: tuple[int, int, int] = (3, 32, 32), n_images: int = N_NOISE) -> Array:
@@ -206,7 +159,7 @@ SVHN_TEST = ImageSet("SVHN test", 26_032, SVHN, _ZIP, "test", lambda path: (read
 
 @dataclass(frozen=True, eq=False)
 class PublishedImages:
-    """Which published sets make up the task ``name``.
+    """Which published sets make up the task ``name``; uniform noise in their shape joins the OOD sets.
 
     ``corrupted`` is the archive of the test images under the nineteen corruptions; where a task has none, they are
     generated only when asked for.
@@ -215,32 +168,40 @@ class PublishedImages:
     name: str
     train: ImageSet
     test: ImageSet
-    ood: Mapping[str, PublishedSet] = field(default_factory=dict)
+    ood: Mapping[str, ImageSet]
     corrupted: Archive | None = None
 
     def missing(self, options: LoadOptions) -> list[str]:
         """Return the files that a read would lack; nothing is read."""
         absent = [part for part in self._asked(options).values() if not part.is_there(options.folder)]
-        return list(dict.fromkeys(part.described for part in absent))
+        return list(dict.fromkeys(part.archive.described for part in absent))
 
     def read(self, options: LoadOptions) -> RawSets:
         """Return the pixels with the OOD sets and corruptions asked for."""
         found = {name: part.find(options.folder) for name, part in self._asked(options).items()}
         train, test = found.pop("train"), found.pop("test")
+        ood = {name.removeprefix("ood:"): OodSet(part.split.inputs) for name, part in found.items()}
+        if options.wants_ood(NOISE):
+            ood[NOISE] = OodSet(uniform_noise_images(self.name))
         shifts, origin, note = self._shifts(options, test.split)
         sources = [train.source, test.source, *(part.source for part in found.values()), note]
         return RawSets(
             parts={"train": train.split, "test": test.split},
-            ood={name.removeprefix("ood:"): OodSet(part.split.inputs) for name, part in found.items()},
+            ood=ood,
             shifts=shifts,
             class_names=train.class_names,
             source="; ".join(source for source in sources if source),
             corruptions=origin,
         )
 
-    def _asked(self, options: LoadOptions) -> dict[str, PublishedSet]:
-        asked: dict[str, PublishedSet] = {"train": self.train, "test": self.test}
-        return asked | {f"ood:{name}": part for name, part in self.ood.items() if options.wants_ood(name)}
+    @property
+    def ood_rows(self) -> dict[str, int]:
+        """How many images each whole OOD set has."""
+        return {name: part.n_rows for name, part in self.ood.items()} | {NOISE: N_NOISE}
+
+    def _asked(self, options: LoadOptions) -> dict[str, ImageSet]:
+        asked = {f"ood:{name}": part for name, part in self.ood.items() if options.wants_ood(name)}
+        return {"train": self.train, "test": self.test, **asked}
 
     def _shifts(self, options: LoadOptions, test: Split) -> tuple[LazyMapping[Split], CorruptionOrigin, str]:
         unasked = self.corrupted is None and options.shifts != "generated"
@@ -412,30 +373,34 @@ CIFAR100_TEST = ImageSet(
 )
 
 
-_OOD: dict[str, PublishedSet] = {"cifar100": CIFAR100_TEST, "svhn": SVHN_TEST, "noise": UniformNoise("cifar10")}
+_CIFAR10_IMAGES = PublishedImages(
+    "cifar10", CIFAR10_TRAIN, CIFAR10_TEST, {"cifar100": CIFAR100_TEST, "svhn": SVHN_TEST}, corrupted=CIFAR_10_C
+)
 
 CIFAR10 = TaskDefinition(
     name="cifar10",
     title="CIFAR-10; OOD: CIFAR-100 (near), SVHN, uniform noise; shifts: CIFAR-10-C",
     preparation=Preparation("vision", 0.2, HALF, augment=True, paper_epochs=80),
-    images=PublishedImages("cifar10", CIFAR10_TRAIN, CIFAR10_TEST, _OOD, corrupted=CIFAR_10_C),
-    features=FeatureFiles("cifar10", CIFAR10_CLASSES, {name: part.n_rows for name, part in _OOD.items()}),
+    images=_CIFAR10_IMAGES,
+    features=FeatureFiles("cifar10", CIFAR10_CLASSES, _CIFAR10_IMAGES.ood_rows),
     near=("cifar100",),
-    far=("svhn", "noise"),
+    far=("svhn", NOISE),
     archives=(CIFAR_10, CIFAR_100, SVHN),
     optional_archives=(CIFAR_10_C,),
 )
 
 
-_CIFAR100_OOD: dict[str, PublishedSet] = {"cifar10": CIFAR10_TEST, "svhn": SVHN_TEST, "noise": UniformNoise("cifar100")}
+_CIFAR100_IMAGES = PublishedImages(
+    "cifar100", CIFAR100_TRAIN, CIFAR100_TEST, {"cifar10": CIFAR10_TEST, "svhn": SVHN_TEST}
+)
 
 CIFAR100 = TaskDefinition(
     name="cifar100",
     title="CIFAR-100; OOD: CIFAR-10 (near), SVHN, uniform noise",
     preparation=Preparation("vision", 0.1, ((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761))),
-    images=PublishedImages("cifar100", CIFAR100_TRAIN, CIFAR100_TEST, _CIFAR100_OOD),
-    features=FeatureFiles("cifar100", ood_rows={name: part.n_rows for name, part in _CIFAR100_OOD.items()}),
+    images=_CIFAR100_IMAGES,
+    features=FeatureFiles("cifar100", ood_rows=_CIFAR100_IMAGES.ood_rows),
     near=("cifar10",),
-    far=("svhn", "noise"),
+    far=("svhn", NOISE),
     archives=(CIFAR_100, CIFAR_10, SVHN),
 )

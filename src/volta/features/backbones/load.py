@@ -17,6 +17,7 @@ from volta.data.task import data_root
 from volta.features.backbones.backbone import (
     IMAGENET_MEAN,
     IMAGENET_STD,
+    ONNX_FILE,
     Backbone,
     BackbonePattern,
     KnownBackbone,
@@ -29,7 +30,6 @@ from volta.features.backbones.backbone import (
     read_weights,
 )
 from volta.features.backbones.efficientnet_lite0 import EFFICIENTNET_LITE0
-from volta.features.backbones.onnx_file import ONNX_FILE
 from volta.features.backbones.resnet18 import RESNET18
 
 
