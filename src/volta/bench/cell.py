@@ -37,13 +37,13 @@ from volta.methods.saving import count_values, parameters_of
 from volta.networks.network import Network, network_from_parts
 from volta.networks.outputs import Outputs
 from volta.networks.recipe import ProtocolName
-from volta.networks.trainer import MemoryNetworkStore, NetworkStore, OutputCache, Trainer, pick_device
+from volta.networks.trainer import NetworkStore, OutputCache, Trainer, pick_device
 from volta.networks.training import EVAL_ROWS, EpochReport
 
 NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained anew", max_bytes=1 << 34)
 
 
-class DiskNetworkStore(MemoryNetworkStore):
+class DiskNetworkStore(NetworkStore):
     """Networks as safetensors files named by key; a lock per key makes concurrent processes train each one once."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from volta.bench.cell import (
     CellRunner,
@@ -32,15 +32,8 @@ from volta.core.types import Array, Task
 from volta.features.engines import EmbeddedFiles, TorchEngine, files_of, with_files
 from volta.features.extract import MapShards, Shard, ShardJob
 from volta.methods import find_method
-from volta.networks.trainer import MemoryNetworkStore, pick_device
+from volta.networks.trainer import NetworkStore, pick_device
 from volta.networks.training import EpochReport
-
-
-class Executor(Protocol):
-    """Runs cells and tells how each ended, as they end."""
-
-    def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
-        """Run ``cells`` in any order; tell ``listener`` when one starts; yield each one's outcome."""
 
 
 class LocalExecutor:
@@ -57,6 +50,8 @@ class LocalExecutor:
             yield attempt(self._runner, self._store, cell, partial(listener.epoch, cell))
 
 
+Executor: TypeAlias = "LocalExecutor | ProcessExecutor | RayExecutor"
+"""Runs cells in any order, tells a listener when one starts, and yields each one's outcome as it ends."""
 POLL_SECONDS = 0.5
 _KILLED = "the process running it was killed by the operating system, for instance for lack of memory"
 
@@ -280,7 +275,7 @@ class _Submissions:
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the block's shared network on a worker; runs there."""
     keep_freed_memory()
-    runner = CellRunner(config, MemoryNetworkStore(), LoadedTask(task))
+    runner = CellRunner(config, NetworkStore(), LoadedTask(task))
     with torch_threads(config.threads):
         return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
@@ -289,7 +284,7 @@ def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) 
     """Run a cell on a worker; runs there."""
     keep_freed_memory()
     shared = None if network is None else decode_network(network, pick_device(config.device))
-    networks = MemoryNetworkStore([] if shared is None else [shared])
+    networks = NetworkStore([] if shared is None else [shared])
     return CellRunner(config, networks, LoadedTask(task)).run(cell)
 
 

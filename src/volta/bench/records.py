@@ -68,7 +68,9 @@ class Environment:
 @cache
 def environment() -> Environment:
     """Return versions, hardware and commit of this process, for manifests and records."""
-    return replace(scoring_environment(), cpu_capability=_cpu_capability(), blas=_blas())
+    import torch
+
+    return replace(scoring_environment(), cpu_capability=torch.backends.cpu.get_cpu_capability(), blas=_blas())
 
 
 @cache
@@ -85,12 +87,6 @@ def scoring_environment() -> Environment:
         cores=os.cpu_count(),
         memory_gb=_memory_gb(),
     )
-
-
-def _cpu_capability() -> str:
-    import torch
-
-    return torch.backends.cpu.get_cpu_capability()
 
 
 def _blas() -> tuple[BlasLibrary, ...]:

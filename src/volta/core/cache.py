@@ -19,7 +19,6 @@ from volta.core.files import (
     inside,
     lock_file,
     read_file,
-    reserve_again,
     reserve_npy,
     sync_folder,
 )
@@ -196,7 +195,6 @@ class ShardWriter:
         # Looked at before it is opened for writing, which would make the file as long as a damaged header says.
         found = _mapped(self._part) if self._part.is_file() else None
         if found is not None and found.ndim > 0 and len(found) == self._n_rows and found.dtype == self.dtype:
-            reserve_again(self._part)
             return np.lib.format.open_memmap(self._part, mode="r+")
         self._part.unlink(missing_ok=True)
         self._journal.unlink(missing_ok=True)

@@ -298,7 +298,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     with _part_file(path) as temporary:
         try:
             yield temporary
-            _sync(temporary)
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
         except BaseException:
@@ -344,20 +345,11 @@ def reserve_npy(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.
         with path.open("wb") as file:
             _write_npy_header(file, dtype, shape)
             n_bytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
-            _take_space(file, file.tell(), n_bytes)
+            _take_space(file, n_bytes)
     except OSError as error:
         path.unlink(missing_ok=True)
         raise no_room(path, error) from error
     return np.lib.format.open_memmap(path, mode="r+")
-
-
-def reserve_again(path: Path) -> None:
-    """Take the space of a file that has its full size but may have holes, as one that was copied has."""
-    try:
-        with path.open("rb+") as file:
-            _reserved(file, 0, max(1, path.stat().st_size))
-    except OSError as error:
-        raise no_room(path, error) from error
 
 
 def write_png(path: Path, image: np.ndarray) -> None:
@@ -439,32 +431,20 @@ def _write_npy_header(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, .
     np.lib.format.write_array_header_1_0(file, header)
 
 
-def _take_space(file: IO[bytes], start: int, n_bytes: int) -> None:
+def _take_space(file: IO[bytes], n_bytes: int) -> None:
+    """Make sure that the disk has ``n_bytes`` more for a file; they are written where they cannot be reserved."""
     file.flush()
-    if n_bytes and _reserved(file, start, n_bytes):
-        return
-    # Where space cannot be reserved it is written.
+    if n_bytes and hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), file.tell(), n_bytes)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+        else:
+            return
     zeros = bytes(min(n_bytes, _CHUNK_BYTES))
     for position in range(0, n_bytes, _CHUNK_BYTES):
         file.write(zeros[: n_bytes - position])
-
-
-def _reserved(file: IO[bytes], start: int, n_bytes: int) -> bool:
-    """Reserve space in a file; False where its system cannot."""
-    if not hasattr(os, "posix_fallocate"):
-        return False
-    try:
-        os.posix_fallocate(file.fileno(), start, n_bytes)
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        return False
-    return True
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _umask() -> int:

@@ -285,7 +285,7 @@ class FeatureFiles:
             return {}, {}
 
         def is_asked(shift: str) -> bool:
-            return self.every_shift or _severity(shift) in options.severities
+            return self.every_shift or shift.rpartition("-")[2] in map(str, options.severities)
 
         def read(what: str, is_read: Callable[[str], bool]) -> tuple[dict[str, Array], dict[str, Array]]:
             path = features_path(options.folder, self.name, what)
@@ -424,16 +424,10 @@ def _check_widths(path: Path, width: int, sets: Mapping[str, Array]) -> None:
             )
 
 
-def _severity(shift: str) -> int | None:
-    tail = shift.rpartition("-")[2]
-    return int(tail) if tail.isdigit() else None
-
-
 def _describe(path: Path, ood: Mapping[str, Array], ood_rows: Mapping[str, int]) -> str:
-    text = f"features from {path.name}"
     fewer = [
         f"{name} {len(rows):,} of {ood_rows[name]:,} rows"
         for name, rows in ood.items()
         if len(rows) < ood_rows.get(name, 0)
     ]
-    return f"{text}; incomplete: {', '.join(fewer)}" if fewer else text
+    return f"features from {path.name}" + (f"; incomplete: {', '.join(fewer)}" if fewer else "")

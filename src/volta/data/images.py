@@ -289,7 +289,8 @@ def decode_all(
                 encodings[encoding(data)] += 1
                 if array is None:
                     first = name
-                    array = _allocate((len(names), 3, *image.shape[:2]), into)
+                    shape = (len(names), 3, *image.shape[:2])
+                    array = np.zeros(shape, np.uint8) if into is None else reserve_npy(into, np.dtype(np.uint8), shape)
                 if image.shape[:2] != array.shape[2:]:
                     raise InputError(
                         f"images have mixed sizes: {first} is {_shown(array.shape[2:])}, "
@@ -361,12 +362,6 @@ def _read_zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     except InputError:
         # An empty answer fails to decode, and is listed by name with the other bad images.
         return b""
-
-
-def _allocate(shape: tuple[int, ...], into: Path | None) -> Array:
-    if into is None:
-        return np.zeros(shape, np.uint8)
-    return reserve_npy(into, np.dtype(np.uint8), shape)
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, int, int]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -511,16 +511,6 @@ def _is_numeric(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
-class TableWriter(Protocol):
-    """Takes rows piece by piece: name → (n,) array, or (n, width), the same names each time."""
-
-    def write(self, columns: Mapping[str, Array]) -> None:
-        """Add rows."""
-
-    def close(self) -> None:
-        """Write what belongs at the file's end, and close it."""
-
-
 class ArrowWriter:
     """CSV, in which (n, width) becomes NAME_0, NAME_1, …, or Parquet, in which it becomes a column of lists.
 
@@ -577,6 +567,9 @@ class NpzWriter:
         with self._path.open("wb") as file:
             np.savez(file, **{name: np.concatenate(parts) for name, parts in self._parts.items()})  # type: ignore[arg-type]
 
+
+TableWriter: TypeAlias = ArrowWriter | NpzWriter
+"""Takes rows piece by piece: name → (n,) array, or (n, width), the same names each time."""
 
 READERS: dict[str, Callable[[Path, Limits], TableFile]] = {
     ".csv": CsvTable,

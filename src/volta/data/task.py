@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -99,26 +99,6 @@ def _platform_cache() -> Path:
     return user_cache_path("volta", appauthor=False)
 
 
-def missing_pixels(task: str, root: Path, missing: Sequence[str]) -> MissingDataError:
-    """Return the error for a task whose image files are not all there."""
-    return MissingDataError(
-        f"{task} is not complete under {root}: missing {', '.join(missing)}\n"
-        f"get it with: volta data get {task} --data {root}   or point at it with: --data DIR (or VOLTA_DATA=DIR)"
-    )
-
-
-def missing_features(task: str, root: Path, *, have_pixels: bool, downloadable: bool = True) -> MissingDataError:
-    """Return the error for a task whose features are not there."""
-    extract = f"volta extract {task} --data {root}"
-    if not have_pixels and downloadable:
-        extract = f"volta data get {task} --data {root} && {extract}"
-    lacking = f"features/{task}.npz" + ("" if have_pixels else " and the images to extract it from")
-    return MissingDataError(
-        f"{task} has no features under {root}: missing {lacking}\n"
-        f"get them with: {extract}   or point at them with: --data DIR (or VOLTA_DATA=DIR)"
-    )
-
-
 _MEGA = 1e6
 
 
@@ -211,19 +191,30 @@ class TaskDefinition:
             raise MissingDataError(f"{self.name} has no images, only features; there is nothing to extract")
         options = self._at_home(options)
         if missing := self.images.missing(options):
-            raise missing_pixels(self.name, options.folder, missing)
+            where = f"--data {options.folder}"
+            raise MissingDataError(
+                f"{self.name} is not complete under {options.folder}: missing {', '.join(missing)}\n"
+                f"get it with: volta data get {self.name} {where}   or point at it with: --data DIR (or VOLTA_DATA=DIR)"
+            )
         return limit_sets(self._with_ood(self.images.read(options), options), options.limit_test, self.name)
 
     def feature_sets(self, options: LoadOptions | None = None) -> RawSets:
         """Return all feature sets with their labels, before val and cal are split off."""
         options = self._at_home(options)
         if self.features is None or not self.has_features(options):
-            raise missing_features(
-                self.name, options.folder, have_pixels=self.has_images(options), downloadable=bool(self.archives)
+            extract = f"volta extract {self.name} --data {options.folder}"
+            lacking = f"features/{self.name}.npz"
+            if not self.has_images(options):
+                lacking += " and the images to extract it from"
+                if self.archives:
+                    extract = f"volta data get {self.name} --data {options.folder} && {extract}"
+            raise MissingDataError(
+                f"{self.name} has no features under {options.folder}: missing {lacking}\n"
+                f"get them with: {extract}   or point at them with: --data DIR (or VOLTA_DATA=DIR)"
             )
         raw = limit_sets(self._with_ood(self.features.read(options), options), options.limit_test, self.name)
-        lacking = [name for name in (*self.near, *self.far) if options.wants_ood(name) and name not in raw.ood]
-        return replace(raw, source=f"{raw.source}; without: {', '.join(lacking)}") if lacking else raw
+        absent = [name for name in (*self.near, *self.far) if options.wants_ood(name) and name not in raw.ood]
+        return replace(raw, source=f"{raw.source}; without: {', '.join(absent)}") if absent else raw
 
     def _at_home(self, options: LoadOptions | None) -> LoadOptions:
         options = options or LoadOptions()

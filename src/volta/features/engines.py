@@ -360,7 +360,9 @@ class _RuntimeEngine:
     @property
     def title(self) -> str:
         """What runs, for a log."""
-        return _runtime_title()
+        import onnxruntime
+
+        return f"ONNX Runtime {onnxruntime.__version__} on cpu"
 
 
 @dataclass(frozen=True)
@@ -578,12 +580,6 @@ def need_onnxruntime(what: str) -> None:
 
 def _have(*names: str) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
-
-
-def _runtime_title() -> str:
-    import onnxruntime
-
-    return f"ONNX Runtime {onnxruntime.__version__} on cpu"
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,7 +103,7 @@ class Swag(MeanSoftmax):
         sgd = Recipe("sgd", self.lr, 1e-4, "constant", recipe.batch_size, max_epochs=self.n_epochs, patience=None)
         states = trainer.snapshots(network, data, sgd)
         names = [name for name, _ in network.classifier.named_parameters()]
-        visited = np.stack([_flatten(state, names) for state in states])
+        visited = np.stack([np.concatenate([state[name].cpu().numpy().ravel() for name in names]) for state in states])
         moments = Moments.of(visited, self.rank)
         self.networks_ = [
             _with_weights(network, names, moments.draw(rng(trainer.seed, "swag", index)), data)
@@ -134,10 +134,6 @@ class Moments:
         rank = len(self.deviations)
         low_rank = random.standard_normal(rank, dtype=np.float32) @ self.deviations / np.sqrt(2.0 * max(1, rank - 1))
         return np.asarray(self.mean + diagonal + low_rank, dtype=np.float32)
-
-
-def _flatten(state: dict[str, torch.Tensor], names: list[str]) -> Weights:
-    return np.concatenate([state[name].cpu().numpy().ravel() for name in names])
 
 
 def _with_weights(network: Network, names: list[str], weights: Weights, data: FitData) -> Network:

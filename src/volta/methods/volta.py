@@ -16,7 +16,7 @@ from volta.methods.base import MAX_PASSES, Method
 from volta.methods.calibrators import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
 from volta.networks.modules import Encoder, Prototypes
-from volta.networks.objectives import CrossEntropy, Objective, VoltaLosses
+from volta.networks.objectives import CrossEntropy, VoltaLosses
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer, volta_setup
 
@@ -81,8 +81,9 @@ class Volta(Method):
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         encoder, recipe = volta_setup(data, trainer.protocol)
         head = Prototypes(self.temperature, self.learn_temperature)
+        losses = VoltaLosses(self.margin, self.reconstruction, self.diversity, self.contrastive)
         spec = NetworkSpec(self._encoder(encoder), head, data.input_shape, data.n_classes)
-        self.network_ = trainer.network(data, spec, recipe, self._objective())
+        self.network_ = trainer.network(data, spec, recipe, CrossEntropy() if losses == VoltaLosses() else losses)
         self.seed_ = trainer.seed
         self.beta_ = 1.0 / self.learned_temperature
         if self.refit_temperature:
@@ -128,10 +129,6 @@ class Volta(Method):
         if self.encoder == "residual":
             return residual
         return replace(residual, hidden=hidden, dropout=0.1, projection=256, residual=False)
-
-    def _objective(self) -> Objective:
-        losses = VoltaLosses(self.margin, self.reconstruction, self.diversity, self.contrastive)
-        return CrossEntropy() if losses == VoltaLosses() else losses
 
     def _similarities(self, logits: Floats) -> Floats:
         return logits * self.learned_temperature

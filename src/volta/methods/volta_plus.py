@@ -166,8 +166,11 @@ class VoltaPlus(Method):
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
         logits = self._joined([found.logits for found in held_out])
         self.lowest_energy_ = float(energy(logits).min())
-        chosen = self.neighbours if self.neighbours is not None else neighbours_tell_more(gains)
-        self.neighbours_ = self._fit_neighbours(data) if chosen else None
+        self.neighbours_ = None
+        if neighbours_tell_more(gains) if self.neighbours is None else self.neighbours:
+            kept = even_steps(len(data.train), MOST_ROWS)
+            hidden = self._hidden(self.network_.outputs(data.train.inputs[kept]))
+            self.neighbours_ = Neighbours(unit(hidden), n_neighbours(len(kept), len(data.train)))
         columns = [self._doubt(logits), *of_distances.T]
         if self.neighbours_ is not None:
             # Where validation rows are training rows, each is its own first neighbour.
@@ -248,11 +251,6 @@ class VoltaPlus(Method):
         parts = (parts - means) / deviations
         parts[:, -1] = np.maximum(parts[:, -1], 0.0)
         return np.asarray(parts @ np.array([self.distance_weight, self.relative_weight, self.quiet_weight]))
-
-    def _fit_neighbours(self, data: FitData) -> Neighbours:
-        kept = even_steps(len(data.train), MOST_ROWS)
-        hidden = self._hidden(self.network_.outputs(data.train.inputs[kept]))
-        return Neighbours(unit(hidden), n_neighbours(len(kept), len(data.train)))
 
     def _hidden(self, outputs: Outputs) -> Array:
         """Return a."""

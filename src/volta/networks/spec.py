@@ -56,14 +56,6 @@ class Classifier(nn.Module):
         logits: Tensor = self.head(self.body(inputs))
         return logits
 
-    def undecayed(self) -> list[nn.Parameter]:
-        """Return the parameters that weight decay must leave alone."""
-        return self.head.undecayed()
-
-    def after_step(self) -> None:
-        """Restore what an optimiser step may have broken, such as unit prototypes."""
-        self.head.after_step()
-
 
 @dataclass(frozen=True)
 class NetworkSpec:

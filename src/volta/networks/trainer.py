@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,11 +51,6 @@ TABULAR_RECIPE = Recipe("adamw", 3e-3, 1e-3, "onecycle", batch_size=1024, max_ep
 PAPER_RECIPE = Recipe("adam", 1e-3, 1e-4, "cosine", batch_size=256, max_epochs=100, patience=10)
 
 
-def complete_cycle(recipe: Recipe, n_epochs: int) -> Recipe:
-    """Return ``recipe`` as the ``fair`` protocol trains: ``n_epochs`` to the end, more where that is too few steps."""
-    return replace(recipe, max_epochs=n_epochs, patience=None, min_steps=FAIR_MIN_STEPS)
-
-
 def need_features(data: FitData) -> None:
     """Refuse pixels."""
     if data.kind != "features":
@@ -67,7 +62,10 @@ def volta_setup(data: FitData, protocol: ProtocolName) -> tuple[Encoder, Recipe]
     need_features(data)
     vision = data.encoder == "vision"
     encoder, recipe = (VISION_ENCODER, VISION_RECIPE) if vision else (TABULAR_ENCODER, TABULAR_RECIPE)
-    return encoder, complete_cycle(recipe, FAIR_EPOCHS[data.encoder]) if protocol == "fair" else recipe
+    if protocol == "fair":
+        # To the end, with more epochs where these are too few steps.
+        recipe = replace(recipe, max_epochs=FAIR_EPOCHS[data.encoder], patience=None, min_steps=FAIR_MIN_STEPS)
+    return encoder, recipe
 
 
 def baseline_setup(data: FitData, protocol: ProtocolName) -> tuple[Backbone, Recipe]:
@@ -83,24 +81,8 @@ def baseline_setup(data: FitData, protocol: ProtocolName) -> tuple[Backbone, Rec
 _OUTPUT_CACHE_BYTES = 1 << 30
 
 
-class NetworkStore(Protocol):
-    """Where trained networks are kept between methods."""
-
-    def claim(self, key: str, device: torch.device) -> AbstractContextManager[Network | None]:
-        """Return a context that gives the network stored under ``key``; where it gives None, train and keep it there.
-
-        No other process trains the same network while the context is open.
-        """
-
-    def keep(self, network: Network) -> None:
-        """Store a network under its key."""
-
-    def forget(self) -> None:
-        """Drop what is held in memory: it is not needed again soon."""
-
-
-class MemoryNetworkStore:
-    """Trained networks of this process; those in ``kept`` are never dropped."""
+class NetworkStore:
+    """Trained networks of this process, kept between methods; those in ``kept`` are never dropped."""
 
     def __init__(self, kept: Iterable[Network] = ()) -> None:
         self._kept = {network.key: network for network in kept}
@@ -108,7 +90,10 @@ class MemoryNetworkStore:
 
     @contextmanager
     def claim(self, key: str, device: torch.device) -> Iterator[Network | None]:
-        """Give the network stored under ``key``."""
+        """Give the network stored under ``key``; where it gives None, train and keep it there.
+
+        No other process trains the same network while the context is open.
+        """
         yield self._networks.get(key)
 
     def keep(self, network: Network) -> None:
@@ -154,7 +139,7 @@ class Trainer:
     budget: Budget = field(default_factory=Budget)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     amp: bool = False
-    store: NetworkStore = field(default_factory=MemoryNetworkStore)
+    store: NetworkStore = field(default_factory=NetworkStore)
     cache: OutputCache = field(default_factory=OutputCache)
     on_epoch: Callable[[EpochReport], None] | None = None
     n_trained: int = 0

@@ -315,7 +315,7 @@ def train(
     labels = torch.from_numpy(data.train.labels).to(device)
     weights = _weights(data.train, device)
     n_batches = max(1, math.ceil(len(data.train) / recipe.batch_size))
-    optimiser, schedule = make_optimiser((classifier, loss), classifier.undecayed(), recipe, n_batches)
+    optimiser, schedule = make_optimiser((classifier, loss), classifier.head.undecayed(), recipe, n_batches)
     val_inputs, val_labels = InputRows(data.val.inputs, device), torch.from_numpy(data.val.labels).to(device)
     val_weights = _weights(data.val, device)
     half = amp_type(device) if amp else None
@@ -337,7 +337,7 @@ def train(
             scaler.update()
             schedule.step()
             optimiser.zero_grad()
-            classifier.after_step()
+            classifier.head.after_step()
         val_loss = validation_loss(classifier, val_inputs, val_labels, val_weights)
         if not math.isfinite(val_loss):
             raise TrainingError(

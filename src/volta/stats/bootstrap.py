@@ -100,11 +100,6 @@ def _seed_counts(n: int, n_resamples: int, seed: int) -> Floats:
     return draw_counts(n, n_resamples, rng(seed, "bootstrap", "seeds")).astype(np.float64)
 
 
-def resamples_at_once(n_rows: int) -> int:
-    """Return how many resamples of n rows are drawn and scored at a time."""
-    return _COLUMNS if n_rows <= _MANY_ROWS else _COLUMNS_OF_MANY
-
-
 def draw_counts(n: int, width: int, generator: np.random.Generator) -> Weights:
     """Draw how often each of n rows occurs in each of ``width`` resamples of size n: (n, width), columns sum to n."""
     if n > _MANY_ROWS:
@@ -291,7 +286,7 @@ def paired_bootstrap(
                 resampled.setdefault(key, {}).setdefault(method, {})[run_seed] = np.empty(n_resamples)
 
     largest = max(size for scorer in scorers for size in (scorer.n_rows, *scorer.ood_sizes.values()))
-    step = resamples_at_once(largest)
+    step = _COLUMNS if largest <= _MANY_ROWS else _COLUMNS_OF_MANY
 
     def score_chunk(start: int) -> None:
         width = min(step, n_resamples - start)

@@ -120,7 +120,7 @@ def compare_pair(
         return PairTest(first, second, metric, eval_set, 0, left, right, note=note)
     differences = difference_sample(own, other)
     rows = "" if METRICS[metric].measured else _rows(source, metric, eval_set, first, second)
-    row_variance, no_rows = _row_variance(rows)
+    row_variance, no_rows = (0.0, rows) if isinstance(rows, str) else (rows.shared_variance, "")
     elsewhere = table.has_other_rows(first, second)
     paired = differences is not None and not elsewhere and (differences.n > 1 or left.n == right.n == 1)
     if paired and differences is not None:
@@ -207,10 +207,6 @@ def _rows(source: Bootstrap | str, metric: str, eval_set: str, first: str, secon
         return "rows not resampled: this set is not among those that are"
     found = source.row_spread(metric, eval_set, first, second)
     return "rows not resampled: no stored predictions for this pair and set" if found is None else found
-
-
-def _row_variance(rows: RowSpread | str) -> tuple[float, str]:
-    return (0.0, rows) if isinstance(rows, str) else (rows.shared_variance, "")
 
 
 def _no_variance(estimate: Estimate | None) -> str:

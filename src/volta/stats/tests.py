@@ -214,7 +214,8 @@ class Estimate:
         References: Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15 (1987); Tango, Statistics in
         Medicine 17 (1998), for variances at the bound in place of those that are seen.
         """
-        check_margin(margin)
+        if not margin > 0:
+            raise InputError(f"margin is {margin}; pass the smallest difference that matters, above 0")
         if self.n_rows is None:
             return max(self.p_above(-margin), self.p_below(margin))
         if self.constant and self.value == 0:
@@ -300,12 +301,6 @@ def seeds_to_show(estimate: Estimate, bound: float, alpha: float, power: float =
     return low
 
 
-def check_margin(margin: float) -> None:
-    """Refuse a margin that is not positive."""
-    if not margin > 0:
-        raise InputError(f"margin is {margin}; pass the smallest difference that matters, above 0")
-
-
 ROUNDING = 1e-9
 """Values that agree to this part agree: the rest is rounding, or where an iteration (a temperature's) stopped."""
 
@@ -317,17 +312,12 @@ def equal_values(first: Mapping[int, float], second: Mapping[int, float]) -> boo
     )
 
 
-def seed_differences(first: Mapping[int, float], second: Mapping[int, float]) -> dict[int, float]:
-    """Return first − second for every seed both have, in order."""
-    return {seed: first[seed] - second[seed] for seed in sorted(first) if seed in second}
-
-
 def difference_sample(first: Mapping[int, float], second: Mapping[int, float]) -> Sample | None:
     """Return n, mean and deviation of the seeds' differences, or None where no seed is shared.
 
     A deviation that is only rounding is 0, and so is a mean then.
     """
-    differences = seed_differences(first, second)
+    differences = {seed: first[seed] - second[seed] for seed in sorted(first) if seed in second}
     if not differences:
         return None
     sample = sample_of(differences.values())

@@ -168,6 +168,8 @@ def elastic_transform(images: Array, draws: Draws, strength: float, sigma: float
     sigma·S pixels. All three constants are shares of S, at every size. Both steps are bilinear and mirrored
     at the edges.
     """
+    from scipy.ndimage import gaussian_filter
+
     height, width = images.shape[1:3]
     side = min(height, width)
     centre, arm = np.array([width // 2, height // 2]), side // 3
@@ -185,7 +187,8 @@ def elastic_transform(images: Array, draws: Draws, strength: float, sigma: float
     if strength == 0:
         return tilted
     noise = draws.uniform(-1.0, 1.0, (height, width, 2))
-    shifts = _smooth(noise, sigma * side) * (strength * side)
+    smooth = gaussian_filter(noise, (0.0, sigma * side, sigma * side, 0.0), mode="reflect", truncate=3.0)
+    shifts = smooth * (strength * side)
     return sample(tilted, rows + shifts[..., 1], cols + shifts[..., 0], edge="reflect")
 
 
@@ -219,12 +222,6 @@ def jpeg_compression(images: Array, draws: Draws, quality: float) -> Array:
         with Image.open(file) as decoded:
             target[...] = np.asarray(decoded)
     return out
-
-
-def _smooth(noise: Array, sigma: float) -> Array:
-    from scipy.ndimage import gaussian_filter
-
-    return np.asarray(gaussian_filter(noise, (0.0, sigma, sigma, 0.0), mode="reflect", truncate=3.0))
 
 
 DIGITAL: dict[str, Corruption] = {

@@ -54,12 +54,14 @@ class EmbeddedDigits:
 
         whole = Split(inputs, targets)
         test_split = whole.take(test)
+        noise = rng(SPLIT_SEED, "digits", "uniform_noise").uniform(0.0, PIXEL_MAX, test_split.inputs.shape)
+        shuffled = rng(SPLIT_SEED, "digits", "shuffled_pixels").permuted(test_split.inputs, axis=1)
         return RawSets(
             parts={name: whole.take(rest[part]) for name, part in rows._asdict().items()} | {"test": test_split},
             ood={
                 "digits_8_9": OodSet(features[~known]),
-                "uniform_noise": OodSet(_uniform_noise(test_split.inputs)),
-                "shuffled_pixels": OodSet(_shuffle_pixels(test_split.inputs)),
+                "uniform_noise": OodSet(noise.astype(np.float32)),
+                "shuffled_pixels": OodSet(shuffled),
             },
             shifts=_shifts(test_split),
             class_names=tuple(str(digit) for digit in range(N_KNOWN)),
@@ -93,15 +95,6 @@ def _read() -> tuple[Array, Array]:
 
         features, labels = load_digits(return_X_y=True)
     return np.ascontiguousarray(features, dtype=np.float32), labels.astype(np.int64)
-
-
-def _uniform_noise(like: Array) -> Array:
-    draws = rng(SPLIT_SEED, "digits", "uniform_noise").uniform(0.0, PIXEL_MAX, like.shape)
-    return draws.astype(np.float32)
-
-
-def _shuffle_pixels(inputs: Array) -> Array:
-    return rng(SPLIT_SEED, "digits", "shuffled_pixels").permuted(inputs, axis=1)
 
 
 def _shifts(test: Split) -> dict[str, Split]:

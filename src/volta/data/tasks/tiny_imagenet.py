@@ -136,7 +136,9 @@ class TinyImageNetFeatures:
         missing = {"train_x", "train_y", "val_x", "val_y"} - set(arrays)
         if missing:
             raise InputError(f"{path} lacks {', '.join(sorted(missing))}; it holds: {', '.join(arrays)}")
-        train, val = (_whole_split(arrays, part, path) for part in ("train", "val"))
+        train, val = (labelled_part(arrays, part, path) for part in ("train", "val"))
+        if max(train.labels.max(), val.labels.max()) >= 2 * N_KNOWN:
+            raise InputError(f"{path} has labels beyond {2 * N_KNOWN - 1}; expected the 200 classes of Tiny ImageNet")
         known = np.flatnonzero(val.labels < N_KNOWN)
         return RawSets(
             parts={"train": train.take(np.flatnonzero(train.labels < N_KNOWN)), "test": val.take(known)},
@@ -161,10 +163,3 @@ TINY_IMAGENET = TaskDefinition(
 def _place(root: Path) -> Path:
     folder = root / FOLDER
     return folder if folder.exists() else ARCHIVE.place(root)
-
-
-def _whole_split(arrays: dict[str, Array], part: str, path: Path) -> Split:
-    split = labelled_part(arrays, part, path)
-    if split.labels.max() >= 2 * N_KNOWN:
-        raise InputError(f"{path} has labels beyond {2 * N_KNOWN - 1}; expected the 200 classes of Tiny ImageNet")
-    return split

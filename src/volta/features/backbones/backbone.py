@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from volta.core.errors import InputError, MissingDataError, parse_errors
@@ -222,7 +223,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     path = Path(path)
     if not path.is_file():
         raise MissingDataError(f"weights file {path} does not exist; pass a .safetensors or .pth file")
-    state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    state: Any = None
+    if path.suffix == ".safetensors":
+        with parse_errors(f"weights file {path}", "is damaged"):
+            state = load_file(path)
+    else:
+        state = _read_torch(path)
     if isinstance(state, Mapping) and isinstance(state.get("state_dict"), Mapping):
         state = state["state_dict"]
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
@@ -230,15 +236,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in state.items()}
 
 
-def _read_safetensors(path: Path) -> Any:
-    from safetensors.torch import load_file
-
-    with parse_errors(f"weights file {path}", "is damaged"):
-        return load_file(path)
-
-
 def _read_torch(path: Path) -> Any:
-    if _torch_version() < _SAFE_TORCH:
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
         raise InputError(
             f"weights file {path} is not read by torch {torch.__version__}, which such files can make run code "
             "(CVE-2025-32434); install torch 2.6 or newer, or pass a .safetensors file"
@@ -249,10 +248,6 @@ def _read_torch(path: Path) -> Any:
         if zipfile.is_zipfile(path):
             check_zip(path)
         return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _torch_version() -> tuple[int, ...]:
-    return tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def load_weights(network: nn.Module, state: Mapping[str, Tensor], head: str | tuple[str, ...], source: str) -> None:

@@ -79,23 +79,6 @@ def find_in_torch(root: Path) -> Path:
     return path
 
 
-def _fast(network: ResNet18, size: tuple[int, int]) -> nn.Module:
-
-    return FastResNet18(network, size)
-
-
-RESNET18 = KnownBackbone(
-    "ResNet-18, ImageNet-1k (torchvision's weights)",
-    WIDTH,
-    ResNet18,
-    "fc.",
-    RESNET18_WEIGHTS.file,
-    find_in_torch,
-    Preprocessing(),
-    _fast,
-)
-
-
 Floats = NDArray[np.float64]
 
 # Interpolation at 0, 1, −1, 2, −2 and ∞: y = Aᵀ[(G g) ⊙ (Bᵀ d)] gives 4 outputs of a 3-tap filter g from 6 inputs d.
@@ -265,3 +248,15 @@ def _winograd(conv: nn.Conv2d, height: int, width: int) -> WinogradConv:
 def _halved(side: int) -> int:
     """Return the side of a map after a stride of 2 with the padding used here."""
     return -(-side // 2)
+
+
+RESNET18 = KnownBackbone(
+    "ResNet-18, ImageNet-1k (torchvision's weights)",
+    WIDTH,
+    ResNet18,
+    "fc.",
+    RESNET18_WEIGHTS.file,
+    find_in_torch,
+    Preprocessing(),
+    FastResNet18,
+)
