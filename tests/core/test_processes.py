@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from volta.core.processes import KEPT_BLOCK_BYTES
+from volta.core.processes import KEPT_BLOCK_BYTES, process_pool
 
 # A script without a guard, fed to the interpreter in three ways; it never ends by itself.
 SCRIPT = """
@@ -101,3 +101,21 @@ def test_freed_blocks_serve_again_and_the_largest_go_back() -> None:
     first, again, before, after = map(int, printed.split())
     assert again < 0.1 * first
     assert after - before < 0.1 * KEPT_BLOCK_BYTES
+
+
+def _hold(n_bytes: int) -> int:
+    """Keep so much memory in the process, as a worker keeps its task, and return its number."""
+    time.sleep(1.05)  # loky looks at a worker's memory once a second
+    _HELD.append(b"\1" * n_bytes)
+    return os.getpid()
+
+
+_HELD: list[bytes] = []
+
+
+@pytest.mark.timeout(60)
+def test_a_worker_that_loky_replaces_for_what_it_keeps_is_not_warned_of() -> None:
+    pytest.importorskip("psutil", reason="loky looks at memory through psutil")
+    with process_pool(1) as pool:
+        held = [pool.submit(_hold, 310_000_000) for _ in range(2)]
+        assert len({one.result() for one in held}) == 2

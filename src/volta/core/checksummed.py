@@ -117,6 +117,18 @@ def read_object(path: Path, kind: FileKind, content: type[T]) -> T:
         raise
     except OSError as error:
         raise kind.error(path, f"cannot be read: {error.strerror or error}") from error
+    return decode_object(data, path, kind, content)
+
+
+def encode_object(kind: FileKind, value: object) -> bytes:
+    """Return the bytes of a file; its checksum is the SHA-256 of all of them with 64 zeros in its place."""
+    text = canonical_json(kind.fields(msgspec.to_builtins(value, enc_hook=_builtin)), indent=2)
+    rest = _CLOSING + text.removeprefix("{\n").encode() + b"\n"
+    return _OPENING + _sha256(_OPENING, _NO_CHECKSUM, rest) + rest
+
+
+def decode_object(data: bytes, path: Path | str, kind: FileKind, content: type[T]) -> T:
+    """Return the object in a file's bytes as the type ``content``; ``path`` names them in errors."""
     start = len(_OPENING) + len(_NO_CHECKSUM)
     if not data.startswith(_OPENING) or data[start : start + len(_CLOSING)] != _CLOSING:
         raise kind.error(path, "has no checksum: it is damaged, or an older version of volta wrote it")
@@ -129,13 +141,6 @@ def read_object(path: Path, kind: FileKind, content: type[T]) -> T:
         for name in ("seal", _KIND, _FORMAT):
             del value[name]
     return value
-
-
-def encode_object(kind: FileKind, value: object) -> bytes:
-    """Return the bytes of a file; its checksum is the SHA-256 of all of them with 64 zeros in its place."""
-    text = canonical_json(kind.fields(msgspec.to_builtins(value, enc_hook=_builtin)), indent=2)
-    rest = _CLOSING + text.removeprefix("{\n").encode() + b"\n"
-    return _OPENING + _sha256(_OPENING, _NO_CHECKSUM, rest) + rest
 
 
 def _sha256(*parts: bytes) -> bytes:

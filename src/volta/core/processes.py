@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -135,7 +136,11 @@ def process_pool(
             pool.submit(os.getpid)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        yield pool
+        with warnings.catch_warnings():
+            # loky takes what a worker keeps from call to call, such as a task, for a leak where it exceeds 300 MB, and
+            # starts a new worker in its place. No call is lost.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+            yield pool
     finally:
         pool.shutdown(kill_workers=True)
 
