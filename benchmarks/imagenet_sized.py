@@ -24,9 +24,8 @@ import numpy as np
 import torch
 
 from larger_than_memory import GIB, N_CLASSES, N_FEATURES, PEAK_LIMIT_GIB, Memory, write_rows
-from volta.bench.keys import Cell
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord, RunConfig
+from volta.bench.records import Cell, CellRecord, RunConfig
 from volta.bench.runner import run
 from volta.bench.store import RunStore
 from volta.core.types import FitData, OodSet, Split, Task

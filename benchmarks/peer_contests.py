@@ -21,10 +21,10 @@ from volta.methods.base import PostHoc
 from volta.methods.calibrated import Isotonic, Temperature, VectorScaling
 from volta.methods.conformal import Aps, Conformal
 from volta.methods.energy import Energy, React, Scale
-from volta.methods.fdbd import Fdbd, Nci
 from volta.methods.gmm import fit_mixture, spread_points
 from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
+from volta.methods.last_layer import Fdbd, Nci
 from volta.methods.linear import Linear
 from volta.methods.mahalanobis import Mahalanobis, Rmds
 from volta.methods.softmax import Gen, MaxLogit, Softmax

@@ -29,9 +29,8 @@ import numpy as np
 
 from volta.bench.cell_metrics import EvalSet, metrics_of
 from volta.bench.config import TaskLoader, plan_cells
-from volta.bench.keys import Cell, fingerprints_of
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord, Manifest, RunConfig, environment
+from volta.bench.records import Cell, CellRecord, Manifest, RunConfig, environment, fingerprints_of
 from volta.bench.runner import make_plan, run
 from volta.bench.store import RunStore
 from volta.core.types import Array, Task

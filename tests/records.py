@@ -7,8 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volta.bench.cell_metrics import EvalSet
-from volta.bench.keys import Cell, Fingerprints, scoring_fingerprint
-from volta.bench.records import BlasLibrary, CellRecord, Environment, Manifest, RunConfig
+from volta.bench.records import (
+    BlasLibrary,
+    Cell,
+    CellRecord,
+    Environment,
+    Fingerprints,
+    Manifest,
+    RunConfig,
+    scoring_fingerprint,
+)
 from volta.bench.store import RunStore
 from volta.networks.recipe import Budget
 

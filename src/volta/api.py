@@ -12,8 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volta.bench.keys import Cell
-from volta.bench.records import CellRecord, RunConfig
+from volta.bench.records import Cell, CellRecord, RunConfig
 from volta.bench.store import RESULT_COLUMNS, RunStore, csv_text, current_records, result_rows
 from volta.core.errors import InputError, MissingDataError, VoltaWarning, unknown_name
 from volta.core.seeding import first_seeds

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from volta.bench.cell import BATCH_ROWS, measure_backbone, measure_efficiency, with_backbone
-from volta.bench.keys import COST_METRICS
+from volta.bench.records import COST_METRICS
 from volta.core.types import FitData, Prediction, Split
 from volta.methods.base import Method
 from volta.metrics import METRICS

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import volta
-from volta.bench.keys import fingerprints_of
+from volta.bench.records import fingerprints_of
 from volta.core import fingerprints
 from volta.core.types import FitData, Split
 from volta.methods import METHODS

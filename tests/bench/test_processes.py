@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volta.bench.executors import _next_cell
-from volta.bench.keys import Cell
+from volta.bench.records import Cell
 
 
 def cell(method, seed):

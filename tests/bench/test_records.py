@@ -14,11 +14,11 @@ import pytest
 
 from tests.records import ENVIRONMENT, make_manifest, make_record
 from volta.bench.cell_metrics import TEST, EvalSet
-from volta.bench.keys import Cell
 from volta.bench.records import (
     MANIFEST_FILE,
     RECORD_FILE,
     BlasLibrary,
+    Cell,
     CellRecord,
     Manifest,
     environment,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.stats.builders import make_store
 from volta.bench.cell_metrics import TEST
-from volta.bench.keys import scoring_fingerprint
+from volta.bench.records import scoring_fingerprint
 from volta.bench.store import RECORD, current_records, recompute
 from volta.core.errors import StoreError
 from volta.report.run import load_run

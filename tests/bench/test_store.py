@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.records import FINGERPRINTS, make_manifest, make_record
-from volta.bench.keys import Cell, make_cell
-from volta.bench.records import MANIFEST_FILE
+from volta.bench.records import MANIFEST_FILE, Cell, make_cell
 from volta.bench.store import PREDICTIONS, RECORD, RunStore, pack_arrays
 from volta.core.checksummed import encode_object
 from volta.core.errors import StoreError

@@ -18,8 +18,16 @@ from volta.core.errors import InputError
 from volta.data import CORRUPTION_NAMES, LoadOptions, find_task, pixel_sets, store_features, store_shifts
 from volta.data.importing import import_task
 from volta.features.backbones.load import load_backbone
-from volta.features.extract import NotExtractedError, extract_sets
-from volta.features.tasks import Agreement, Extraction, extract_missing, extract_task, load_task, match_stored
+from volta.features.extract import (
+    Agreement,
+    Extraction,
+    NotExtractedError,
+    extract_missing,
+    extract_sets,
+    extract_task,
+    load_task,
+    match_stored,
+)
 
 pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
 pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")

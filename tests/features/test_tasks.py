@@ -13,7 +13,7 @@ from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data import LoadOptions, find_task, pixel_sets, store_features
 from volta.data.importing import import_task
-from volta.features.tasks import Extraction, load_task
+from volta.features.extract import Extraction, load_task
 
 pytest.importorskip("onnx", reason="needs volta-uq[onnx]")
 pytest.importorskip("onnxruntime", reason="needs volta-uq[onnx]")

@@ -19,8 +19,7 @@ from tests.fuzz.harness import Category
 from tests.records import make_manifest, make_record
 from volta.bench.cell import NETWORK_FILE, decode_network, encode_network
 from volta.bench.cell_metrics import metrics_of
-from volta.bench.keys import Cell
-from volta.bench.records import MANIFEST_FILE, RECORD_FILE, CellRecord
+from volta.bench.records import MANIFEST_FILE, RECORD_FILE, Cell, CellRecord
 from volta.bench.store import MANIFEST, PREDICTIONS, PROGRESS_FILE, RECORD, RunStore, pack_arrays
 from volta.core.cache import META_FILE, ArrayCache, cache_key
 from volta.core.checksummed import FileKind, decode_arrays, encode_arrays, encode_object, read_object

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from volta.bench.keys import Fingerprints, make_cell
+from volta.bench.records import Fingerprints, make_cell
 from volta.core.errors import InputError
 from volta.methods import METHODS, find_method, name_of
 from volta.methods.knn import Knn

@@ -11,9 +11,9 @@ from scipy.special import softmax as scipy_softmax
 from volta.core.errors import InputError
 from volta.methods import METHODS
 from volta.methods.energy import spread_ratio
+from volta.methods.last_layer import shares, smoothed
 from volta.methods.scores import unit_rows
 from volta.methods.softmax import pnorm_doubt
-from volta.methods.weiper import shares, smoothed
 from volta.metrics import aurc
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
 

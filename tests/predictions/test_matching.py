@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import volta
 from tests.predictions.made import cells, labels_of, probs_of, write_csv
-from volta.bench.keys import Cell
+from volta.bench.records import Cell
 from volta.bench.store import RunStore
 from volta.cli.main import app
 from volta.core.errors import InputError

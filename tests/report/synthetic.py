@@ -10,8 +10,7 @@ import numpy as np
 
 from tests.records import FINGERPRINTS, make_manifest, make_record
 from volta.bench.cell_metrics import EvalSet
-from volta.bench.keys import Cell, make_cell
-from volta.bench.records import CellRecord
+from volta.bench.records import Cell, CellRecord, make_cell
 from volta.bench.store import RunStore
 from volta.metrics import METRICS, report
 from volta.networks.recipe import Budget

@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.records import make_manifest, make_record
 from volta.bench.cell_metrics import EvalSet
-from volta.bench.keys import Cell
-from volta.bench.records import CellRecord
+from volta.bench.records import Cell, CellRecord
 from volta.bench.store import RunStore
 from volta.stats.results import Results, group_records
 

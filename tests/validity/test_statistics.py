@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from volta.bench.keys import Cell
+from volta.bench.records import Cell
 from volta.paper import CLAIMS, evidence_of
 from volta.stats.bootstrap import N_RESAMPLES, draw_counts, shared_row_variance
 from volta.stats.comparisons import compare_with_reference, p_best

@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
 from volta.bench.config import LoadedTask, TaskLoader
-from volta.bench.keys import Cell, fingerprints_of
-from volta.bench.records import CellRecord, RunConfig, environment
+from volta.bench.records import Cell, CellRecord, RunConfig, environment, fingerprints_of
 from volta.bench.store import RunStore
 from volta.core.checks import check_prediction
 from volta.core.checksummed import FileKind, decode_arrays, encode_arrays
@@ -31,7 +30,7 @@ from volta.core.processes import deterministic_algorithms, torch_threads
 from volta.core.types import Array, Prediction, Task
 from volta.data.task import cache_folder
 from volta.features.backbones.load import BACKBONES
-from volta.features.tasks import DEFAULT_BACKBONE
+from volta.features.extract import DEFAULT_BACKBONE
 from volta.methods.base import Method, PostHoc
 from volta.methods.saving import count_values, parameters_of
 from volta.networks.network import Network, network_from_parts

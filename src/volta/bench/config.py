@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from volta.bench.keys import Cell, fingerprints_of, in_order, make_cell
-from volta.bench.records import RunConfig
+from volta.bench.records import Cell, RunConfig, fingerprints_of, in_order, make_cell
 from volta.core.cache import ArrayCache
 from volta.core.errors import InputError
 from volta.core.plugins import package_version
@@ -20,8 +19,7 @@ from volta.core.types import InputKind, Split, Task
 from volta.data import TASKS, LoadOptions, TaskDefinition, cache_folder, find_task
 from volta.data.task import ShiftOrigin, WholeTask, task_in_memory
 from volta.data.task_builder import LIMIT_TRAIN, SCALED, limit_ood, limit_split, resplit, scale_task
-from volta.features.extract import MapShards, OnSet
-from volta.features.tasks import Extraction, load_task
+from volta.features.extract import Extraction, MapShards, OnSet, load_task
 from volta.methods import METHODS, find_method
 from volta.methods.base import Method
 from volta.methods.registry import RegisteredMethod, split_names, standard_methods

@@ -22,9 +22,8 @@ from volta.bench.cell import (
     finished,
 )
 from volta.bench.config import LoadedTask, TaskLoader
-from volta.bench.keys import Cell
 from volta.bench.progress import Listener
-from volta.bench.records import CellRecord, RunConfig
+from volta.bench.records import Cell, CellRecord, RunConfig
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, MissingDataError
 from volta.core.processes import keep_freed_memory, process_pool, torch_threads

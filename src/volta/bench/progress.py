@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.status import Status
 
-from volta.bench.keys import Cell
-from volta.bench.records import CellRecord
+from volta.bench.records import Cell, CellRecord
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
 from volta.features.extract import ExtractionProgress

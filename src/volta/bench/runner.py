@@ -14,14 +14,15 @@ from volta.bench.cell import CellRunner, DiskNetworkStore, take_networks
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.config import TaskLoader, input_kind, plan_cells
 from volta.bench.executors import Executor, LocalExecutor, ProcessExecutor, RayExecutor, ray_map
-from volta.bench.keys import Cell, in_order
 from volta.bench.progress import Estimate, Listener, estimate_seconds
 from volta.bench.records import (
     EXTERNAL,
+    Cell,
     CellRecord,
     Manifest,
     RunConfig,
     environment,
+    in_order,
     stopped_in_warmup,
     updated_manifest,
 )
@@ -31,8 +32,7 @@ from volta.core.files import hash_array, write_png
 from volta.core.processes import n_cores
 from volta.core.types import Task
 from volta.data import CORRUPTION_NAMES, corruption_sheet
-from volta.features.extract import NotExtractedError
-from volta.features.tasks import NotCheckedError
+from volta.features.extract import NotCheckedError, NotExtractedError
 from volta.methods import METHODS
 
 WAIT_SECONDS = 1.0

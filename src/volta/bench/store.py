@@ -21,8 +21,15 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
-from volta.bench.keys import COST_METRICS, Cell, scoring_fingerprint
-from volta.bench.records import MANIFEST_FILE, RECORD_FILE, CellRecord, Manifest
+from volta.bench.records import (
+    COST_METRICS,
+    MANIFEST_FILE,
+    RECORD_FILE,
+    Cell,
+    CellRecord,
+    Manifest,
+    scoring_fingerprint,
+)
 from volta.core.checksummed import FileKind, encode_object, read_object, sha256_of, write_object
 from volta.core.errors import InputError, StoreError
 from volta.core.files import (

@@ -16,8 +16,7 @@ from volta.core.errors import InputError, VoltaError
 if TYPE_CHECKING:
     from volta.core.types import EncoderKind
     from volta.data import LoadOptions
-    from volta.features.extract import ExtractionProgress
-    from volta.features.tasks import Extraction
+    from volta.features.extract import Extraction, ExtractionProgress
 
 
 EXIT_PROBLEMS = 1
@@ -149,7 +148,7 @@ def _backbone_option(root: Path | None) -> str:
 
     from volta.data.task import data_root
     from volta.features.backbones.load import BACKBONES, find_weights
-    from volta.features.tasks import DEFAULT_BACKBONE
+    from volta.features.extract import DEFAULT_BACKBONE
 
     # With torchvision the default's weights come by themselves; asking for them here would fetch them.
     for name in () if find_spec("torchvision") else (DEFAULT_BACKBONE, *BACKBONES):
@@ -261,7 +260,7 @@ def extract(
     from volta.core.files import parse_limits
     from volta.data import LoadOptions, all_tasks, find_task, store_features
     from volta.features.engines import known_precision
-    from volta.features.tasks import Extraction, extract_task
+    from volta.features.extract import Extraction, extract_task
     from volta.networks.trainer import pick_device
 
     if only not in (None, "shifts"):
@@ -294,7 +293,7 @@ def extract(
 def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, save: bool) -> None:
     """Extract the corrupted test sets missing from stored features, after checking that a few test samples match."""
     from volta.data import find_task, store_shifts
-    from volta.features.tasks import extract_missing, match_stored, with_labels
+    from volta.features.extract import extract_missing, match_stored, with_labels
 
     with stoppable():
         network = extraction.network(options.folder)

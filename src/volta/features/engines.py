@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import importlib.util
 import inspect
 import logging
@@ -18,7 +19,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, MissingDataError, VoltaError, VoltaWarning
-from volta.core.files import atomic_path, canonical_json, hash_file, hash_text, write_atomic
+from volta.core.files import atomic_path, canonical_json, hash_text, write_atomic
 from volta.core.processes import rows_in_memory, torch_threads
 from volta.core.seeding import rng
 from volta.core.types import Array
@@ -582,12 +583,8 @@ def _have(*names: str) -> bool:
     return all(importlib.util.find_spec(name) is not None for name in names)
 
 
-@dataclass(frozen=True, eq=False)
-class EmbeddedFiles:
-    """The graph of an engine, the first, and weight files next to it: bytes and SHA-256 by name."""
-
-    contents: Mapping[str, bytes]
-    digests: Mapping[str, str]
+EmbeddedFiles: TypeAlias = Mapping[str, bytes]
+"""The graph of an engine, the first, and weight files next to it or in folders below it, by name."""
 
 
 def files_of(engine: Engine) -> EmbeddedFiles:
@@ -597,28 +594,21 @@ def files_of(engine: Engine) -> EmbeddedFiles:
         paths = (engine.path,)
     elif isinstance(engine, OnnxEngine):
         paths = (engine.path, *probe_onnx(engine.path).weight_files)
-    # Files of weights may lie in folders below the graph's.
-    names = [str(path.relative_to(paths[0].parent)) for path in paths]
-    return EmbeddedFiles(
-        {name: path.read_bytes() for name, path in zip(names, paths, strict=True)},
-        {name: hash_file(path) for name, path in zip(names, paths, strict=True)},
-    )
+    return {str(path.relative_to(paths[0].parent)): path.read_bytes() for path in paths}
 
 
 def with_files(engine: Engine, embedded: EmbeddedFiles) -> Engine:
     """Return the engine with its files as they lie here, first put into this machine's cache if they do not."""
-    if not isinstance(engine, GraphEngine | OpenvinoEngine | OnnxEngine):
+    if not isinstance(engine, GraphEngine | OpenvinoEngine | OnnxEngine) or _are_in(engine.path.parent, embedded):
         return engine
-    here = engine.path.parent
-    if _are_in(here, embedded):
-        return engine
-    folder = cache_folder() / "onnx" / hash_text(" ".join(embedded.digests.values()))[:32]
+    digests = [hashlib.sha256(content).hexdigest() for content in embedded.values()]
+    folder = cache_folder() / "onnx" / hash_text(" ".join(digests))[:32]
     if not _are_in(folder, embedded):
-        for name, content in embedded.contents.items():
+        for name, content in embedded.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
-    return replace(engine, path=folder / next(iter(embedded.contents)))
+    return replace(engine, path=folder / next(iter(embedded)))
 
 
 def _are_in(folder: Path, embedded: EmbeddedFiles) -> bool:
-    return all((folder / name).is_file() and hash_file(folder / name) == of for name, of in embedded.digests.items())
+    return all((folder / name).is_file() and (folder / name).read_bytes() == of for name, of in embedded.items())

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from volta.methods.energy import Energy, React, Scale
     from volta.methods.enn import Enn
     from volta.methods.ensemble import Ensemble, McDropout, Swag
-    from volta.methods.fdbd import Fdbd, Nci
     from volta.methods.gmm import Gmm
     from volta.methods.hyperbolic import Hyperbolic
     from volta.methods.knn import Knn, NnGuide
     from volta.methods.laplace import Laplace
+    from volta.methods.last_layer import Fdbd, Nci, Weiper
     from volta.methods.linear import Linear
     from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from volta.methods.vim import Neco, Sirc, Vim
     from volta.methods.volta import Volta
     from volta.methods.volta_plus import VoltaPlus
-    from volta.methods.weiper import Weiper
 
 __all__ = [
     "ABLATION",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,6 @@ from volta.methods import graphs
 from volta.methods.base import PostHoc, checked
 from volta.methods.scores import Floats, at_labels, set_sizes, softmax, softmax_and_doubt
 from volta.networks.outputs import FitOutputs, Outputs
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass
@@ -39,14 +35,12 @@ class Conformal(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find q on the calibration rows."""
         cal = outputs.of("cal")
-        self.quantile_ = conformal_quantile(
-            at_labels(self._scores(softmax(cal.outputs.logits)), cal.labels), self.alpha
-        )
+        self.quantile_ = conformal_quantile(1.0 - at_labels(softmax(cal.outputs.logits), cal.labels), self.alpha)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax, the sets and their sizes."""
         probs, doubt = softmax_and_doubt(outputs.logits)
-        sets = self._sets(probs)
+        sets = 1.0 - probs <= self.quantile_
         sizes = set_sizes(sets)
         sizes[sizes == 0] = sets.shape[1]
         return Prediction(probs, sizes + doubt, sets=sets)
@@ -54,23 +48,13 @@ class Conformal(PostHoc):
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
         probs = outputs.logits.softmax(dim=1)
-        sizes = self._tensor_sets(probs).sum(dim=1)
+        sizes = (1.0 - probs <= self.quantile_).sum(dim=1)
         sizes = sizes.where(sizes > 0, probs.shape[1])
         return graphs.prediction(probs, sizes + graphs.one_minus_max_softmax(outputs.logits))
 
-    def _scores(self, probs: Floats) -> Floats:
-        """Return how little each class conforms, (n, K)."""
-        return 1.0 - probs
-
-    def _sets(self, probs: Floats) -> NDArray[np.bool_]:
-        return np.asarray(self._scores(probs) <= self.quantile_)
-
-    def _tensor_sets(self, probs: Tensor) -> Tensor:
-        return 1.0 - probs <= self.quantile_
-
 
 @dataclass
-class Aps(Conformal):
+class Aps(PostHoc):
     """C(x) = {k : s_k ≤ q}, s_k = Σ_{j: p_j > p_k} p_j, the mass above class k; q as in split conformal prediction.
 
     u = |C(x)| + 1 − max p. Deterministic: classes are taken in falling order until they hold more than q, without the
@@ -81,15 +65,27 @@ class Aps(Conformal):
 
     title = "Adaptive prediction sets"
     origin = "extra"
+    checks = checked(alpha=check_fraction)
 
-    def _scores(self, probs: Floats) -> Floats:
-        return mass_above(probs)
+    alpha: float = 0.1
 
-    def _sets(self, probs: Floats) -> NDArray[np.bool_]:
-        return adaptive_sets(probs, self.quantile_)
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Find q on the calibration rows."""
+        cal = outputs.of("cal")
+        above = mass_above(softmax(cal.outputs.logits))
+        self.quantile_ = conformal_quantile(at_labels(above, cal.labels), self.alpha)
 
-    def _tensor_sets(self, probs: Tensor) -> Tensor:
-        return graphs.adaptive_set(probs, self.quantile_)
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax, the sets and their sizes."""
+        probs, doubt = softmax_and_doubt(outputs.logits)
+        sets = adaptive_sets(probs, self.quantile_)
+        return Prediction(probs, set_sizes(sets) + doubt, sets=sets)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        probs = outputs.logits.softmax(dim=1)
+        sizes = graphs.adaptive_set(probs, self.quantile_).sum(dim=1)
+        return graphs.prediction(probs, sizes + graphs.one_minus_max_softmax(outputs.logits))
 
 
 def mass_above(probs: Floats) -> Floats:

@@ -29,11 +29,11 @@ from volta.methods.conformal import Aps, Conformal
 from volta.methods.energy import Energy, React, Scale
 from volta.methods.enn import Enn, Epinet
 from volta.methods.ensemble import Ensemble, McDropout, Swag
-from volta.methods.fdbd import Fdbd, Nci
 from volta.methods.gmm import Gmm
 from volta.methods.hyperbolic import Hyperbolic
 from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
+from volta.methods.last_layer import Fdbd, Nci, Weiper
 from volta.methods.linear import Linear
 from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
 from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
@@ -41,7 +41,6 @@ from volta.methods.taylor_sensus import TaylorSensus
 from volta.methods.vim import Neco, Sirc, Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
-from volta.methods.weiper import Weiper
 
 _LONGEST = 1000
 _FORM = re.compile(r"\s*([\w.:-]+)\s*(?:\((.*)\))?\s*", flags=re.DOTALL)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volta.bench.cell_metrics import metrics_of
-from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL, CellRecord, scoring_environment, updated_manifest
+from volta.bench.records import EXTERNAL, Cell, CellRecord, scoring_environment, updated_manifest
 from volta.bench.store import RunStore
 from volta.core.checks import refuse_mask, without_graph
 from volta.core.errors import InputError, MissingDataError

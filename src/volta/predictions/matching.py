@@ -11,8 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
-from volta.bench.keys import SCHEMA, Cell, Fingerprints, scoring_fingerprint
-from volta.bench.records import EXTERNAL, CellRecord, Manifest, scoring_environment, updated_manifest
+from volta.bench.records import (
+    EXTERNAL,
+    SCHEMA,
+    Cell,
+    CellRecord,
+    Fingerprints,
+    Manifest,
+    scoring_environment,
+    scoring_fingerprint,
+    updated_manifest,
+)
 from volta.bench.store import RunStore, rescore
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
@@ -148,7 +157,7 @@ def known_rows(
 
 def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[RowsKey, Reference]:
     """Return the rows of a task that is there, by seed where they rotate with it."""
-    from volta.features.tasks import Extraction, load_task
+    from volta.features.extract import Extraction, load_task
 
     definition, options = find_task(task, data), LoadOptions(data)
     found: dict[RowsKey, Reference] = {}

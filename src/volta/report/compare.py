@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL
+from volta.bench.records import EXTERNAL, Cell
 from volta.bench.store import RunStore
 from volta.core.errors import InputError, StoreError, unknown_name
 from volta.figures.style import full_name, metric_key, split_key

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from volta.bench.cell_metrics import TEST, metrics_of
-from volta.bench.keys import COST_METRICS, Cell
-from volta.bench.records import EXTERNAL, CellRecord
+from volta.bench.records import COST_METRICS, EXTERNAL, Cell, CellRecord
 from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_text

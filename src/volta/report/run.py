@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL, CellRecord, Manifest
+from volta.bench.records import EXTERNAL, Cell, CellRecord, Manifest
 from volta.bench.store import RunStore, current_records
 from volta.figures import Context, MethodValues
 from volta.figures.style import metric_key, split_key

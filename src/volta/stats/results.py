@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.bench.cell_metrics import FAR, NEAR, TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP, EvalSet
-from volta.bench.keys import Cell
-from volta.bench.records import EXTERNAL, CellRecord
+from volta.bench.records import EXTERNAL, Cell, CellRecord
 from volta.bench.store import RunStore, csv_text, current_records
 from volta.core.errors import InputError
 
