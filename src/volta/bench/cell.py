@@ -377,7 +377,7 @@ def attempt(runner: CellRunner, store: RunStore, cell: Cell, on_epoch: OnEpoch |
     try:
         if store.is_done(cell):
             return Outcome(cell, "done", store.read_record(cell))
-        record, arrays = runner.run(cell, _Note(store, cell, on_epoch))
+        record, arrays = runner.run(cell, _noting(store, cell, on_epoch))
     except NoRoomError:
         raise
     except Exception as error:
@@ -391,21 +391,19 @@ def attempt(runner: CellRunner, store: RunStore, cell: Cell, on_epoch: OnEpoch |
         lock.release()
 
 
-class _Note:
-    """Passes epochs on and leaves a note of them in the store, a few times a second at most."""
+def _noting(store: RunStore, cell: Cell, on_epoch: OnEpoch | None) -> OnEpoch:
+    """Return what passes epochs on and leaves a note of them in the store, a few times a second at most."""
+    noted = 0.0
 
-    def __init__(self, store: RunStore, cell: Cell, on_epoch: OnEpoch | None) -> None:
-        self._store = store
-        self._cell = cell
-        self._on_epoch = on_epoch
-        self._noted = 0.0
+    def hear(report: EpochReport) -> None:
+        nonlocal noted
+        if time.monotonic() - noted > NOTE_SECONDS:
+            noted = time.monotonic()
+            store.write_progress(cell, report.epoch, report.max_epochs)
+        if on_epoch is not None:
+            on_epoch(report)
 
-    def __call__(self, report: EpochReport) -> None:
-        if time.monotonic() - self._noted > NOTE_SECONDS:
-            self._noted = time.monotonic()
-            self._store.write_progress(self._cell, report.epoch, report.max_epochs)
-        if self._on_epoch is not None:
-            self._on_epoch(report)
+    return hear
 
 
 def finished(store: RunStore, record: CellRecord, arrays: dict[str, Array]) -> Outcome:

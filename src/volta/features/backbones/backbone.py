@@ -198,21 +198,6 @@ class KnownBackbone:
     rewrite: Callable[[Any, tuple[int, int]], nn.Module] | None = None
 
 
-@dataclass(frozen=True)
-class BackbonePattern:
-    """Backbones that go by how their name is formed, shown as ``form``.
-
-    They come with weights; those that ``takes_weights`` may be given a file instead. Those ``from_hub`` may be
-    fetched over the network.
-    """
-
-    form: str
-    matches: Callable[[str], bool]
-    load: Callable[[str, Preprocessing | None, Path | None, Limits], Backbone]
-    takes_weights: bool = False
-    from_hub: bool = False
-
-
 _COUNTER = "num_batches_tracked"
 _SAFE_TORCH = (2, 6)
 """From here on ``weights_only=True`` holds what it says."""
@@ -376,16 +361,12 @@ def _tensors(graph: Any) -> Iterator[Any]:
 
 
 def onnx_backbone(
-    name: str,
-    preprocessing: Preprocessing | None = None,
-    weights: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    path: Path, preprocessing: Preprocessing | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> OnnxBackbone:
     """Return an ONNX file as a backbone; a fixed input size in the file decides the size images are resized to.
 
     The file is tried out in a process of its own first.
     """
-    path = Path(name)
     if not path.is_file():
         raise MissingDataError(f"backbone file {path} does not exist")
     from volta.features.engines import need_onnxruntime
@@ -398,6 +379,3 @@ def onnx_backbone(
     return OnnxBackbone(
         path.name, path, digests[0] if len(digests) == 1 else hash_text(" ".join(digests)), preprocessing
     )
-
-
-ONNX_FILE = BackbonePattern("a file ending in .onnx", lambda name: name.lower().endswith(".onnx"), onnx_backbone)

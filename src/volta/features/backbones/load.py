@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,7 @@ from volta.data.task import data_root
 from volta.features.backbones.backbone import (
     IMAGENET_MEAN,
     IMAGENET_STD,
-    ONNX_FILE,
     Backbone,
-    BackbonePattern,
     KnownBackbone,
     OnnxBackbone,
     Preprocessing,
@@ -27,6 +26,7 @@ from volta.features.backbones.backbone import (
     checked_file,
     hash_weights,
     load_weights,
+    onnx_backbone,
     read_weights,
 )
 from volta.features.backbones.efficientnet_lite0 import EFFICIENTNET_LITE0
@@ -54,12 +54,7 @@ def module_backbone(
 HUGGING_FACE_PREFIX = "hf:"
 
 
-def hugging_face_backbone(
-    name: str,
-    preprocessing: Preprocessing | None = None,
-    weights: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> TorchBackbone:
+def hugging_face_backbone(name: str, preprocessing: Preprocessing | None, weights: Path | None) -> TorchBackbone:
     """Return the vision model ``hf:MODEL`` with its processor's size, mean and standard deviation.
 
     Only safetensors weights are read and no code of the model's repository is run. Images are resized to the model's
@@ -115,20 +110,10 @@ def _preprocessing(processor: Any) -> Preprocessing:
     return Preprocessing((height, width), mean, std)
 
 
-HUGGING_FACE = BackbonePattern(
-    "hf:MODEL", lambda name: name.startswith(HUGGING_FACE_PREFIX), hugging_face_backbone, from_hub=True
-)
-
-
 TIMM_PREFIX = "timm:"
 
 
-def timm_backbone(
-    name: str,
-    preprocessing: Preprocessing | None = None,
-    weights: Path | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> TorchBackbone:
+def timm_backbone(name: str, preprocessing: Preprocessing | None, weights: Path | None) -> TorchBackbone:
     """Return the model ``timm:NAME`` without its last layer, with the size, mean and deviation it was trained with.
 
     Its weights are those of ``weights``, a file of that model's own names with or without the last layer, or else
@@ -169,14 +154,12 @@ def _timm_preprocessing(settings: dict[str, Any]) -> Preprocessing:
     return Preprocessing((height, width), mean, std)
 
 
-TIMM = BackbonePattern(
-    "timm:NAME", lambda name: name.startswith(TIMM_PREFIX), timm_backbone, takes_weights=True, from_hub=True
-)
-
-
+HUBS: dict[str, Callable[[str, Preprocessing | None, Path | None], TorchBackbone]] = {
+    HUGGING_FACE_PREFIX: hugging_face_backbone,
+    TIMM_PREFIX: timm_backbone,
+}
+"""By how a name begins: what loads backbones that may be fetched over the network."""
 BACKBONES: dict[str, KnownBackbone] = {"resnet18": RESNET18, "efficientnet-lite0": EFFICIENTNET_LITE0}
-
-PATTERNS: tuple[BackbonePattern, ...] = (ONNX_FILE, HUGGING_FACE, TIMM)
 
 
 def load_backbone(
@@ -206,8 +189,7 @@ def load_backbone(
     """
     if isinstance(name, TorchBackbone | OnnxBackbone):
         return name
-    pattern = _pattern_of(name)
-    if weights is not None and not (name in BACKBONES or (pattern is not None and pattern.takes_weights)):
+    if weights is not None and not (name in BACKBONES or str(name).startswith(TIMM_PREFIX)):
         raise InputError(f"weights goes with a named backbone ({', '.join(BACKBONES)}); {name} has its weights already")
     if isinstance(name, nn.Module):
         return module_backbone(name, preprocessing=preprocessing)
@@ -216,23 +198,20 @@ def load_backbone(
         return _load_known(text, weights or find_weights(text, data_root(root)), preprocessing)
     if text in plugins("volta.backbones"):
         return _load_plugin(plugins("volta.backbones")[text], preprocessing)
-    if pattern is not None:
-        return pattern.load(text, preprocessing, weights, limits)
-    forms = ", or ".join(pattern.form for pattern in PATTERNS)
+    if text.lower().endswith(".onnx"):
+        return onnx_backbone(Path(text), preprocessing, limits)
+    for prefix, load in HUBS.items():
+        if text.startswith(prefix):
+            return load(text, preprocessing, weights)
     known = ", ".join([*BACKBONES, *plugins("volta.backbones")])
-    raise InputError(f"there is no backbone {text!r}; pass one of {known}, {forms}")
-
-
-def _pattern_of(name: str | Path | nn.Module) -> BackbonePattern | None:
-    if isinstance(name, nn.Module):
-        return None
-    return next((pattern for pattern in PATTERNS if pattern.matches(str(name))), None)
+    raise InputError(
+        f"there is no backbone {text!r}; pass one of {known}, a file ending in .onnx, or hf:MODEL, or timm:NAME"
+    )
 
 
 def is_from_hub(name: str) -> bool:
     """Whether a backbone of this name may be fetched over the network."""
-    pattern = _pattern_of(name)
-    return pattern is not None and pattern.from_hub
+    return name.startswith(tuple(HUBS))
 
 
 def find_weights(name: str, root: Path) -> Path:
