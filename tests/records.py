@@ -64,7 +64,7 @@ def make_record(cell: Cell, metrics: Mapping[str, Mapping[str, float]] | None = 
 
 def store_again(store: RunStore, record: CellRecord, arrays: Mapping[str, Any]) -> CellRecord:
     """Store a finished cell anew with other predictions, and a record that fits them."""
-    shutil.rmtree(store.cells_folder / record.cell.folder)
+    shutil.rmtree(store.folder("cells") / record.cell.folder)
     return store.write_cell(record, dict(arrays))
 
 

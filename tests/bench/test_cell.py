@@ -23,7 +23,7 @@ def test_networks_of_one_block_are_let_go_at_the_next(tmp_path):
 
     config = RunConfig(tasks=("digits",), methods=("softmax", "energy"), seeds=(1, 2, 3), budget=Budget(max_epochs=1))
     tasks = TaskLoader(config)
-    runner = CellRunner(config, Watched(tmp_path), tasks)
+    runner = CellRunner(config, Watched(tmp_path), tasks.load, tasks.method)
     for cell in plan_cells(tasks):
         runner.run(cell)
     assert len(set(asked)) == 3

@@ -183,10 +183,10 @@ def test_damaged_files_are_reported_set_aside_and_recomputed(undisturbed, tmp_pa
     shutil.copytree(undisturbed, folder)
     store = RunStore(folder)
     truncated, garbled, *_ = store.cells()
-    npz = store.cells_folder / truncated.folder / PREDICTIONS
+    npz = store.folder("cells") / truncated.folder / PREDICTIONS
     npz.write_bytes(npz.read_bytes()[:100])
-    (store.cells_folder / garbled.folder / "record.json").write_text("garbage")
-    for network in store.networks_folder.glob("*.safetensors"):
+    (store.folder("cells") / garbled.folder / "record.json").write_text("garbage")
+    for network in store.folder("networks").glob("*.safetensors"):
         network.write_bytes(network.read_bytes()[:-7])
     again = volta(*ARGUMENTS, "--out", folder)
     assert again.returncode == 0, again.stderr

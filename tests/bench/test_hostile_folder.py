@@ -37,19 +37,19 @@ def test_predictions_swapped_between_cells_are_noticed_and_never_scored_again(st
     one, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
     second.write_bytes(one)
-    before = everything(store.cells_folder)
+    before = everything(store.folder("cells"))
     error = command("report", store.root, *options)
     assert isinstance(error, StoreError)
     assert "predictions.npz is not what its record was made of" in str(error)
     assert "run volta bench again" in str(error)
-    assert everything(store.cells_folder) == before
+    assert everything(store.folder("cells")) == before
     assert len(store.set_aside_damaged(store.cells())[0]) == 2
 
 
 def test_a_cell_moved_to_the_place_of_another_is_noticed(store):
     first, second, *_ = store.cells()
-    shutil.rmtree(store.cells_folder / first.folder)
-    shutil.copytree(store.cells_folder / second.folder, store.cells_folder / first.folder)
+    shutil.rmtree(store.folder("cells") / first.folder)
+    shutil.copytree(store.folder("cells") / second.folder, store.folder("cells") / first.folder)
     assert "is the record of another cell" in str(command("report", store.root))
 
 
@@ -91,8 +91,8 @@ def test_a_linked_lock_or_progress_note_does_not_reach_its_target(store, tmp_pat
     target.write_text("mine")
     cell = next(store.cells())
     for ending in ("lock", "progress"):
-        (store.locks_folder / f"{cell.folder}.{ending}").unlink(missing_ok=True)
-        (store.locks_folder / f"{cell.folder}.{ending}").symlink_to(target)
+        (store.folder("locks") / f"{cell.folder}.{ending}").unlink(missing_ok=True)
+        (store.folder("locks") / f"{cell.folder}.{ending}").symlink_to(target)
     with pytest.raises(StoreError, match="is a symbolic link"):
         store.write_progress(cell, 1, 2)
     with pytest.raises(StoreError, match="is a symbolic link"):
@@ -105,7 +105,7 @@ def test_progress_comes_back_and_a_torn_note_is_none(store):
     assert store.read_progress(cell) is None
     store.write_progress(cell, 3, 10)
     assert store.read_progress(cell) == (3, 10)
-    path = store.locks_folder / f"{cell.folder}.progress"
+    path = store.folder("locks") / f"{cell.folder}.progress"
     path.write_bytes(path.read_bytes()[:-5])
     assert store.read_progress(cell) is None
 

@@ -37,10 +37,10 @@ def test_what_other_code_scored_is_scored_again_once(store):
     assert first.fingerprints.scoring == second.fingerprints.scoring == scoring_fingerprint()
     assert (first.fingerprints.training, first.fingerprints.method) == ("training", "method")
     assert [first, second] == store.records()
-    before = [(store.cells_folder / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()]
+    before = [(store.folder("cells") / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()]
     assert current_records(store, store.cells(), said.append) == [first, second]
     assert len(said) == 1
-    assert [(store.cells_folder / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()] == before
+    assert [(store.folder("cells") / cell.folder / RECORD).stat().st_mtime_ns for cell in store.cells()] == before
 
 
 def test_reports_and_statistics_see_the_new_values(store):

@@ -35,7 +35,7 @@ def test_a_cell_comes_back_as_it_went_in(store):
     stored = store.write_cell(make_record(CELL), ARRAYS)
     assert store.is_done(CELL)
     assert store.read_record(CELL) == stored == make_record(CELL, predictions=stored.predictions)
-    assert stored.predictions == hash_file(store.cells_folder / CELL.folder / PREDICTIONS)
+    assert stored.predictions == hash_file(store.folder("cells") / CELL.folder / PREDICTIONS)
     arrays = store.read_arrays(CELL)
     assert {name: array.tolist() for name, array in arrays.items()} == {k: v.tolist() for k, v in ARRAYS.items()}
     assert list(store.read_arrays(CELL, names=["test/probs", "absent"])) == ["test/probs"]
@@ -52,7 +52,7 @@ def test_equal_arrays_pack_to_equal_bytes():
 )
 def test_damage_is_noticed_and_set_aside(store, damage):
     store.write_cell(make_record(CELL), ARRAYS)
-    folder = store.cells_folder / CELL.folder
+    folder = store.folder("cells") / CELL.folder
     npz, record = folder / PREDICTIONS, folder / RECORD
     if damage == "truncated npz":
         npz.write_bytes(npz.read_bytes()[:-20])
@@ -72,7 +72,7 @@ def test_damage_is_noticed_and_set_aside(store, damage):
         npz.unlink()
     assert store.set_aside_damaged([CELL]) == ([CELL], [])
     assert not store.is_done(CELL)
-    assert len(list(store.damaged_folder.glob("*/*/*"))) >= 1
+    assert len(list(store.folder("damaged").glob("*/*/*"))) >= 1
 
 
 def test_a_failed_write_leaves_nothing(store, monkeypatch):
@@ -82,16 +82,16 @@ def test_a_failed_write_leaves_nothing(store, monkeypatch):
     monkeypatch.setattr("volta.bench.store.write_object", full)
     with pytest.raises(OSError, match="No space left"):
         store.write_cell(make_record(CELL), ARRAYS)
-    assert list(store.cells_folder.iterdir()) == []
+    assert list(store.folder("cells").iterdir()) == []
 
 
 def test_half_written_cells_of_a_killed_process_are_swept(store):
-    leftover = store.cells_folder / f".part-{CELL.folder}-abc"
+    leftover = store.folder("cells") / f".part-{CELL.folder}-abc"
     leftover.mkdir()
     (leftover / PREDICTIONS).write_bytes(b"half")
     assert not store.is_done(CELL)
     store.write_cell(make_record(CELL), ARRAYS)
-    assert [path.name for path in store.cells_folder.iterdir()] == [CELL.folder]
+    assert [path.name for path in store.folder("cells").iterdir()] == [CELL.folder]
 
 
 def test_locks_are_exclusive_and_free_again(store):

@@ -162,9 +162,9 @@ def test_external_predictions_join_benchmarked_methods(benchmarked, tmp_path):
     claims = (root / "claims.csv").read_text(encoding="utf-8")
     assert "mine" not in claims
     # Again: nothing is new, and the method is not taken for a benchmarked one.
-    before = sorted(path.name for path in store.cells_folder.iterdir())
+    before = sorted(path.name for path in store.folder("cells").iterdir())
     invoke("evaluate", *paths, "--out", root, "--no-report")
-    assert sorted(path.name for path in store.cells_folder.iterdir()) == before
+    assert sorted(path.name for path in store.folder("cells").iterdir()) == before
     # Ids count as row numbers.
     order = np.random.default_rng(0).permutation(len(labels))
     np.savez(tmp_path / "turned-42.npz", probs=probs_of(labels, 4.0, 1, 5)[order], labels=labels[order], id=order)

@@ -166,7 +166,7 @@ def _other_predictions(path: Path) -> str:
 
 def _progress(path: Path) -> str:
     store = _kept()[1]
-    place = store.locks_folder / f"{CELL.folder}.progress"
+    place = store.folder("locks") / f"{CELL.folder}.progress"
     place.write_bytes(path.read_bytes())
     if (found := store.read_progress(CELL)) is None:
         raise StoreError("no progress")

@@ -83,7 +83,7 @@ def test_without_resamples_the_note_says_so(store):
 
 def test_a_cell_without_predictions_loses_interval_and_test(store):
     cell = load_tables(store)[0].cells["swag", 42]
-    (store.cells_folder / cell.folder / "predictions.npz").unlink()
+    (store.folder("cells") / cell.folder / "predictions.npz").unlink()
     rows = {(row.metric, row.method): row for row in compute_statistics(store, load_tables(store), 20).tests}
     assert rows["ece", "swag"].boot_low is None
     assert rows["ece", "swag"].note == "rows not resampled: no stored predictions for this pair and set"

@@ -19,7 +19,6 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from volta.bench.cell_metrics import TEST, VAL, EvalSet, metrics_of
-from volta.bench.config import LoadedTask, TaskLoader
 from volta.bench.records import Cell, CellRecord, RunConfig, environment, fingerprints_of
 from volta.bench.store import RunStore
 from volta.core.checks import check_prediction
@@ -32,6 +31,7 @@ from volta.data.task import cache_folder
 from volta.features.backbones.load import BACKBONES
 from volta.features.extract import DEFAULT_BACKBONE
 from volta.methods.base import Method, PostHoc
+from volta.methods.registry import RegisteredMethod, find_method
 from volta.methods.saving import count_values, parameters_of
 from volta.networks.network import Network, network_from_parts
 from volta.networks.outputs import Outputs
@@ -279,12 +279,18 @@ OnEpoch = Callable[[EpochReport], None]
 class CellRunner:
     """Runs cells of one configuration in one process; tasks, networks and outputs are shared between them."""
 
-    def __init__(self, config: RunConfig, networks: NetworkStore, tasks: TaskLoader | LoadedTask) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        networks: NetworkStore,
+        load: Callable[[Cell], Task],
+        find: Callable[[str], RegisteredMethod] = find_method,
+    ) -> None:
         self._config = config
         self._networks = networks
         self._outputs = SpilledOutputCache()
         self._block: tuple[str, str, int] | None = None
-        self._tasks = tasks
+        self._load, self._find = load, find
 
     def trainer(self, protocol: str, seed: int, on_epoch: OnEpoch | None = None) -> Trainer:
         """Return what methods of this configuration train with."""
@@ -306,9 +312,9 @@ class CellRunner:
 
         with torch_threads(self._config.threads), deterministic_algorithms(self._config.deterministic):
             started = time.perf_counter()
-            entry = self._tasks.method(cell.method)
+            entry = self._find(cell.method)
             method = entry.method
-            task = self._tasks.load(cell)
+            task = self._load(cell)
             near = tuple(name for name, ood_set in task.ood.items() if ood_set.near)
             if cell.block != self._block:
                 # No other block asks for these outputs and networks again, and with them the inputs they are of can go.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -148,21 +148,6 @@ class TaskLoader:
             return definition.load(kind, options)
         options = replace(options, limit_test=self.config.budget.limit_test)
         return load_task(definition, kind, options, self.extraction, on_set=self._on_set, map_shards=self._map_shards)
-
-
-@dataclass(frozen=True, eq=False)
-class LoadedTask:
-    """One task that was loaded, and limited, elsewhere."""
-
-    task: Task
-
-    def load(self, cell: Cell) -> Task:
-        """Return the task."""
-        return self.task
-
-    def method(self, name: str) -> RegisteredMethod:
-        """Return what is known of a method, with a new, unfitted one."""
-        return find_method(name)
 
 
 def input_kind(definition: TaskDefinition, protocol: str, method: type[Method]) -> InputKind:

@@ -21,7 +21,7 @@ from volta.bench.cell import (
     failed,
     finished,
 )
-from volta.bench.config import LoadedTask, TaskLoader
+from volta.bench.config import TaskLoader
 from volta.bench.progress import Listener
 from volta.bench.records import Cell, CellRecord, RunConfig
 from volta.bench.store import RunStore
@@ -136,7 +136,8 @@ def _start_worker(config: RunConfig, store: RunStore) -> None:
     keep_freed_memory()
     # The parent has warned of metrics that cannot be loaded.
     warnings.filterwarnings("ignore", ".*; the metric is left out")
-    _worker[:] = [(CellRunner(config, DiskNetworkStore(store.networks_folder), TaskLoader(config)), store)]
+    networks, tasks = DiskNetworkStore(store.folder("networks")), TaskLoader(config)
+    _worker[:] = [(CellRunner(config, networks, tasks.load, tasks.method), store)]
 
 
 def _work(cell: Cell) -> Outcome:
@@ -274,7 +275,7 @@ class _Submissions:
 def _train_shared(config: RunConfig, task: Task, cell: Cell) -> bytes:
     """Train the block's shared network on a worker; runs there."""
     keep_freed_memory()
-    runner = CellRunner(config, NetworkStore(), LoadedTask(task))
+    runner = CellRunner(config, NetworkStore(), lambda _: task)
     with torch_threads(config.threads):
         return encode_network(runner.trainer(cell.protocol, cell.seed).network(task.fit))
 
@@ -284,7 +285,7 @@ def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) 
     keep_freed_memory()
     shared = None if network is None else decode_network(network, pick_device(config.device))
     networks = NetworkStore([] if shared is None else [shared])
-    return CellRunner(config, networks, LoadedTask(task)).run(cell)
+    return CellRunner(config, networks, lambda _: task).run(cell)
 
 
 def _connect(address: str | None) -> Any:

@@ -110,12 +110,22 @@ class Listener:
         """Hear that there are no more cells."""
 
 
-class Lines(Listener):
-    """One line per event, for logs and pipes."""
-
+class _Shown(Listener):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._pace = _Pace(0)
+
+    def extracting(self, name: str) -> Callable[[ExtractionProgress], None]:
+        """Say which set is extracted and, every half minute, how far it is."""
+        return ExtractionLines(name, self.message)
+
+    def message(self, text: str) -> None:
+        """Print a line, above the bar where there is one."""
+        _print(self._console, text)
+
+
+class Lines(_Shown):
+    """One line per event, for logs and pipes."""
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
         """Say how much there is to do."""
@@ -134,24 +144,16 @@ class Lines(Listener):
         self._pace.advance()
         self.message(f"{self._pace.count} {failure_sentence(cell, reason, path)}")
 
-    def extracting(self, name: str) -> Callable[[ExtractionProgress], None]:
-        """Say which set is extracted and, every half minute, how far it is."""
-        return ExtractionLines(name, self.message)
-
     def phase(self, text: str) -> None:
         """Say it."""
         self.message(text)
 
-    def message(self, text: str) -> None:
-        """Print a line."""
-        _print(self._console, text)
 
-
-class Bar(Listener):
+class Bar(_Shown):
     """A live bar: cells done, rate, time left, and the cells in work with their epochs."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -163,7 +165,6 @@ class Bar(Listener):
         )
         self._bar: TaskID | None = None
         self._status: Status | None = None
-        self._pace = _Pace(0)
         self._running: dict[Cell, str] = {}
 
     def start(self, cells: list[Cell], missing: list[Cell]) -> None:
@@ -193,14 +194,6 @@ class Bar(Listener):
         """Say what failed above the bar, and advance."""
         self.message(failure_sentence(cell, reason, path))
         self._advance(cell)
-
-    def extracting(self, name: str) -> Callable[[ExtractionProgress], None]:
-        """Say which set is extracted and, every half minute, how far it is."""
-        return ExtractionLines(name, self.message)
-
-    def message(self, text: str) -> None:
-        """Print a line above the bar."""
-        _print(self._console, text)
 
     def phase(self, text: str) -> None:
         """Show a spinner with the text until something else is to be shown."""

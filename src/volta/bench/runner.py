@@ -74,7 +74,8 @@ class Execution:
             return RayExecutor(config, store, tasks, self.address)
         if self.executor == "processes" or (self.executor == "auto" and n_workers > 1):
             return ProcessExecutor(config, store, n_workers)
-        return LocalExecutor(CellRunner(config, DiskNetworkStore(store.networks_folder), tasks), store)
+        networks = DiskNetworkStore(store.folder("networks"))
+        return LocalExecutor(CellRunner(config, networks, tasks.load, tasks.method), store)
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,13 @@ def run(
         store.write_manifest(manifest)
         damaged, sound = store.set_aside_damaged(cells)
     for cell in damaged:
-        listener.message(f"set aside in {store.damaged_folder}, to be run again (checksum mismatch): {cell.label}")
+        listener.message(f"set aside in {store.folder('damaged')}, to be run again (checksum mismatch): {cell.label}")
     rescore_stale(store, sound, listener.message)
     missing = [cell for cell in cells if not store.is_done(cell)]
     if missing:
         _keep_sheets(missing, store, tasks, listener)
         if execution.networks_of is not None:
-            n_taken = take_networks(RunStore(execution.networks_of).networks_folder, store.networks_folder)
+            n_taken = take_networks(RunStore(execution.networks_of).folder("networks"), store.folder("networks"))
             listener.message(f"took {n_taken} trained networks from {execution.networks_of}")
     listener.start(cells, missing)
     while missing:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -114,34 +114,15 @@ class RunStore:
 
     root: Path
 
-    @property
-    def cells_folder(self) -> Path:
-        """Finished cells."""
-        return inside(self.root, "cells")
-
-    @property
-    def networks_folder(self) -> Path:
-        """Trained networks shared between cells."""
-        return inside(self.root, "networks")
+    def folder(self, name: Literal["cells", "networks", "figures", "damaged", "locks"]) -> Path:
+        """Return the folder of finished cells, of networks that cells share, of a report's figures for print, of cells
+        whose files do not match their checksums, or of locks, which the system frees when their holder dies.
+        """
+        return inside(self.root, name)
 
     def sheet_path(self, task: str) -> Path:
         """Where the contact sheet of a task's corruptions is, if it has any."""
         return inside(self.root, "corruptions", f"{task}.png")
-
-    @property
-    def figures_folder(self) -> Path:
-        """The figures for print of a report."""
-        return inside(self.root, "figures")
-
-    @property
-    def damaged_folder(self) -> Path:
-        """Cells whose files do not match their checksums, set aside."""
-        return inside(self.root, "damaged")
-
-    @property
-    def locks_folder(self) -> Path:
-        """Who is at work on what; the operating system frees a lock when its holder dies."""
-        return inside(self.root, "locks")
 
     def check_usable(self) -> None:
         """Raise if the folder exists and is not a run folder; touches nothing."""
@@ -157,12 +138,12 @@ class RunStore:
     def _was_begun(self) -> bool:
         """Whether a folder without a manifest is empty, or a run's: killed before it had one, or with that deleted."""
         names = {path.name for path in self.root.iterdir() if not is_temp_file(path.name)}
-        return names <= _FIRST or (names >= _FIRST and self.cells_folder.is_dir() and self.locks_folder.is_dir())
+        return names <= _FIRST or (names >= _FIRST and self.folder("cells").is_dir() and self.folder("locks").is_dir())
 
     def create(self) -> None:
         """Make the folder and sweep what killed processes left in it, or say why it cannot be made or written."""
         try:
-            for folder in (self.root, self.locks_folder, self.cells_folder):
+            for folder in (self.root, self.folder("locks"), self.folder("cells")):
                 folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
@@ -242,9 +223,9 @@ class RunStore:
         The caller holds the cell's lock.
         """
         cell = record.cell
-        for leftover in self.cells_folder.glob(f".part-{cell.folder}-*"):
+        for leftover in self.folder("cells").glob(f".part-{cell.folder}-*"):
             remove_tree(leftover)
-        with temp_folder(self.cells_folder, f"{cell.folder}-") as temporary:
+        with temp_folder(self.folder("cells"), f"{cell.folder}-") as temporary:
             with (temporary / PREDICTIONS).open("wb") as file:
                 file.write(pack_arrays(arrays))
                 file.flush()
@@ -253,7 +234,7 @@ class RunStore:
             write_object(temporary / RECORD, RECORD_FILE, record)
             temporary.chmod(0o755)
             temporary.rename(inside(self.root, "cells", cell.folder))
-            sync_folder(self.cells_folder)
+            sync_folder(self.folder("cells"))
         self._failure_path(cell).unlink(missing_ok=True)
         return record
 
@@ -324,9 +305,9 @@ class RunStore:
                 sound.append(record)
                 continue
             damaged.append(cell)
-            self.damaged_folder.mkdir(exist_ok=True)
-            target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.damaged_folder))
-            (self.cells_folder / cell.folder).rename(target / cell.folder)
+            self.folder("damaged").mkdir(exist_ok=True)
+            target = Path(tempfile.mkdtemp(prefix=f"{cell.folder}.", dir=self.folder("damaged")))
+            (self.folder("cells") / cell.folder).rename(target / cell.folder)
         return damaged, sound
 
     def cells(self) -> Iterator[Cell]:

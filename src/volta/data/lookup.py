@@ -174,37 +174,21 @@ def _imported_names(root: Path) -> list[str]:
 
 def _definition(root: Path, name: str) -> TaskDefinition:
     arrays = ImportedArrays(name)
+    define = partial(TaskDefinition, name=name, origin="imported", root=root, scaled=False)
     try:
         record = read_record(root, name)
     except VoltaError as error:
-        return TaskDefinition(
-            name=name,
-            title=f"{DAMAGED}: {error}",
-            preparation=_preparation("tabular"),
-            features=arrays,
-            origin="imported",
-            root=root,
-            scaled=False,
-        )
-    class_names = record.class_names
+        return define(title=f"{DAMAGED}: {error}", features=arrays)
     has_images = record.kind == "pixels"
-    return TaskDefinition(
-        name=name,
-        title=f"{record.title}, {len(class_names)} classes",
-        preparation=_preparation(record.encoder),
+    return define(
+        title=f"{record.title}, {len(record.class_names)} classes",
+        preparation=Preparation(record.encoder, 0.2, HALF),
         # The features of an image task come from its feature files once they are extracted.
-        features=FeatureFiles(name, class_names, every_shift=True) if has_images else arrays,
+        features=FeatureFiles(name, record.class_names, every_shift=True) if has_images else arrays,
         images=arrays if has_images else None,
         near=tuple(key for key, one in record.ood.items() if one.near),
         far=tuple(key for key, one in record.ood.items() if not one.near),
-        origin="imported",
-        root=root,
-        scaled=False,
     )
-
-
-def _preparation(encoder: EncoderKind) -> Preparation:
-    return Preparation(encoder, 0.2, HALF)
 
 
 def read_record(root: Path, name: str) -> TaskRecord:

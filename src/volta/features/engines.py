@@ -497,16 +497,20 @@ def make_engine(
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
     half = half_type(device) if amp else None
     eager = TorchEngine(pipeline, backbone.preprocessing, device, threads, device.type != "cpu", half)
-    if runtime == "torch" or amp:
-        return eager
-    if device.type != "cpu":
-        if runtime == "onnx":
-            raise InputError(f"runtime is 'onnx' but device is {device.type}; ONNX Runtime is used on the CPU only")
-        return eager
-    if runtime == "auto" and not _have("onnxruntime", "onnx", "onnxscript"):
+    if runtime == "onnx" and device.type != "cpu":
+        raise InputError(f"runtime is 'onnx' but device is {device.type}; ONNX Runtime is used on the CPU only")
+    lacks_onnx = runtime == "auto" and not _have("onnxruntime", "onnx", "onnxscript")
+    if runtime == "torch" or amp or device.type != "cpu" or lacks_onnx:
         return eager
     need_onnxruntime("runtime 'onnx'")
-    return _graph_engine(backbone, pipeline, eager, runtime, threads, cache or cache_folder())
+    try:
+        path = exported(pipeline, backbone, (cache or cache_folder()) / "onnx")
+    except ExportError as error:
+        if runtime == "onnx":
+            raise
+        warnings.warn(f"{error}; extraction runs in eager PyTorch, with the same result", EngineWarning, stacklevel=2)
+        return eager
+    return GraphEngine(path, backbone.preprocessing, threads)
 
 
 def _openvino_engine(
@@ -530,24 +534,6 @@ def _openvino_engine(
     pipeline = Pipeline(backbone.network, backbone.preprocessing).eval()
     path = exported(pipeline, plain, cache / "onnx")
     return OpenvinoEngine(path, backbone.preprocessing, precision, threads)
-
-
-def _graph_engine(
-    backbone: TorchBackbone,
-    pipeline: Pipeline,
-    eager: TorchEngine,
-    runtime: Runtime,
-    threads: int | None,
-    cache: Path,
-) -> Engine:
-    try:
-        path = exported(pipeline, backbone, cache / "onnx")
-    except ExportError as error:
-        if runtime == "onnx":
-            raise
-        warnings.warn(f"{error}; extraction runs in eager PyTorch, with the same result", EngineWarning, stacklevel=3)
-        return eager
-    return GraphEngine(path, backbone.preprocessing, threads)
 
 
 def _session(path: Path, threads: int | None, weights: str = "") -> Any:

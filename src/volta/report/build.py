@@ -43,7 +43,7 @@ def build_report(
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
     every pair); our method if None. A run with interim analyses is tested at the level of the last.
     """
-    remove_temp_files(store.figures_folder)
+    remove_temp_files(store.folder("figures"))
     run = load_run(store, say)
     read = read_groups(store, run, with_rows=n_resamples > 0)
     write_results(store, run.records)
@@ -75,7 +75,7 @@ def make_page(
     for print are drawn, which the page then offers.
     """
     shown, views, data = [], [], []
-    folder = drawn.figures_folder if drawn else None
+    folder = drawn.folder("figures") if drawn else None
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         pairs = tuple(row for row in own.pairs if row.difference is not None and row.set)

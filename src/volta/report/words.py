@@ -191,7 +191,7 @@ def variables(environment: Environment) -> str:
 
 def last_change(store: RunStore, at_least: str) -> str:
     """Return when the newest record was written, by its file, or ``at_least`` where a command came after that."""
-    times = [path.stat().st_mtime for path in store.cells_folder.glob("*/record.json")]
+    times = [path.stat().st_mtime for path in store.folder("cells").glob("*/record.json")]
     newest = datetime.fromtimestamp(max(times, default=0.0), UTC).isoformat(timespec="seconds")
     return max(newest, at_least)
 

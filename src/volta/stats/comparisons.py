@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 from volta.bench.records import EXTERNAL
 from volta.core.errors import InputError
@@ -495,26 +495,33 @@ def _row(
         test.n, _n(test.first_sample), _n(test.second_sample),
         None if test.first_sample is None else test.first_sample.mean,
         None if test.second_sample is None else test.second_sample.mean,
-        difference=test.difference,
         gain=None if test.gain is None else test.gain.value,
-        paired=test.paired,
-        p=test.p,
         family=family,
-        p_holm=p_holm,
-        p_welch=test.p_welch,
-        hedges_g=test.hedges_g,
-        significant=below_alpha(test.p, alpha),
-        significant_holm=below_alpha(p_holm, alpha),
-        detectable_difference=test.detectable,
         low=low,
         high=high,
         boot_low=_rounded(test.boot_low),
         boot_high=_rounded(test.boot_high),
         margin=margin_of(test.metric),
-        p_equivalence=p_equivalence,
-        verdict=verdict_on(test, p_holm, p_equivalence, alpha),
-        note=test.note,
+        **_tested(test, p_holm, p_equivalence, alpha),
     )  # fmt: skip
+
+
+def _tested(test: PairTest, p_holm: float | None, p_equivalence: float | None, alpha: float) -> dict[str, Any]:
+    """Return what rows of every table say of a test."""
+    return {
+        "difference": test.difference,
+        "paired": test.paired,
+        "p": test.p,
+        "p_holm": p_holm,
+        "p_welch": test.p_welch,
+        "hedges_g": test.hedges_g,
+        "significant": below_alpha(test.p, alpha),
+        "significant_holm": below_alpha(p_holm, alpha),
+        "detectable_difference": test.detectable,
+        "p_equivalence": p_equivalence,
+        "verdict": verdict_on(test, p_holm, p_equivalence, alpha),
+        "note": test.note,
+    }
 
 
 def _name(*parts: str) -> str:
@@ -601,16 +608,5 @@ def _ablation_row(
         table.task, table.protocol, test.first, test.second, test.metric, test.set,
         own.n if own else 0, other.n if other else 0, test.n,
         own.mean if own else None, own.std if own else None, other.mean if other else None,
-        difference=test.difference,
-        paired=test.paired,
-        p=test.p,
-        p_holm=p_holm,
-        p_welch=test.p_welch,
-        hedges_g=test.hedges_g,
-        significant=below_alpha(test.p, alpha),
-        significant_holm=below_alpha(p_holm, alpha),
-        detectable_difference=test.detectable,
-        p_equivalence=p_equivalence,
-        verdict=verdict_on(test, p_holm, p_equivalence, alpha),
-        note=test.note,
+        **_tested(test, p_holm, p_equivalence, alpha),
     )  # fmt: skip
