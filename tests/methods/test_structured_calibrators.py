@@ -32,7 +32,7 @@ def nll(probs, labels):
 def test_structured_scaling_is_the_optimum_that_autograd_finds(matrix):
     logits, labels = sample(150, 3)
     n_rows, n_classes = logits.shape
-    beta = fit_temperature(logits, labels).beta
+    beta = fit_temperature(logits, labels)
     mixed = (1 - 1 / (n_rows + 1)) * scipy_softmax(beta * logits, axis=1) + 1 / (n_rows + 1) / n_classes
     z, y = torch.from_numpy(np.log(mixed)), torch.from_numpy(labels)
     moved = torch.zeros((n_classes, n_classes), dtype=torch.float64, requires_grad=True)

@@ -1,42 +1,16 @@
 import numpy as np
 import pytest
-from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from volta.core.errors import InputError
-from volta.stats.results import Sample, sample_of
-from volta.stats.tests import Estimate, detectable, detectable_difference, noncentrality, paired_estimate
+from volta.stats.results import Sample
+from volta.stats.tests import Estimate, detectable, noncentrality, paired_estimate
 
 
 @pytest.mark.parametrize(("n", "alpha", "power"), [(2, 0.05, 0.8), (5, 0.01, 0.9), (10, 0.05, 0.8), (40, 0.01, 0.9)])
 def test_paired_detectable_difference_agrees_with_statsmodels(n, alpha, power):
     found = detectable(paired_estimate(Sample(n, 0.1, 0.02)), alpha, power)
     assert TTestPower().power(found / 0.02, n, alpha) == pytest.approx(power, abs=1e-8)
-
-
-def test_three_seeds_see_more_than_three_deviations_only():
-    assert detectable_difference(Sample(3, 0, 1), Sample(3, 0, 1)) == pytest.approx(3.507, abs=2e-3)
-    assert detectable_difference(Sample(10, 0, 1), Sample(10, 0, 1)) == pytest.approx(1.332, abs=2e-3)
-
-
-@pytest.mark.parametrize("n", [3, 5, 10])
-def test_welch_reaches_the_stated_power_in_simulation(n):
-    delta = detectable_difference(Sample(n, 0, 1), Sample(n, 0, 1))
-    generator = np.random.default_rng(n)
-    draws = stats.ttest_ind(
-        generator.normal(delta, 1, (40_000, n)), generator.normal(0, 1, (40_000, n)), axis=1, equal_var=False
-    )
-    assert np.mean(draws.pvalue < 0.05) == pytest.approx(0.8, abs=0.008)
-
-
-def test_unequal_variances_reach_the_power_in_simulation():
-    first, second = Sample(4, 0.0, 1.0), Sample(8, 0.0, 2.0)
-    delta = detectable_difference(first, second)
-    generator = np.random.default_rng(0)
-    draws = stats.ttest_ind(
-        generator.normal(delta, 1.0, (20_000, 4)), generator.normal(0, 2.0, (20_000, 8)), axis=1, equal_var=False
-    )
-    assert np.mean(draws.pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
 
 
 @pytest.mark.parametrize(("n", "seed_error", "row_error"), [(3, 1.0, 0.5), (5, 1.0, 2.0), (10, 0.1, 1.0)])
@@ -59,9 +33,8 @@ def test_small_degrees_of_freedom_have_an_answer():
         assert np.isfinite(noncentrality(degrees))
 
 
-def test_without_variance_any_difference_shows_and_one_seed_sees_none():
-    assert detectable_difference(sample_of([1, 1]), sample_of([2, 2])) == 0.0
-    assert detectable_difference(sample_of([1]), sample_of([2, 3])) is None
+def test_without_variance_any_difference_shows():
+    assert detectable(Estimate(0.1, 2, 0.0, 1)) == 0.0
 
 
 @pytest.mark.parametrize("power", [0.05, 0.01, 1.0])

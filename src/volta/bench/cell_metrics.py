@@ -78,8 +78,8 @@ def tempered_probs(arrays: Mapping[str, Array]) -> NDArray[np.float64] | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        fitted = fit_temperature(_log(arrays[VAL_PROBS]), arrays[f"{VAL}/labels"].astype(np.int64))
-    return softmax(_log(arrays[TEST_PROBS]), fitted.beta)
+        beta = fit_temperature(_log(arrays[VAL_PROBS]), arrays[f"{VAL}/labels"].astype(np.int64))
+    return softmax(_log(arrays[TEST_PROBS]), beta)
 
 
 def _log(probs: Array) -> NDArray[np.float64]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import InputError, VoltaWarning, unknown_name
+from volta.core.errors import VoltaWarning, unknown_name
 from volta.methods.scores import Floats, at_labels, softmax
 
 Labels = NDArray[np.int64]
@@ -23,21 +23,6 @@ class CalibrationWarning(VoltaWarning):
     """A temperature has no finite optimum on the rows it was to be fitted on."""
 
 
-@dataclass(frozen=True)
-class TemperatureFit:
-    """The fitted β = 1/τ and how it came about.
-
-    ``status``: ``interior`` (a true minimum), ``separable`` (every row is right, NLL falls for ever as β grows),
-    ``uninformative`` (scores favour wrong classes, NLL is least as β → 0), ``flat`` (scores do not differ).
-    Where there is no interior minimum, β is the one the caller started from.
-    """
-
-    beta: float
-    nll: float
-    status: Literal["interior", "separable", "uninformative", "flat"]
-    steps: int
-
-
 def fit_temperature(
     scores: Floats,
     labels: NDArray[np.int64],
@@ -45,8 +30,8 @@ def fit_temperature(
     weights: Floats | None = None,
     *,
     doubt: float = 0.0,
-) -> TemperatureFit:
-    """Minimise L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
+) -> float:
+    """Return the β = 1/τ that minimises L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
 
     Newton's method inside a shrinking bracket, in float64. L'' is the mean variance of s under softmax(β s), so L is
     strictly convex unless every row's scores are equal, and L' crosses zero at most once. Where there is no finite
@@ -54,17 +39,17 @@ def fit_temperature(
     counts. ``doubt`` is how much of a row's class its label leaves to the other classes, see :func:`half_a_row`; with
     any, rows that are all right have an optimum too.
     """
-    if len(scores) == 0:
-        raise InputError("scores has no rows; a temperature needs at least one held-out row")
-    if not start > 0.0 or not np.isfinite(start):
-        raise InputError(f"start is {start}; pass a positive number")
     problem = _Problem(scores, labels, weights, doubt)
-    status = problem.status()
-    if status != "interior":
-        _warn(status, start)
-        return TemperatureFit(start, problem.nll(start), status, 0)
+    if reason := problem.why_no_optimum():
+        warnings.warn(
+            f"no finite temperature fits best: {reason}; 1/temperature stays as it was before, at {start:.6g}. "
+            "Pass more held-out rows.",
+            CalibrationWarning,
+            stacklevel=2,
+        )
+        return start
     low, high, beta = 0.0, np.inf, start
-    for step in range(1, _MAX_STEPS + 1):
+    for _ in range(_MAX_STEPS):
         slope, curvature = problem.derivatives(beta)
         if slope < 0.0:
             low = beta
@@ -73,10 +58,11 @@ def fit_temperature(
         proposal = beta - slope / curvature if curvature > 0.0 else np.nan
         if not low < proposal < high or proposal > 10.0 * beta:
             proposal = 4.0 * beta if np.isinf(high) else 0.5 * (low + high)
-        if abs(proposal - beta) <= _RELATIVE_TOLERANCE * beta:
-            return TemperatureFit(float(proposal), problem.nll(proposal), "interior", step)
+        settled = abs(proposal - beta) <= _RELATIVE_TOLERANCE * beta
         beta = proposal
-    return TemperatureFit(float(beta), problem.nll(beta), "interior", _MAX_STEPS)
+        if settled:
+            break
+    return float(beta)
 
 
 def half_a_row(n_rows: int) -> float:
@@ -165,17 +151,15 @@ class _Problem:
         self._scores = scores - scores.max(axis=1, keepdims=True)
         self._true = _of_labels(self._scores, labels, doubt)
 
-    def status(self) -> Literal["interior", "separable", "uninformative", "flat"]:
+    def why_no_optimum(self) -> str:
+        """Return why L has no finite minimum above 0; empty where it has one."""
         if not self._scores.any():
-            return "flat"
+            return "all scores of every held-out row are equal"
         if not self._true.any():
-            return "separable"
+            return "every held-out row is classified correctly, so a lower temperature is always likelier"
         if self._mean(self._scores.mean(axis=1) - self._true) >= 0.0:
-            return "uninformative"
-        return "interior"
-
-    def nll(self, beta: float) -> float:
-        return self._mean(np.log(np.exp(beta * self._scores).sum(axis=1)) - beta * self._true)
+            return "the scores favour wrong classes, so a higher temperature is always likelier"
+        return ""
 
     def derivatives(self, beta: float) -> tuple[float, float]:
         weights = np.exp(beta * self._scores)
@@ -196,20 +180,6 @@ def _of_labels(scores: Floats, labels: NDArray[np.int64], doubt: float) -> Float
         return true
     others = (scores.sum(axis=1) - true) / (scores.shape[1] - 1)
     return np.asarray((1.0 - doubt) * true + doubt * others)
-
-
-def _warn(status: str, start: float) -> None:
-    reason = {
-        "separable": "every held-out row is classified correctly, so a lower temperature is always likelier",
-        "uninformative": "the scores favour wrong classes, so a higher temperature is always likelier",
-        "flat": "all scores of every held-out row are equal",
-    }[status]
-    warnings.warn(
-        f"no finite temperature fits best: {reason}; 1/temperature stays as it was before, at {start:.6g}. "
-        "Pass more held-out rows.",
-        CalibrationWarning,
-        stacklevel=3,
-    )
 
 
 _TINY = np.finfo(np.float64).tiny
@@ -312,7 +282,7 @@ def fit_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = 
 
 
 def _tempered(logits: Floats, labels: Labels, weights: Floats | None) -> tuple[float, float, Floats]:
-    beta = fit_temperature(logits, labels, weights=weights).beta
+    beta = fit_temperature(logits, labels, weights=weights)
     uniform = 1.0 / (len(logits) + 1)
     return beta, uniform, _log_mixture(logits, beta, uniform)
 
@@ -341,7 +311,7 @@ def ensemble_temperature(logits: Floats, labels: Labels, weights: Floats | None 
     calibrators here.
     Reference: Zhang et al. (2020), Mix-n-Match: Ensemble and Compositional Methods for Uncertainty Calibration.
     """
-    beta = fit_temperature(logits, labels, weights=weights).beta
+    beta = fit_temperature(logits, labels, weights=weights)
     parts = [at_labels(softmax(logits, scale), labels) for scale in (beta, 1.0)]
     likelihoods = np.stack([*parts, np.full(len(labels), 1.0 / logits.shape[1])], axis=1)
     return FittedMixture(beta, _shares(likelihoods, np.ones(len(labels)) if weights is None else weights))
@@ -421,7 +391,7 @@ def temperature_scaling(logits: Floats, labels: Labels, weights: Floats | None =
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
-    return FittedTemperature(fit_temperature(logits, labels, weights=weights).beta)
+    return FittedTemperature(fit_temperature(logits, labels, weights=weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -443,7 +413,7 @@ def vector_scaling(
 
     Reference: Guo et al. (2017), On Calibration of Modern Neural Networks.
     """
-    beta = fit_temperature(logits, labels, weights=weights).beta
+    beta = fit_temperature(logits, labels, weights=weights)
     n_rows, n_classes = logits.shape
     # A ridge around a = 1 would hold on to logits of the wrong size, a fixed one let few rows be learned by heart.
     scale, bias = fit_vector_scaling(beta * logits, labels, ridge * n_classes / n_rows, weights)

@@ -205,7 +205,7 @@ class Linear(Method):
             weights = _joined([path.val.weights for path in paths])
         else:
             logits, labels, weights = found.logits(data.val.inputs), data.val.labels, data.val.weights
-        self.beta_ = fit_temperature(logits, labels, weights=weights).beta
+        self.beta_ = fit_temperature(logits, labels, weights=weights)
         loss = float(np.average(_losses(logits, labels), weights=weights))
         self.network_ = trainer.solved(spec, data, found.weight, found.bias, loss, time.perf_counter() - started)
 

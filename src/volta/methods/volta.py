@@ -89,7 +89,7 @@ class Volta(Method):
         if self.refit_temperature:
             logits = trainer.outputs(self.network_, data, "val").logits
             similarities, weights = self._similarities(logits), data.val.weights
-            self.beta_ = fit_temperature(similarities, data.val.labels, start=self.beta_, weights=weights).beta
+            self.beta_ = fit_temperature(similarities, data.val.labels, start=self.beta_, weights=weights)
 
     def _predict(self, inputs: Array) -> Prediction:
         if self.n_passes == 0:

@@ -295,7 +295,7 @@ def _fit_betas(held_out: list[Floats], data: FitData) -> list[float]:
     labels, weights, doubt = data.val.labels, data.val.weights, half_a_row(len(data.val))
 
     def beta_of(logits: Floats) -> float:
-        return fit_temperature(logits, labels, weights=weights, doubt=doubt).beta
+        return fit_temperature(logits, labels, weights=weights, doubt=doubt)
 
     betas = [beta_of(logits) for logits in held_out]
     if len(betas) == 1:
