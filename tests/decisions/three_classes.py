@@ -17,10 +17,11 @@ def draw_rows(n, rng, distance=TENTH_WRONG):
 
 
 def fit_discriminants(rows, labels):
-    means = np.array([rows[labels == k].mean(axis=0) for k in range(N_CLASSES)])
+    counts = np.bincount(labels, minlength=N_CLASSES)
+    means = np.stack([rows[labels == k].sum(axis=0) for k in range(N_CLASSES)]) / np.maximum(counts, 1)[:, None]
     rest = rows - means[labels]
     inverse = np.linalg.inv(rest.T @ rest / len(rows) + 1e-3 * np.eye(N_COLUMNS))
-    shares = np.bincount(labels, minlength=N_CLASSES) / len(labels)
+    shares = np.maximum(counts, 1e-9) / len(labels)
     return means @ inverse, np.log(shares) - np.einsum("kd,de,ke->k", means, inverse, means) / 2
 
 
