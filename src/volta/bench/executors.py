@@ -73,7 +73,7 @@ class ProcessExecutor:
         pending, suspects = list(cells), list[Cell]()
         while pending or suspects:
             if pending:
-                suspects += yield from self._drain(pending, self._n_workers, listener)
+                suspects += yield from self._drain(pending, min(self._n_workers, len(pending)), listener)
                 continue
             suspect = suspects.pop(0)
             if (yield from self._drain([suspect], 1, listener)):

@@ -53,15 +53,18 @@ def deterministic_algorithms(wanted: bool) -> Iterator[None]:
     """
     import torch
 
-    before = torch.are_deterministic_algorithms_enabled()
     if wanted:
         # cuBLAS reads this when it is first used.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(wanted or before)
+    if not wanted or torch.are_deterministic_algorithms_enabled():
+        # To set it, even to what it is, imports torch's compiler, which takes a second.
+        yield
+        return
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(False)
 
 
 def gpu_bytes(device: torch.device) -> int | None:
