@@ -26,10 +26,10 @@ bench: $(READY)  ## run the benchmark on the embedded task; ends with the path o
 	$(BIN)/volta bench digits --ablation --seeds 5
 
 test: lint  ## run lint, types, layers and the tests, but for the slowest
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
 
 testall: lint  ## run lint, types, layers and every test
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)  ## run the static checks alone
 	$(BIN)/ruff check .

@@ -1,16 +1,62 @@
 from __future__ import annotations
 
+import os
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
 
+from tests.parser_process import forked_parsers
 from volta.core.types import FitData, Split
 from volta.data import find_task
+from volta.figures import draw
+
+PDF_SETTINGS = {"pdf.fonttype": draw._SETTINGS["pdf.fonttype"]}
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_core():
+    """Let runs and reports see one core, so that they start processes only where a test asks for them."""
+    if hasattr(os, "sched_getaffinity"):
+        with mock.patch.object(os, "sched_getaffinity", return_value={0}):
+            yield
+    else:
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _forked_parsers():
+    with forked_parsers():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _letters_as_shapes():
+    """Draw the letters of PDFs as shapes: to cut TrueType fonts for them takes three quarters of a figure's time."""
+    with mock.patch.dict(draw._SETTINGS, {"pdf.fonttype": 3}):
+        yield
+
+
+@pytest.fixture
+def quick_figures(monkeypatch):
+    """Lay out every figure, as a real save does, but write no picture: what breaks a figure still breaks the test."""
+
+    def save(figure, folder, name):
+        figure.draw_without_rendering()
+        folder.mkdir(exist_ok=True)
+        paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
+        for path in paths:
+            path.write_bytes(b"drawn")
+        return paths
+
+    for place in ("volta.figures", "volta.figures.charts"):
+        monkeypatch.setattr(f"{place}.save_figure", save)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
-"""Parsers that run in a process of their own, forked from one that has imported them: thousands of files in minutes.
+"""Parsers that run in a process of their own, forked from one that has imported them.
 
-``contained`` starts an interpreter a file, which costs a second. Here each file has a process of its own all the same,
-with the same limits and the same code in it; only the imports are shared.
+``run_sandboxed`` starts an interpreter a file, which costs a second. Here each file has a process of its own all the
+same, with the same limits and the same code in it; only the imports are shared. ``tests/core/test_sandbox.py`` tests
+the usual way.
 """
 
 from __future__ import annotations
@@ -10,36 +11,40 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
+from unittest import mock
 
 from volta.core import processes
 
 _START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
-    "from tests.fuzz.parser_process import serve_many; serve_many()"
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tests.parser_process import serve_many; serve_many()"
 )
-_PARSERS = ("scipy.io", "onnxruntime", "pyarrow.parquet", "datasets", "volta.data.tasks.cifar")
+_PARSERS = ("scipy.io", "onnxruntime")
+"""What the modules of parsers import where they use it."""
+_LOCK = threading.Lock()
 
 
 @contextmanager
 def forked_parsers() -> Iterator[None]:
-    """Have every parser's process forked from one that has imported the parsers."""
-    usual = processes.run_job
-    processes.run_job = _run
-    try:
+    """Have every parser's process forked from one that has imported the parsers, and end that one afterwards."""
+    with mock.patch.object(processes, "run_job", _run):
         yield
-    finally:
-        processes.run_job = usual
+    if _server.cache_info().currsize:
+        with _server():
+            _server().stdin.close()  # type: ignore[union-attr]
+        _server.cache_clear()
 
 
 def _run(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
-    server = _server()
-    server.stdin.write(json.dumps(job).encode() + b"\n")  # type: ignore[union-attr]
-    server.stdin.flush()  # type: ignore[union-attr]
-    ended = json.loads(server.stdout.readline())  # type: ignore[union-attr]
+    with _LOCK:
+        server = _server()
+        server.stdin.write(json.dumps({**job, "cwd": os.getcwd()}).encode() + b"\n")  # type: ignore[union-attr]
+        server.stdin.flush()  # type: ignore[union-attr]
+        ended = json.loads(server.stdout.readline())  # type: ignore[union-attr]
     return ended["text"].encode(), ended["code"], ended["late"]
 
 
@@ -53,7 +58,6 @@ def serve_many() -> None:
 
     end_with_parent(os.getppid())
     for name in _PARSERS:
-        # Saved data sets are fuzzed where the library is there.
         with suppress(ModuleNotFoundError):
             import_module(name)
     held, _ = os.pipe()
@@ -61,11 +65,14 @@ def serve_many() -> None:
     os.dup2(held, 0)
     while line := _line(jobs):
         job = json.loads(line) | {"parent": os.getpid()}
+        with suppress(Exception):  # the forked process meets it again, and answers with it
+            import_module(job["function"].partition(":")[0])
         entry, out = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.dup2(out, 1)
             os.close(out)
+            os.chdir(job["cwd"])
             serve_sandboxed(job)
         os.close(out)
         text, late = b"", False

@@ -257,7 +257,7 @@ def test_a_plain_script_runs_in_processes_and_gives_the_same(run, tmp_path):
             import volta
             from tests.api.test_benchmark import own_task
             run = volta.benchmark(own_task(), ["volta", "knn(k=10)", "knn(k=5)", "softmax"], seeds=[1, 2], max_epochs=3,
-                                  executor="processes", workers=2, out=sys.argv[1])
+                                  executor="processes", workers=1, out=sys.argv[1])
             print(run)
             """
         )

@@ -33,8 +33,6 @@ def volta(*arguments):
         with (
             mock.patch.object(sys, "argv", words),
             mock.patch.dict(os.environ, COLUMNS=ENVIRONMENT["COLUMNS"]),
-            # With one core to see, a run starts worker processes only where it is told to.
-            mock.patch.object(os, "sched_getaffinity", return_value={0}),
             warnings.catch_warnings(),
             redirect_stdout(out),
             redirect_stderr(errors),

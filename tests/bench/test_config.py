@@ -121,6 +121,7 @@ def test_seeds_are_a_number_or_a_list():
         parse_seeds("0", "fair")
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_run_on_fewer_rows_is_named_reduced(tmp_path):
     arguments = ("--methods", "softmax", "--seeds", "1,", "--max-epochs", "2", "--limit-train", "100")
     done = volta("bench", "digits", *arguments, "--limit-test", "50", "--out", tmp_path / "run")

@@ -66,6 +66,7 @@ def test_names_in_a_manifest_do_not_lead_out_of_the_folder(store, tmp_path, fiel
 
 @pytest.mark.parametrize("name", ["cells", "locks", "figures", "manifest.json", "cells/*", f"cells/*/{RECORD}"])
 @pytest.mark.parametrize("arguments", [["report", "--recompute"], ["status"]])
+@pytest.mark.usefixtures("quick_figures")
 def test_nothing_is_read_or_written_through_links(store, tmp_path, name, arguments):
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -51,45 +51,57 @@ def volta(site, *arguments, cwd=None):
     )
 
 
-def say(site, *commands):
-    """Run several commands in one process that has the plug-in; return exit code, output and error of each."""
-    code = (
-        "import json, sys; from typer.testing import CliRunner; from volta.cli.main import app; "
-        "done = [CliRunner().invoke(app, words) for words in json.loads(sys.argv[1])]; "
-        "print(json.dumps([[one.exit_code, one.output, str(one.exception)] for one in done]))"
-    )
+# In one process: each command costs its imports.
+_SESSION = """
+import json, sys
+from tests.bench.running import volta
+from volta.features.backbones.load import load_backbone
+
+done = [volta(*words) for words in json.loads(sys.argv[1])]
+backbone = load_backbone(sys.argv[2]) if sys.argv[2] else None
+answers = [[one.returncode, one.stdout, one.stderr] for one in done]
+print(json.dumps([answers, backbone and [backbone.name, backbone.network is not None]]))
+"""
+
+
+def session(site, *commands, backbone=""):
+    """Run commands in one process that has the plug-in; return exit code, output and errors of each, and the backbone."""
     path = os.pathsep.join([str(site), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])])
+    words = json.dumps([[str(word) for word in command] for command in commands])
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps([[str(word) for word in words] for words in commands])],
+        [sys.executable, "-c", _SESSION, words, backbone],
         capture_output=True,
         text=True,
         env={**ENVIRONMENT, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
 def finished(site, tmp_path_factory):
+    """Return the folder of a run with the plug-in, what was said of it and in lists of names, and its backbone."""
     folder = tmp_path_factory.mktemp("rings") / "run"
-    done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder, done.stdout
+    bench = ("bench", "rings", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
+    answers, backbone = session(site, bench, ["tasks"], ["methods"], ["metrics"], backbone="colour_means")
+    assert [code for code, _, _ in answers] == [0, 0, 0, 0], answers
+    return folder, [said for _, said, _ in answers], backbone
 
 
-def test_everything_it_brings_is_there(site, finished):
-    folder, said = finished
+def test_everything_it_brings_is_there(finished):
+    folder, (said, tasks, methods, metrics), backbone = finished
     records = RunStore(folder).records()
     assert {record.cell.method for record in records} == {"margin", "margin(temperature=2.0)", "softmax"}
     assert {record.title for record in records} == {"Margin", "Margin (temperature = 2.0)", "Softmax (MSP)"}
     assert all(0.5 < record.test["top2_accuracy"] <= 1.0 for record in records)
     assert all("plug-in volta-example 0.1" in record.source for record in records)
     assert "Margin (temperature = 2.0)" in said
-    (tasks, methods, metrics), _ = say(site, ["tasks"], ["methods"], ["metrics"])
-    assert "rings" in tasks[1]
-    assert "volta-example 0.1" in methods[1]
-    assert "top2_accuracy ↑" in metrics[1]
+    assert "rings" in tasks
+    assert "volta-example 0.1" in methods
+    assert "top2_accuracy ↑" in metrics
+    assert backbone == ["colour_means", True]
 
 
 @pytest.fixture
@@ -104,14 +116,14 @@ def broken(tmp_path):
 
 
 def test_what_cannot_be_loaded_is_named_and_takes_nothing_with_it(broken, tmp_path):
-    listed = volta(broken, "methods")
-    assert listed.returncode == 0
-    assert "Softmax (MSP)" in listed.stdout
-    assert "lost" not in listed.stdout
-    assert listed.stderr.startswith("warning: the plug-in 'lost' of volta-broken 0.1 cannot be loaded")
-    refused = volta(broken, "bench", "digits", "--methods", "lost", "--executor", "local", "--out", tmp_path / "other")
-    assert refused.returncode == 2
-    assert "error: the plug-in 'lost' of volta-broken 0.1 cannot be loaded" in refused.stderr
+    bench = ("bench", "digits", "--methods", "lost", "--executor", "local", "--out", tmp_path / "other")
+    (listed, refused), _ = session(broken, ["methods"], bench)
+    assert listed[0] == 0
+    assert "Softmax (MSP)" in listed[1]
+    assert "lost" not in listed[1]
+    assert listed[2].startswith("warning: the plug-in 'lost' of volta-broken 0.1 cannot be loaded")
+    assert refused[0] == 2
+    assert "error: the plug-in 'lost' of volta-broken 0.1 cannot be loaded" in refused[2]
 
 
 # slow: every worker process looks for plug-ins
@@ -125,7 +137,7 @@ def test_worker_processes_do_not_repeat_what_cannot_be_loaded(broken, tmp_path):
 
 
 def test_processes_give_the_same(site, finished, tmp_path):
-    options = ("--executor", "processes", "--workers", 2, "--out", tmp_path)
+    options = ("--executor", "processes", "--workers", 1, "--out", tmp_path)
     done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(tmp_path)
@@ -188,20 +200,3 @@ def test_a_module_of_the_working_folder_needs_no_package(site, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     titles = {record.title for record in RunStore(tmp_path / "run").records()}
     assert titles == {"Mine", "Mine (weight = 2.0)"}
-
-
-def test_a_backbone_of_the_plugin_makes_features(site):
-    code = (
-        "from volta.features.backbones.load import load_backbone\n"
-        "found = load_backbone('colour_means')\n"
-        "print(found.name, found.network is not None)\n"
-    )
-    path = os.pathsep.join([str(site), *filter(None, [ENVIRONMENT.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**ENVIRONMENT, "PYTHONPATH": path},
-        check=False,
-    )
-    assert done.stdout == "colour_means True\n", done.stderr

@@ -6,14 +6,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from volta.core import processes
 from volta.core.errors import InputError
 from volta.core.files import Limits
 from volta.core.processes import run_sandboxed
 
 HERE = __name__
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _started_parsers():
+    """Start a process for each parser, as users' are started."""
+    with mock.patch.object(processes, "run_job", processes._run_in_new_process):
+        yield
+
+
 FILE = Path("some.file")
 
 

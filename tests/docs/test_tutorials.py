@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
@@ -30,12 +29,6 @@ def page(name):
     return pytest.param(name, marks=[*slow, *(RAY if name == "scale-with-ray" else ())])
 
 
-def one_core(monkeypatch):
-    """Let a run see one core, so that small benchmarks run in this process and start no workers."""
-    if hasattr(os, "sched_getaffinity"):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-
-
 def test_there_are_nine():
     assert len(PAGES) == 9
 
@@ -48,7 +41,6 @@ def test_the_tutorial_runs_as_printed(name, tmp_path, monkeypatch):
         pytest.importorskip("ray", reason="needs the ray extra: pip install 'volta-uq[ray]'")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    one_core(monkeypatch)
     monkeypatch.setenv("VOLTA_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("VOLTA_CACHE", str(tmp_path / "cache"))
     modules = set(sys.modules)

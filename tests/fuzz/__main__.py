@@ -9,6 +9,7 @@ import warnings
 
 from tests.fuzz.categories import CATEGORIES
 from tests.fuzz.harness import keep, run_category
+from tests.parser_process import forked_parsers
 
 KEPT = 5
 """So many inputs of a category go into the corpus; the next run, after a mend, finds others."""
@@ -39,4 +40,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with forked_parsers():
+        code = main()
+    sys.exit(code)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.mutator import mutate
-from tests.fuzz.parser_process import forked_parsers
 from tests.fuzz.watching import watched
 from volta.core.errors import VoltaError
 
@@ -48,7 +47,7 @@ def run_category(name: str, category: Category, n_cases: int, seed: int = 0) -> 
     """Read ``n_cases`` changed files; equal names, numbers and seeds give equal cases."""
     outcomes = Outcomes()
     seeds = category.seeds()
-    with forked_parsers(), tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
         sound = [_digest(_read(category, seed, Path(folder))) for seed in seeds]
         for case in range(max(1, round(n_cases * category.share))):
             rng = random.Random(f"{name} {case}" + (f" {seed}" if seed else ""))

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from volta.bench.store import RunStore
 from volta.networks.recipe import Budget
@@ -44,21 +43,3 @@ def page(small: RunStore) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
-
-
-@pytest.fixture
-def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lay out every figure, as a real save does, but write no picture: what breaks a figure still breaks the test."""
-
-    def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-        figure.draw_without_rendering()
-        folder.mkdir(exist_ok=True)
-        paths = [folder / f"{name}.{kind}" for kind in ("png", "pdf")]
-        for path in paths:
-            path.write_bytes(b"drawn")
-        return paths
-
-    for place in ("volta.figures", "volta.figures.charts"):
-        monkeypatch.setattr(f"{place}.save_figure", save)
-    # Another process would import its own.
-    monkeypatch.setattr("volta.report.build.n_cores", lambda: 1)
