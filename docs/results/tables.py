@@ -1,4 +1,4 @@
-"""Fill the tables of docs/results.md, results-tables.md and results-checks.md from the CSV files beside this script.
+"""Fill the tables of docs/results*.md and docs/reproduce.md from the CSV files beside this script.
 
 Run with: python docs/results/tables.py [RUN_FOLDER ...]
 A table stands between "<!-- KIND RUN -->" and "<!-- end -->"; RUN is a folder here with rows of a run's own tables,
@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 
+from volta.paper import paper_values, recompute_paper_tests
+
 FOLDER = Path(__file__).parent
-PAGES = tuple(FOLDER.parent / name for name in ("results.md", "results-tables.md", "results-checks.md"))
+PAGES = tuple(FOLDER.parent / name for name in ("results.md", "results-tables.md", "results-checks.md", "reproduce.md"))
 QUALITY = (
     ("accuracy", "test"),
     ("nll", "test"),
@@ -188,14 +190,25 @@ def ablation(run: str) -> str:
     return table(head, lines)
 
 
+FIGURES = re.compile(
+    r"(?P<metric>[^;:.]+? [↑↓]) (?P<first>.+?) (?P<a>\d+\.\d+)[^(]*\(n = (?P<n>\d+)\), "
+    r"(?P<second>.+?) (?P<b>\d+\.\d+)[^(]*\(n = \d+\)(?:, (?:paired )?p (?P<p>[=<] [\d.e-]+))?"
+)
+
+
 def claims(run: str) -> str:
-    """The paper's claims with the report's verdicts and the figures behind them."""
-
-    def verdict(row: dict[str, str]) -> str:
-        return f"**{row['verdict']}**" if row["verdict"] != "not run" else "not run"
-
-    lines = [[row["statement"], verdict(row), row["sentence"].replace("|", "\\|")] for row in read(run, "claims")]
-    return table(["claim", "verdict", "figures"], lines)
+    """The paper's claims that something was run for, with the report's verdicts and the deciding comparison."""
+    lines = []
+    for row in read(run, "claims"):
+        if row["verdict"] == "not run":
+            continue
+        parts = [
+            f"{found['metric'].strip()}: {found['first']} {found['a']}, {found['second']} {found['b']}"
+            + (f" (p {found['p']})" if found["p"] else "")
+            for found in FIGURES.finditer(row["sentence"])
+        ]
+        lines.append([row["statement"], f"**{row['verdict']}**", "; ".join(parts) or "–", row["n"]])
+    return table(["claim", "verdict", "deciding figures", "n"], lines)
 
 
 def costs(run: str) -> str:
@@ -206,20 +219,104 @@ def costs(run: str) -> str:
     return table(["method", *COSTS], [[name, *(values.get((name, key), "–") for key in COSTS)] for name in methods])
 
 
+TABLE_METRICS = ("accuracy", "ece", "nll", "brier", "auroc", "fpr95")
+TABLE_SOURCE = "table of CIFAR-10 results"
+
+
+def beside(row: dict[str, str], who: str) -> str:
+    """Return the paper's value, or ours, with its deviation where there is one."""
+    value, spread = (row["paper_mean"], row["paper_std"]) if who == "paper" else (row["mean"], row["std"])
+    return show(row["metric"], value, spread) if value else "–"
+
+
 def paper(run: str) -> str:
-    """The paper's printed means beside ours, for what both have."""
-    rows = {(row["method"], row["metric"], row["set"]): row for row in read(run, "paper") if row["mean"]}
-    near = next(name for _, metric, name in rows if metric == "auroc")
-    keys = [("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", near)]
+    """The paper's table of CIFAR-10, all six columns with deviations, and ours below each row."""
+    rows = {(row["method"], row["metric"]): row for row in read(run, "paper") if row["paper_source"] == TABLE_SOURCE}
+    lines = [
+        [f"{method}, {who}", *(beside(rows[method, metric], who) for metric in TABLE_METRICS)]
+        for method in dict.fromkeys(name for name, _ in rows)
+        for who in ("paper", "here")
+    ]
+    return table(["method", "accuracy ↑", "ECE ↓", "NLL ↓", "Brier ↓", "AUROC ↑", "FPR95 ↓"], lines)
+
+
+def printed(run: str) -> str:
+    """What the paper prints in its text, and ours."""
+    lines = [
+        [row["method"], row["metric"], row["set"], row["paper_source"], beside(row, "paper"), beside(row, "here")]
+        for row in read(run, "paper")
+        if row["paper_source"] != TABLE_SOURCE and not row["method"].startswith("volta-")
+    ]
+    return table(["method", "metric", "set", "where", "paper", "here"], lines)
+
+
+def ablated(run: str) -> str:
+    """The ablation with the paper's values and p against full VOLTA, and ours: mean ± deviation, Welch's p, verdict."""
+    values = {(one.method, one.metric): one.mean for one in paper_values() if one.task == "cifar10"}
+    stated = {(one.second, one.metric): one.statement for one in recompute_paper_tests() if one.first == "volta-full"}
+    summary = {(row["method"], row["metric"], row["set"]): row for row in read(run, "summary")}
+    tests = {
+        (row["row"], row["metric"], row["set"]): row
+        for row in read(run, "ablation")
+        if row["reference"] == "volta-full"
+    }
     lines = []
-    for method in dict.fromkeys(name for name, _, _ in rows):
-        line = [method]
-        for metric, name in keys:
-            found = rows.get((method, metric, name))
-            line += [show(metric, found["paper_mean"]), show(metric, found["mean"])] if found else ["–", "–"]
-        lines.append(line)
-    head = [f"{word} {who}" for word in ("accuracy", "ECE", "NLL", f"AUROC {near}") for who in ("paper", "here")]
-    return table(["method", *head], lines)
+    for name in dict.fromkeys(["volta-full", *(key[0] for key in tests)]):
+        for who in ("paper", "here"):
+            line = [f"{name.removeprefix('volta-')}, {who}"]
+            for metric, where in ABLATION_METRICS:
+                if who == "paper":
+                    p = stated.get((name, metric), "")
+                    line.append(f"{values[name, metric]}{f' ({p})' if p else ''}" if (name, metric) in values else "–")
+                    continue
+                found, test = summary[name, metric, where], tests.get((name, metric, where))
+                shown = show(metric, found["mean"], found["std"])
+                p = f" (p {small(test['p_welch'])}) {test['verdict']}" if test and test["p_welch"] else ""
+                line.append(shown + p)
+            if who == "here" or any(cell != "–" for cell in line[1:]):
+                lines.append(line)
+    return table(["row", "accuracy ↑", "ECE ↓", "NLL ↓", "Brier ↓", "AUROC near ↑"], lines)
+
+
+ABLATION_METRICS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("brier", "test"), ("auroc", "near:"))
+
+
+def small(p: str) -> str:
+    """Return a p-value in words of at most three decimals."""
+    return "< .001" if float(p) < 0.001 else f"= {float(p):.3f}".replace("0.", ".", 1)
+
+
+def stated(run: str) -> str:
+    """The tests that the paper states of its table, recomputed from its printed values, with ours of the same pair."""
+    ours = {
+        (row["method"], row["metric"], row["set"]): row for row in read(run, "tests") if row["reference"] == "volta"
+    }
+    lines = []
+    for row in recompute_paper_tests():
+        test = ours.get((row.second, row.metric, row.set))
+        if row.first != "volta" or row.p is None or not row.statement:
+            continue
+        own = [small(test["p_welch"]).removeprefix("= "), test["verdict"]] if test and test["p_welch"] else ["–", "–"]
+        same = "yes" if row.agrees else "no"
+        lines.append([row.metric, row.second, row.statement, small(str(row.p)).removeprefix("= "), same, *own])
+    head = ["metric", "baseline", "the paper states", "recomputed p", "can hold", "our Welch p", "our verdict on VOLTA"]
+    return table(head, lines)
+
+
+def auxiliary(run: str) -> str:
+    """Each auxiliary loss on top of VOLTA: the weight chosen on validation rows, and what it gains on test rows."""
+    rows = read(run, "auxiliary")
+    lines = []
+    for task, loss in dict.fromkeys((row["task"], row["loss"]) for row in rows):
+        mine = [row for row in rows if (row["task"], row["loss"]) == (task, loss)]
+        weights = {row["weight"]: float(row["val_nll"]) for row in mine}
+        tried = ", ".join(f"{weight}: {value:.4f}" for weight, value in weights.items())
+        taken = [row for row in mine if row["chosen"]]
+        gains = (f"{float(row['gain']):+.4f} [{float(row['low']):+.4f}, {float(row['high']):+.4f}] {row['verdict']}"
+                 if row["low"] else "–" for row in taken)  # fmt: skip
+        lines.append([task, loss, tried, taken[0]["weight"], taken[0]["n"], *gains])
+    heads = [NAMES.get(row["metric"]) or "AUROC near ↑" for row in taken]
+    return table(["task", "loss", "validation NLL by weight", "chosen", "n", *heads], lines)
 
 
 def change(run: str) -> str:
@@ -346,6 +443,10 @@ KINDS: dict[str, Callable[[str], str]] = {
     "claims": claims,
     "costs": costs,
     "paper": paper,
+    "printed": printed,
+    "ablated": ablated,
+    "stated": stated,
+    "auxiliary": auxiliary,
     "change": change,
     "recipe": recipe,
     "tabular": tabular,
