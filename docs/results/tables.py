@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import mean, stdev
 
+from PIL import Image
+
 from volta.paper import paper_values, recompute_paper_tests
 
 FOLDER = Path(__file__).parent
@@ -39,6 +41,7 @@ FILES = ("results", "summary", "tests", "ablation", "claims", "paper", "leaderbo
 ABLATION_KEYS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("auroc", "near:"))
 TOLD_ELSEWHERE = ("split", "instruction_set")
 """Columns of results.csv that are left out: by the seed, and by environment.json for the whole run, they are known."""
+LARGEST_FIGURE = 150_000
 SHIFTED = ("accuracy", "nll", "ece", "aurc")
 MEAN_OF_ALL = "(mean)"
 MARKS = {"worse": " ▲", "better": " ▼", "equivalent": " ="}
@@ -204,7 +207,7 @@ def claims(run: str) -> str:
             continue
         parts = [
             f"{found['metric'].strip()}: {found['first']} {found['a']}, {found['second']} {found['b']}"
-            + (f" (p {found['p']})" if found["p"] else "")
+            + (f" (p {found['p'].rstrip('.')})" if found["p"] else "")
             for found in FIGURES.finditer(row["sentence"])
         ]
         lines.append([row["statement"], f"**{row['verdict']}**", "; ".join(parts) or "–", row["n"]])
@@ -225,8 +228,9 @@ TABLE_SOURCE = "table of CIFAR-10 results"
 
 def beside(row: dict[str, str], who: str) -> str:
     """Return the paper's value, or ours, with its deviation where there is one."""
-    value, spread = (row["paper_mean"], row["paper_std"]) if who == "paper" else (row["mean"], row["std"])
-    return show(row["metric"], value, spread) if value else "–"
+    if who == "paper":
+        return f"{row['paper_mean']} ± {row['paper_std']}" if row["paper_std"] else row["paper_mean"]
+    return show(row["metric"], row["mean"], row["std"]) if row["mean"] else "–"
 
 
 def paper(run: str) -> str:
@@ -260,11 +264,13 @@ def ablated(run: str) -> str:
         for row in read(run, "ablation")
         if row["reference"] == "volta-full"
     }
+    near = next(where for _, metric, where in tests if metric == "auroc")
+    keys = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("brier", "test"), ("auroc", near))
     lines = []
     for name in dict.fromkeys(["volta-full", *(key[0] for key in tests)]):
         for who in ("paper", "here"):
             line = [f"{name.removeprefix('volta-')}, {who}"]
-            for metric, where in ABLATION_METRICS:
+            for metric, where in keys:
                 if who == "paper":
                     p = stated.get((name, metric), "")
                     line.append(f"{values[name, metric]}{f' ({p})' if p else ''}" if (name, metric) in values else "–")
@@ -276,9 +282,6 @@ def ablated(run: str) -> str:
             if who == "here" or any(cell != "–" for cell in line[1:]):
                 lines.append(line)
     return table(["row", "accuracy ↑", "ECE ↓", "NLL ↓", "Brier ↓", "AUROC near ↑"], lines)
-
-
-ABLATION_METRICS = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("brier", "test"), ("auroc", "near:"))
 
 
 def small(p: str) -> str:
@@ -412,6 +415,15 @@ def _blocks() -> list[re.Match[str]]:
     return [found for page in PAGES for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
+def copy_figure(source: Path, target: Path) -> None:
+    """Copy a figure; a large one with fewer colours."""
+    if source.stat().st_size <= LARGEST_FIGURE:
+        shutil.copyfile(source, target)
+        return
+    with Image.open(source) as image:
+        image.convert("RGB").quantize(64).save(target, optimize=True)
+
+
 def take(folder: Path) -> None:
     """Copy what the pages need of a run folder; of one that is there for its corruptions, those alone."""
     target = FOLDER / folder.name
@@ -426,7 +438,7 @@ def take(folder: Path) -> None:
     (target / "environment.json").write_text(text + "\n", encoding="utf-8")
     for page in PAGES:
         for figure in re.findall(rf"results/{folder.name}/(\w+\.png)", page.read_text(encoding="utf-8")):
-            shutil.copyfile(folder / "figures" / figure, target / figure)
+            copy_figure(folder / "figures" / figure, target / figure)
 
 
 SHIFT_KINDS: dict[str, Callable[[str], str]] = {

@@ -13,7 +13,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.plugins import Plugin
 from volta.core.scaling import SCALES, ScaleName
 from volta.core.types import EncoderKind, InputKind, OodSet, Task, check_task_name
-from volta.data.download import Archive
+from volta.data.download import RESNET18_WEIGHTS, Archive
 from volta.data.task_builder import Preparation, RawSets, limit_sets, make_task
 
 ROOT_VARIABLE = "VOLTA_DATA"
@@ -203,6 +203,8 @@ class TaskDefinition:
         options = self._at_home(options)
         if self.features is None or not self.has_features(options):
             extract = f"volta extract {self.name} --data {options.folder}"
+            if not (options.folder / RESNET18_WEIGHTS.file).is_file():
+                extract = f"volta data get {RESNET18_WEIGHTS.name} --data {options.folder} && {extract}"
             lacking = f"features/{self.name}.npz"
             if not self.has_images(options):
                 lacking += " and the images to extract it from"
