@@ -210,7 +210,9 @@ def claims(run: str) -> str:
             + (f" (p {found['p'].rstrip('.')})" if found["p"] else "")
             for found in FIGURES.finditer(row["sentence"])
         ]
-        lines.append([row["statement"], f"**{row['verdict']}**", "; ".join(parts) or "–", row["n"]])
+        figures = "; ".join(parts if len(parts) < 2 else [part.partition(" (p")[0] for part in parts]) or "–"
+        figures = re.sub(r"the median of \d+ baselines", "their median", figures)
+        lines.append([row["statement"], f"**{row['verdict']}**", figures, row["n"]])
     return table(["claim", "verdict", "deciding figures", "n"], lines)
 
 

@@ -5,17 +5,29 @@ from __future__ import annotations
 import csv
 import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-SPEC = importlib.util.spec_from_file_location("result_tables", DOCS / "results" / "tables.py")
-TABLES = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(TABLES)
+
+
+def script(path: Path) -> ModuleType:
+    """Return a script of the docs as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLES = script(DOCS / "results" / "tables.py")
 RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/tests.csv"))
 COSTS = "cifar10-costs"
 """Of a run that had its machine to itself, costs alone."""
-FEW_SEEDS = {"cifar10-paper": (3, "\n## CIFAR-10, `paper`, on pixels: three seeds\n")}
+FEW_SEEDS = {
+    "cifar10-paper": (3, "\n## CIFAR-10, `paper`, on pixels: three seeds\n"),
+    "cifar10-ablation": (4, "\n## CIFAR-10, `fair`, with the ablation: four seeds\n"),
+}
 """Runs with fewer seeds than the others, and where the page says so."""
 
 
@@ -75,3 +87,26 @@ def test_the_files_are_small_and_whole(run: str) -> None:
         assert words in pages()
     else:
         assert min(accuracy.values()) >= 5
+
+
+def test_the_architecture_is_what_its_script_draws() -> None:
+    drawn = script(DOCS / "pictures" / "architecture.py").drawing()
+    assert (DOCS / "pictures" / "volta.svg").read_text(encoding="utf-8") == drawn
+
+
+def test_the_forest_plot_is_of_the_csv_files() -> None:
+    forest = script(DOCS / "results" / "forest.py")
+    rows = {name: (rival, gain, low, high) for name, rival, gain, low, high in forest.best_rivals("cifar10-fair")}
+    rival, gain, low, high = rows["near-OOD AUROC"]
+    assert rival == "energy"
+    tests = TABLES.read("cifar10-fair", "tests")
+    (row,) = [r for r in tests if (r["method"], r["metric"], r["set"]) == ("energy", "auroc", "near:")]
+    assert gain == pytest.approx(float(row["gain"]) / 0.01)
+    assert low < gain < high < 0
+    labels = (DOCS / "results" / "forest.svg").read_text(encoding="utf-8")
+    assert all(f"{name}, {rows[name][0]}" in labels for name in rows)
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in (DOCS / "results").glob("*/*.png")}))
+def test_figures_are_small(folder: Path) -> None:
+    assert max(path.stat().st_size for path in folder.glob("*.png")) < 200_000
