@@ -239,7 +239,9 @@ def test_missing_data_is_said_in_two_lines_with_the_commands(root: Path, name: s
 
 def test_features_are_asked_of_the_extractor_when_the_images_are_there(served: FileServer, root: Path) -> None:
     get_data("tinyimagenet", root)
-    with pytest.raises(MissingDataError, match=r"get them with: volta data get resnet18 .* && volta extract tinyimagenet"):
+    with pytest.raises(
+        MissingDataError, match=r"get them with: volta data get resnet18 .* && volta extract tinyimagenet"
+    ):
         find_task("tinyimagenet").load("features", LoadOptions(root))
 
 
