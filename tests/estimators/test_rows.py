@@ -79,6 +79,8 @@ def test_calibration_rows_must_be_new():
         check_unseen(rows, rows.repeat(2, axis=0), "cal_set")
     with pytest.raises(InputError, match="cal_set has 80 rows of 80 among those"):
         check_unseen(rows[:80], rows, "cal_set")
+    with pytest.raises(InputError, match="cal_set has 80 rows of 80 among those"):
+        check_unseen(rows[:80] + 1e-9, rows, "cal_set")
     with pytest.raises(InputError, match="cal_set has 60 rows of 100"):
         check_unseen(np.concatenate([rows[:60], other[:40]]), rows, "cal_set")
 
