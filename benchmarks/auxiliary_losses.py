@@ -38,25 +38,25 @@ def name_of(loss: str, weight: float) -> str:
 def val_nll(store: RunStore) -> dict[str, float]:
     """Return every method's NLL of validation rows, mean over seeds."""
     found: dict[str, list[float]] = {}
-    for cell in store.cells():
+    for cell in (cell for cell in store.cells() if store.is_done(cell)):
         arrays = store.read_arrays(cell, (f"{VAL}/probs", f"{VAL}/labels"))
         probs, labels = arrays[f"{VAL}/probs"], arrays[f"{VAL}/labels"]
         found.setdefault(cell.method, []).append(float(-np.log(probs[np.arange(len(labels)), labels]).mean()))
     return {method: fmean(values) for method, values in found.items()}
 
 
-def rows_of(store: RunStore) -> list[dict[str, object]]:
+def rows_of(store: RunStore, weights: tuple[float, ...]) -> list[dict[str, object]]:
     """Return a row for each loss, weight and metric, with verdicts on the chosen weights."""
     (table,) = load_tables(store)
     source = bootstrap_tables(store, [table], 1000)[table.task, table.protocol]
     nll = val_nll(store)
-    chosen = {loss: min(WEIGHTS, key=lambda weight: nll[name_of(loss, weight)]) for loss in LOSSES}
+    chosen = {loss: min(weights, key=lambda weight: nll[name_of(loss, weight)]) for loss in LOSSES}
     rows: list[dict[str, object]] = []
     for metric, where in METRICS:
         tests = {
             (loss, weight): compare_pair(table, name_of(loss, weight), "volta", metric, where, source)
             for loss in LOSSES
-            for weight in WEIGHTS
+            for weight in weights
         }
         taken = [(loss, chosen[loss]) for loss in LOSSES]
         p_holm = dict(zip(taken, holm([tests[key].p for key in taken]), strict=True))
@@ -84,11 +84,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", default="digits")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--weights", default=",".join(map(str, WEIGHTS)))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--networks-of", type=Path)
     parser.add_argument("--table", type=Path, help="CSV file that the rows are added to")
     arguments = parser.parse_args()
-    grid = [name_of(loss, weight) for loss in LOSSES for weight in WEIGHTS]
+    weights = tuple(float(part) for part in arguments.weights.split(","))
+    grid = [name_of(loss, weight) for loss in LOSSES for weight in weights]
     volta.benchmark(
         arguments.task,
         ["volta", *grid],
@@ -97,7 +99,7 @@ def main() -> None:
         shifts="none",
         networks_of=arguments.networks_of,
     )
-    rows = rows_of(RunStore(arguments.out))
+    rows = rows_of(RunStore(arguments.out), weights)
     for row in rows:
         if row["chosen"]:
             print(*(f"{value:.4f}" if isinstance(value, float) else value for value in row.values()))
