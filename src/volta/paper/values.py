@@ -222,23 +222,18 @@ def _compare(table: Results, value: PaperValue) -> PaperComparison:
     eval_set = value.set if value.set != ONLY_OOD_SET else next(iter(table.near_sets), value.set)
     ours = table.sample(value.method, eval_set, value.metric)
     protocol_note = "" if table.protocol == "paper" else f"the paper's own protocol is not {table.protocol!r}"
+    about = table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std, value.source
     if ours is None:
-        return PaperComparison(
-            table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
-            value.source, 0, None, None, None, None, None, joined_notes("not measured in this run", protocol_note),
-        )  # fmt: skip
+        note = joined_notes("not measured in this run", protocol_note)
+        return PaperComparison(*about, 0, None, None, None, None, None, note)
     difference = ours.mean - paper.mean
     scale, scale_note = _scale(ours, paper)
     test = welch(ours, paper)
+    test_note = test.reason if paper.testable else "no test: the paper prints no standard deviation"
     return PaperComparison(
-        table.task, table.protocol, value.method, eval_set, value.metric, paper.mean, paper.std,
-        value.source, ours.n, ours.mean, ours.std, difference, difference / scale if scale else None, test.p,
-        joined_notes(scale_note, _test_note(paper, test.reason), protocol_note),
+        *about, ours.n, ours.mean, ours.std, difference, difference / scale if scale else None, test.p,
+        joined_notes(scale_note, test_note, protocol_note),
     )  # fmt: skip
-
-
-def _test_note(paper: Sample, reason: str) -> str:
-    return reason if paper.testable else "no test: the paper prints no standard deviation"
 
 
 def _scale(ours: Sample, paper: Sample) -> tuple[float, str]:
