@@ -19,8 +19,10 @@ import numpy as np
 import volta
 from volta.bench.cell_metrics import VAL
 from volta.bench.store import RunStore
-from volta.stats import MARGINS, PairTest, bootstrap_tables, compare_pair, holm, load_tables
-from volta.stats.comparisons import verdict_on
+from volta.stats.bootstrap import bootstrap_tables
+from volta.stats.comparisons import PairTest, compare_pair, verdict_on
+from volta.stats.results import load_tables
+from volta.stats.tests import MARGINS, holm
 
 LOSSES = ("margin", "reconstruction", "diversity", "contrastive")
 WEIGHTS = (0.01, 0.03, 0.1, 0.3, 1.0)
