@@ -273,13 +273,6 @@ def test_equal_requests_train_once_and_different_ones_do_not_mix():
     assert [log.epochs for log in trainer.trainings.values()] == [2, 2, 2, 2]
 
 
-def test_networks_need_rows_to_train_and_to_stop_on():
-    data, _ = blobs()
-    empty = Split(data.val.inputs[:0], data.val.labels[:0])
-    with pytest.raises(InputError, match="val has no rows"):
-        Trainer(seed=1).network(replace(data, val=empty))
-
-
 @pytest.mark.parametrize("n_in_memory", [1 << 28, 8])
 def test_rows_come_as_float32_from_memory_and_from_disk(tmp_path, monkeypatch, n_in_memory):
     monkeypatch.setattr(rows_module, "IN_MEMORY_VALUES", n_in_memory)

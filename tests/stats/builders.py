@@ -11,6 +11,7 @@ from tests.records import make_manifest, make_record
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.records import Cell, CellRecord
 from volta.bench.store import RunStore
+from volta.stats.bootstrap import LEVEL, Bootstrap
 from volta.stats.results import Results, group_records
 
 
@@ -98,3 +99,9 @@ def make_store(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = 
             cells.append(one.cell)
     store.write_manifest(make_manifest(cells))
     return store
+
+
+def interval_of(found: Bootstrap, *of: str, level: float = LEVEL) -> tuple[float, float] | None:
+    """Return the interval of the difference of two methods: metric, set, first, second."""
+    rows = found.row_differences(*of)
+    return None if rows is None else rows.interval(level)

@@ -38,12 +38,3 @@ def test_one_value_has_no_deviation_and_says_so():
 def test_bad_values_are_refused(values, match):
     with pytest.raises(InputError, match=match):
         sample_of(values)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"),
-    [((0, 0.5, 0.1), "n is 0"), ((3, float("inf"), 0.1), "mean is inf"), ((3, 0.5, -0.1), "std is -0.1")],
-)
-def test_bad_samples_are_refused(arguments, match):
-    with pytest.raises(InputError, match=match):
-        Sample(*arguments)

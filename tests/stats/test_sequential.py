@@ -47,8 +47,6 @@ def test_without_times_the_question_nearest_to_its_verdict_comes_first():
     ("call", "match"),
     [
         (lambda: alpha_at(6), "interim analyses are at 5, 10, 20, 40 seeds"),
-        (lambda: next_analysis(3, ()), "schedule is"),
-        (lambda: next_analysis(3, (10, 5)), "schedule is"),
         (lambda: alpha_at(5, alpha=2), "alpha is 2"),
     ],
 )

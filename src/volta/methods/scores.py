@@ -69,14 +69,11 @@ def softmax_and_doubt(logits: Floats) -> tuple[Floats, Floats]:
 
 def mean_softmax(many_logits: Iterable[Floats]) -> Floats:
     """Return the mean of softmax over several logits of the same rows, holding one at a time."""
-    total: Floats | None = None
-    count = 0
-    for logits in many_logits:
-        probs = softmax(logits)
-        total = probs if total is None else np.add(total, probs, out=total)
+    walked = map(softmax, many_logits)
+    total, count = next(walked), 1
+    for probs in walked:
+        total += probs
         count += 1
-    if total is None:
-        raise InputError("many_logits is empty; pass at least one array of logits")
     return total / count
 
 

@@ -145,16 +145,6 @@ class Bootstrap:
         by = self.resampled.get((metric, eval_set), {}).get(method, {})
         return np.array([by[seed] for seed in seeds]) if seeds and all(seed in by for seed in seeds) else None
 
-    def difference(
-        self, metric: str, eval_set: str, first: str, second: str, level: float = LEVEL
-    ) -> tuple[float, float] | None:
-        """Return the interval of (first − second) over new seeds and new rows, or None where one has no such metric.
-
-        See :func:`hierarchical_interval`.
-        """
-        rows = self.row_differences(metric, eval_set, first, second)
-        return None if rows is None else rows.interval(level)
-
     def resamples(self, metric: str, eval_set: str) -> bool:
         """Whether new rows were drawn for a metric on a set at all."""
         return bool(self.observed.get((metric, eval_set)))
@@ -271,8 +261,6 @@ def paired_bootstrap(
     """
     if n_resamples < 1:
         raise InputError(f"n_resamples is {n_resamples}; pass at least 1")
-    if n_threads < 1:
-        raise InputError(f"n_threads is {n_threads}; pass at least 1")
     groups = _by_rows(models, rows_of)
     scorers = [WeightedScorer(group) for group in groups]
     if not scorers:

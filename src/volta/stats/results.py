@@ -60,14 +60,6 @@ class Sample:
     mean: float
     std: float | None
 
-    def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"n is {self.n}; a sample needs at least one value")
-        if not math.isfinite(self.mean):
-            raise InputError(f"mean is {self.mean}; pass finite values")
-        if self.std is not None and not (math.isfinite(self.std) and self.std >= 0):
-            raise InputError(f"std is {self.std}; pass a finite value of at least 0, or None where it is unknown")
-
     @property
     def testable(self) -> bool:
         """Whether the sample carries a variance: two values or more and a known deviation."""
@@ -87,10 +79,7 @@ def sample_of(values: Iterable[float]) -> Sample:
     Equal values give s = 0 exactly, never a rounding error that a test would take for a variance. One value gives
     no s.
     """
-    array = np.asarray(list(values), dtype=np.float64)
-    if array.ndim != 1 or not len(array):
-        raise InputError(f"values has shape {array.shape}; pass at least one number")
-    return _samples(array[None])[0]
+    return samples_of([list(values)])[0]
 
 
 def samples_of(many: Sequence[Collection[float]]) -> list[Sample]:

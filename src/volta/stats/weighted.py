@@ -62,38 +62,17 @@ def row_scores(
     rows = scan_rows(exact, labels)
     true_prob = rows.true_prob.astype(np.float64)
     correct = rows.correct.astype(np.float64)
-    scores = {name: _checked(values, f"ood_scores[{name!r}]") for name, values in (ood_scores or {}).items()}
-    if scores and id_score is None:
-        raise InputError("id_score is missing but ood_scores is given; pass the scores of the test rows too")
     return RowScores(
         correct=correct,
         brier=np.einsum("ik,ik->i", exact, exact) - 2 * true_prob + 1,
         nll=-np.log(np.maximum(true_prob, SMALLEST_NORMAL)),
         gap=rows.confidence.astype(np.float64) - correct,
         bin=bin_index(rows.confidence, N_BINS),
-        id_score=_one_a_row(id_score, "id_score", len(correct)),
-        ood_scores=scores,
-        uncertainty=_one_a_row(uncertainty, "uncertainty", len(correct)),
+        id_score=None if id_score is None else np.asarray(id_score, dtype=np.float64),
+        ood_scores={name: np.asarray(values, dtype=np.float64) for name, values in (ood_scores or {}).items()},
+        uncertainty=None if uncertainty is None else np.asarray(uncertainty, dtype=np.float64),
         variants=dict(variants or {}),
     )
-
-
-def _one_a_row(values: Array | None, name: str, n_rows: int) -> Floats | None:
-    if values is None:
-        return None
-    checked = _checked(values, name)
-    if len(checked) != n_rows:
-        raise InputError(f"{name} has {len(checked)} rows but probs has {n_rows}; pass one score a row")
-    return checked
-
-
-def _checked(values: Array, name: str) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or not len(array):
-        raise InputError(f"{name} has shape {array.shape}; pass one score a row, at least one")
-    if np.isnan(array).any():
-        raise InputError(f"{name} holds NaN in row {int(np.flatnonzero(np.isnan(array))[0])}; pass numbers")
-    return array
 
 
 Weights: TypeAlias = NDArray[np.float32] | NDArray[np.uint8]
@@ -278,7 +257,7 @@ class WeightedScorer:
     def __init__(self, models: Mapping[Model, RowScores]) -> None:
         if not models:
             raise InputError("models is empty; pass at least one method with one model")
-        self.n_rows = _common_length(models)
+        self.n_rows = len(next(iter(models.values())))
         self.ood_sizes = _common_ood_lengths(models)
         read = {
             (model, name): rows
@@ -379,17 +358,6 @@ def _gap_matrix(rows: RowScores) -> csr_array[np.float64]:
     from scipy import sparse
 
     return sparse.csr_array((rows.gap, (rows.bin, np.arange(len(rows)))), shape=(N_BINS, len(rows)))
-
-
-def _common_length(models: Mapping[Model, RowScores]) -> int:
-    (first, _), expected = next(iter(models)), len(next(iter(models.values())))
-    for (name, _), scores in models.items():
-        for rows in (scores, *scores.variants.values()):
-            if len(rows) != expected:
-                raise InputError(
-                    f"models[{name!r}] has {len(rows)} rows but {first!r} has {expected}; score the same rows"
-                )
-    return expected
 
 
 def _common_ood_lengths(models: Mapping[Model, RowScores]) -> dict[str, int]:
