@@ -82,12 +82,6 @@ class SourceRows:
     columns: tuple[str, ...] | None = None
     weights: NDArray[np.float64] | None = None
 
-    def __post_init__(self) -> None:
-        if self.labels is not None and len(self.labels) != len(self.rows):
-            raise InputError(
-                f"labels has {len(self.labels)} rows but inputs has {len(self.rows)}; pass one label a row"
-            )
-
     def __len__(self) -> int:
         return len(self.rows)
 
