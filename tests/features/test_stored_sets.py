@@ -84,7 +84,9 @@ def test_stored_features_stand_and_only_missing_shifts_are_extracted(places):
 
     options = asked(places, limit_test=4)
     stored = find_task("colours", places / "data").load("features", options)
-    task = load_task(find_task("colours", options.root), "features", options, by(places, "made"), on_set=on_set)
+    task = load_task(
+        find_task("colours", options.root), "features", options, replace(by(places, "made"), on_set=on_set)
+    )
     assert extracted == [f"shift:{name}-2" for name in CORRUPTION_NAMES]
     assert task.fit.fingerprint == stored.fit.fingerprint
     assert np.array_equal(task.test.inputs, stored.test.inputs)
@@ -106,19 +108,17 @@ def test_rows_of_a_limited_set_are_those_of_the_whole(places):
 
 def test_another_backbone_does_not_extend_stored_features(places):
     options = asked(places, limit_test=4)
-    network = by(places, "other").network(options.folder)
-    found = match_stored(find_task("colours", options.root), options, network)
+    found = match_stored(find_task("colours", options.root), options, by(places, "other"))
     assert not found.agreement.holds
     with pytest.raises(InputError, match=r"so .*other.* with these weights did not make them \(0.01 is allowed\)"):
-        extract_missing(found, network)
+        extract_missing(found, by(places, "other"))
     # Asked for by name it makes all features, as it would without stored ones.
     with pytest.raises(NotExtractedError):
         load_task(
             find_task("colours", places / "data"),
             "features",
             LoadOptions(places / "data"),
-            by(places, "other"),
-            map_shards=None,
+            replace(by(places, "other"), map_shards=None),
         )
     assert "other test rows than the images" in str(Agreement(0, float("inf")))
 

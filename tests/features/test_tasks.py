@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -63,7 +65,7 @@ def test_images_become_features_once(places, name, n_features):
 
     backbone = str(places / name) if name.endswith(".onnx") else name
     extraction = Extraction(backbone)
-    task = load_task(find_task("colours", options.root), "features", options, extraction, on_set=on_set)
+    task = load_task(find_task("colours", options.root), "features", options, replace(extraction, on_set=on_set))
     assert task.fit.input_shape == (n_features,)
     assert len(task.test) == 2 * N_TEST
     assert f"features by {backbone}" in task.source
@@ -123,7 +125,7 @@ def test_extraction_keeps_to_its_threads(places, monkeypatch, tmp_path):
 
     extraction = Extraction(str(places / "tiny.onnx"), threads=1)
     task = find_task("colours", places / "data")
-    load_task(task, "features", LoadOptions(places / "data"), extraction, map_shards=noted)
+    load_task(task, "features", LoadOptions(places / "data"), replace(extraction, map_shards=noted))
     assert set(used) == {1}
 
 

@@ -75,7 +75,9 @@ class TaskLoader:
         self.options = LoadOptions(
             config.data, config.severities, cast(ShiftOrigin, config.shifts), scale=cast(ScaleName, config.scale)
         )
-        self.extraction = Extraction(config.backbone, config.weights, device=config.device, amp=config.amp)
+        self.extraction = Extraction(
+            config.backbone, config.weights, device=config.device, amp=config.amp, on_set=on_set, map_shards=map_shards
+        )
         self.definitions = {name: self._find_task(name) for name in config.tasks}
         self.methods = {name: find_method(name) for name in config.methods}
         for name, entry in self.methods.items():
@@ -85,8 +87,6 @@ class TaskLoader:
                 _check_protocol(protocol, entry)
         self._say = say
         self._told: set[str] = set()
-        self._on_set = on_set
-        self._map_shards = map_shards
         self._loaded: dict[tuple[str, InputKind], Task] = {}
         self._current: dict[tuple[str, InputKind, str], tuple[int | None, Task]] = {}
 
@@ -147,7 +147,7 @@ class TaskLoader:
         if isinstance(definition, WholeTask):
             return definition.load(kind, options)
         options = replace(options, limit_test=self.config.budget.limit_test)
-        return load_task(definition, kind, options, self.extraction, on_set=self._on_set, map_shards=self._map_shards)
+        return load_task(definition, kind, options, self.extraction)
 
 
 def input_kind(definition: TaskDefinition, protocol: str, method: type[Method]) -> InputKind:

@@ -275,14 +275,14 @@ def extract(
     kind = known_precision(precision)
     # OpenVINO's precisions are for processors.
     chosen = "cpu" if device == "auto" and kind != "f32" else pick_device(device).type
-    extraction = Extraction(backbone, weights, parse_limits(limit or ()), kind, threads, chosen, amp)
+    extraction = Extraction(backbone, weights, parse_limits(limit or ()), kind, threads, chosen, amp, _lines)
     if only == "shifts":
         _extract_shifts(task, options, extraction, save)
         return
     if save and limit_test is not None:
         raise InputError("--save would store part of the test set as all of it; pass either --limit-test or --save")
     with stoppable():
-        features = extract_task(find_task(task, data), options, extraction, on_set=_lines)
+        features = extract_task(find_task(task, data), options, extraction)
     for name, found in features.items():
         echo(f"{name}: {found.array.shape[0]} × {found.array.shape[1]}, {found.path}")
     if save:
@@ -296,11 +296,10 @@ def _extract_shifts(task: str, options: LoadOptions, extraction: Extraction, sav
     from volta.features.extract import extract_missing, match_stored, with_labels
 
     with stoppable():
-        network = extraction.network(options.folder)
-        found = match_stored(find_task(task, options.root), options, network, **extraction.settings)
+        found = match_stored(find_task(task, options.root), options, extraction)
         n_sets = len(found.images.shifts)
         echo(f"{found.agreement}; {len(found.missing)} of {n_sets} corrupted test sets are missing", err=True)
-        features = extract_missing(found, network, on_set=_lines, **extraction.settings)
+        features = extract_missing(found, extraction)
     for name, array in features.items():
         echo(f"{name}: {array.array.shape[0]} × {array.array.shape[1]}, {array.path}")
     if save and features:

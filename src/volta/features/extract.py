@@ -375,6 +375,7 @@ class StoredSets:
 
     stored: RawSets
     images: RawSets
+    network: Backbone
     agreement: Agreement
 
     @property
@@ -383,41 +384,25 @@ class StoredSets:
         return [name for name in self.images.shifts if name not in self.stored.shifts]
 
 
-def match_stored(
-    source: TaskDefinition,
-    options: LoadOptions,
-    network: Backbone,
-    *,
-    map_shards: MapShards | None = map,
-    **settings: Any,
-) -> StoredSets:
-    """Return a task's stored features with its images, and whether ``network`` makes them of its test images.
-
-    ``settings`` are those of :func:`~volta.features.extract.extract`.
-    """
+def match_stored(source: TaskDefinition, options: LoadOptions, extraction: Extraction) -> StoredSets:
+    """Return a task's stored features with its images, and whether the backbone makes them of its test images."""
+    network = extraction.network(options.folder)
     stored, images = source.feature_sets(options), source.image_sets(replace(options, ood=()))
-    agreement = _agreement(stored.parts["test"], images.parts["test"], network, map_shards=map_shards, **settings)
-    return StoredSets(stored, images, agreement)
+    agreement = _agreement(stored.parts["test"], images.parts["test"], network, extraction.settings)
+    return StoredSets(stored, images, network, agreement)
 
 
-def extract_missing(
-    found: StoredSets,
-    network: Backbone,
-    *,
-    on_set: OnSet | None = None,
-    map_shards: MapShards | None = map,
-    **settings: Any,
-) -> dict[str, CachedArray]:
+def extract_missing(found: StoredSets, extraction: Extraction) -> dict[str, CachedArray]:
     """Return the features of the shifted sets that are not stored, from the cache or extracted now."""
     if not found.agreement.holds:
         raise InputError(
-            f"{found.agreement}, so {network.name} with these weights did not make them ({TOLERANCE:g} is allowed); "
-            "pass the backbone and weights that did (--backbone, --weights), or move the feature files away to "
-            "extract everything again"
+            f"{found.agreement}, so {found.network.name} with these weights did not make them ({TOLERANCE:g} is "
+            "allowed); pass the backbone and weights that did (--backbone, --weights), or move the feature files away "
+            "to extract everything again"
         )
     images = found.images.inputs()
     sets = {f"shift:{name}": images[f"shift:{name}"] for name in found.missing}
-    return extract_sets(sets, network, on_set=on_set, map_shards=map_shards, **settings)
+    return extract_sets(sets, found.network, on_set=extraction.on_set, **extraction.settings)
 
 
 def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[str, Split]:
@@ -426,7 +411,7 @@ def with_labels(found: StoredSets, features: Mapping[str, CachedArray]) -> dict[
     return {name: Split(features[key].array, found.images.shifts[name].labels) for key, name in names.items()}
 
 
-def _agreement(stored: Split, images: Split, network: Backbone, **settings: Any) -> Agreement:
+def _agreement(stored: Split, images: Split, network: Backbone, settings: Mapping[str, Any]) -> Agreement:
     if not np.array_equal(stored.labels, images.labels):
         return Agreement(0, float("inf"))
     rows = np.unique(np.linspace(0, len(images) - 1, CHECKED_ROWS).astype(np.int64))
@@ -455,7 +440,8 @@ class Extraction:
 
     ``limits`` bound what the backbone's file may cost. ``precision`` is that of the backbone's products, ``amp`` lets
     PyTorch choose a lower one. ``threads`` is how many it may use (None: as many as torch has); neither it nor
-    ``device`` changes a feature that is meant.
+    ``device`` changes a feature that is meant. ``on_set`` and ``map_shards`` are those of :func:`extract_sets` and
+    :func:`extract`.
     """
 
     backbone: str | None = None
@@ -465,12 +451,14 @@ class Extraction:
     threads: int | None = None
     device: str = "cpu"
     amp: bool = False
+    on_set: OnSet | None = None
+    map_shards: MapShards | None = map
 
     @property
     def settings(self) -> dict[str, Any]:
         """How the backbone runs, as :func:`~volta.features.extract.extract` takes it."""
-        device = torch.device(self.device)
-        return {"precision": self.precision, "threads": self.threads, "device": device, "amp": self.amp}
+        names = ("precision", "threads", "amp", "map_shards")
+        return {"device": torch.device(self.device)} | {name: getattr(self, name) for name in names}
 
     @property
     def is_named(self) -> bool:
@@ -488,15 +476,7 @@ class Extraction:
         return load_backbone(self.backbone or DEFAULT_BACKBONE, weights=self.weights, root=root, limits=self.limits)
 
 
-def load_task(
-    source: TaskDefinition,
-    kind: InputKind,
-    options: LoadOptions,
-    extraction: Extraction,
-    *,
-    on_set: OnSet | None = None,
-    map_shards: MapShards | None = map,
-) -> Task:
+def load_task(source: TaskDefinition, kind: InputKind, options: LoadOptions, extraction: Extraction) -> Task:
     """Return a task as pixels or features; features that are nowhere yet are extracted from its images.
 
     Stored features are used, and only the corrupted test sets that they lack are extracted. A backbone that is
@@ -504,21 +484,14 @@ def load_task(
     """
     if kind == "pixels" or source.images is None:
         return _corrupted(source.load(kind, options), source, options)
-    task = _stored(source, options, extraction, on_set, map_shards)
+    task = _stored(source, options, extraction)
     if task is None:
-        features = extract_task(source, options, extraction, on_set=on_set, map_shards=map_shards)
-        arrays = {key: found.array for key, found in features.items()}
+        arrays = {key: found.array for key, found in extract_task(source, options, extraction).items()}
         task = task_of_features(source, arrays, options, source=f"features by {extraction.title}")
     return _corrupted(task, source, options)
 
 
-def _stored(
-    source: TaskDefinition,
-    options: LoadOptions,
-    extraction: Extraction,
-    on_set: OnSet | None,
-    map_shards: MapShards | None,
-) -> Task | None:
+def _stored(source: TaskDefinition, options: LoadOptions, extraction: Extraction) -> Task | None:
     """Return the task on its stored features, with the shifted sets that they lack; None where all is extracted."""
     try:
         task = source.load("features", options)
@@ -529,14 +502,12 @@ def _stored(
     complete = _has_corruptions(task, source, options)
     if not extraction.is_named and (complete or not source.has_images(replace(options, ood=()))):
         return task
-    network = extraction.network(options.folder)
-    found = match_stored(source, options, network, map_shards=map_shards, **extraction.settings)
+    found = match_stored(source, options, extraction)
     if extraction.is_named and not (found.agreement.holds and _image_ood(source, options) <= set(task.ood)):
         return None
     if complete and not (extraction.is_named and found.missing):
         return task
-    extracted = extract_missing(found, network, on_set=on_set, map_shards=map_shards, **extraction.settings)
-    shifts = with_labels(found, extracted)
+    shifts = with_labels(found, extract_missing(found, extraction))
     return replace(
         task, shifts={**task.shifts, **shifts}, source=f"{task.source}; shifts by {extraction.title}: {found.agreement}"
     )
@@ -550,22 +521,10 @@ def _image_ood(source: TaskDefinition, options: LoadOptions) -> set[str]:
         return set()
 
 
-def extract_task(
-    source: TaskDefinition,
-    options: LoadOptions,
-    extraction: Extraction,
-    *,
-    on_set: OnSet | None = None,
-    map_shards: MapShards | None = map,
-) -> dict[str, CachedArray]:
+def extract_task(source: TaskDefinition, options: LoadOptions, extraction: Extraction) -> dict[str, CachedArray]:
     """Return the features of every image set of a task, from the cache or extracted now."""
-    return extract_sets(
-        source.image_sets(options).inputs(),
-        extraction.network(options.folder),
-        on_set=on_set,
-        map_shards=map_shards,
-        **extraction.settings,
-    )
+    images, network = source.image_sets(options).inputs(), extraction.network(options.folder)
+    return extract_sets(images, network, on_set=extraction.on_set, **extraction.settings)
 
 
 def _corrupted(task: Task, source: TaskDefinition, options: LoadOptions) -> Task:

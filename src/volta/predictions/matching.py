@@ -166,7 +166,7 @@ def rows_of_task(task: str, seeds: Iterable[int], data: Path | None) -> dict[Row
             whole = definition.load("features", options)
         else:
             by_seed = replace(options, seed=seed) if definition.rotates else options
-            whole = load_task(definition, "features", by_seed, Extraction(), map_shards=None)
+            whole = load_task(definition, "features", by_seed, Extraction(map_shards=None))
         who = f"task {task}"
         found[seed, str(TEST)] = Reference(who, len(whole.test), whole.test.labels, numbered=True)
         for name, ood_set in whole.ood.items():
