@@ -49,7 +49,7 @@ def main() -> None:
     )
     first, *_, last = models
     for metric, eval_set in bootstrap.observed:
-        interval = bootstrap.difference(metric, eval_set, last, first)
+        interval = bootstrap.row_differences(metric, eval_set, last, first).interval()
         if interval is not None:
             print(f"  {metric:8s} on {eval_set:8s}: {last} - {first} in [{interval[0]:.5f}, {interval[1]:.5f}]")
 

@@ -64,7 +64,7 @@ def two_models(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[I
         for name, own in (("off", gap), ("good", 0.0))
     }
     found = paired_bootstrap(models, n_resamples, seed=index)
-    interval = found.difference("ece", "test", "off", "good")
+    interval = found.row_differences("ece", "test", "off", "good").interval()
     assert interval is not None
     draws = found.resampled["ece", "test"]
     low, high = np.quantile(draws["off"][0] - draws["good"][0], TAILS)
