@@ -49,9 +49,10 @@ def main() -> None:
     )
     first, *_, last = models
     for metric, eval_set in bootstrap.observed:
-        interval = bootstrap.row_differences(metric, eval_set, last, first).interval()
-        if interval is not None:
-            print(f"  {metric:8s} on {eval_set:8s}: {last} - {first} in [{interval[0]:.5f}, {interval[1]:.5f}]")
+        rows = bootstrap.row_differences(metric, eval_set, last, first)
+        if rows is not None:
+            low, high = rows.interval()
+            print(f"  {metric:8s} on {eval_set:8s}: {last} - {first} in [{low:.5f}, {high:.5f}]")
 
 
 if __name__ == "__main__":
