@@ -174,17 +174,22 @@ _DEEPEST = 16
 @contextmanager
 def temp_folder(parent: Path, label: str = "") -> Iterator[Path]:
     """Give a new folder ``.part-LABEL…`` in ``parent``, removed at the end unless moved; it is locked meanwhile."""
+    with _locked(lambda: Path(tempfile.mkdtemp(prefix=f"{PART_FOLDER}{label}", dir=parent))) as folder:
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+
+
+@contextmanager
+def _locked(make: Callable[[], Path]) -> Iterator[Path]:
+    """Give a new temporary file or folder under its lock, made again where it is swept before it is locked."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"{PART_FOLDER}{label}", dir=parent))
-        with living(folder) as held:
-            if not held:
-                # Swept between its making and its locking.
-                continue
-            try:
-                yield folder
-            finally:
-                remove_tree(folder)
-            return
+        path = make()
+        with living(path) as held:
+            if held:
+                yield path
+                return
 
 
 @contextmanager
@@ -295,7 +300,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _part_file(path) as temporary:
+    with _locked(lambda: _part_file(path)) as temporary:
         try:
             yield temporary
             with temporary.open("rb+") as file:
@@ -414,16 +419,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def _part_file(path: Path) -> Iterator[Path]:
-    """Give a new temporary file beside ``path``, locked so that a sweep of left-overs passes it by."""
-    while True:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART_FILE, dir=path.parent)
-        os.close(handle)
-        with living(Path(name)) as held:
-            if held:
-                yield Path(name)
-                return
+def _part_file(path: Path) -> Path:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PART_FILE, dir=path.parent)
+    os.close(handle)
+    return Path(name)
 
 
 def _write_npy_header(file: IO[bytes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
