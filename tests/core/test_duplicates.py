@@ -148,3 +148,13 @@ def test_a_class_of_one_row_is_named():
     check_two_of_each(np.array([0, 0, 1, 1]), ["cat", "dog"])
     with pytest.raises(InputError, match="y has fewer than 2 rows of 1 of 3 classes, first 'dog'; add rows"):
         check_two_of_each(np.array([0, 0, 1, 2, 2]), ["cat", "dog", "emu"])
+
+
+def test_neighbours_by_chance_are_no_duplicates():
+    """Two thirds of 300,000 numbers have another one within six digits."""
+    rng = np.random.default_rng(0)
+    rows, others = rng.random((300_000, 1)), rng.random((1000, 1))
+    assert n_overlapping(others, rows) == 0
+    assert n_overlapping(rows[:100], rows) == 100
+    assert duplicate_groups(rows, np.zeros(len(rows), dtype=np.int64)) is None
+    assert n_overlapping(rows[:500] + 1e-9, rows[:500]) == 500

@@ -22,6 +22,7 @@ OVERLAP_WARNS, OVERLAP_RAISES = 0.02, 0.5
 
 _SIX_DIGITS, _OF_SPREAD, _MOST_OF_SPREAD = 5e-6, 1e-6, 1e-3
 _MOST_STEPS = 64
+_MOST_BY_CHANCE = 0.01
 _SAMPLE = 2000
 
 
@@ -68,7 +69,8 @@ def near_groups(*parts: Array) -> NDArray[np.int64]:
     median distance from the median, among values of the first array that differ from it in six digits. So a copy in
     single precision or with six digits is a duplicate.
     Exact duplicates are found by a hash; near ones, of other numbers than integers, among neighbours on a random line,
-    and then by comparing all columns, in time O(n log n + n d).
+    and then by comparing all columns, in time O(n log n + n d). Where so many samples of so few columns would be equal
+    to six digits by chance, more than one in a hundred, only exact duplicates count.
     """
     keys = np.concatenate([content_keys(rows) for rows in parts])
     _, first, groups = np.unique(keys, return_index=True, return_inverse=True)
@@ -88,8 +90,11 @@ def near_groups(*parts: Array) -> NDArray[np.int64]:
 
 def _near_pairs(parts: Sequence[Array], first: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return (m, 2) numbers of samples that are equal to six digits, of the samples ``first``."""
-    centre, spread = _centre_and_spread(parts[0])
+    some = parts[0][:: max(1, len(parts[0]) // _SAMPLE)].astype(np.float64)
+    centre, spread = _centre_and_spread(some)
     tolerance = np.minimum(_SIX_DIGITS * np.abs(centre) / spread, _MOST_OF_SPREAD) + _OF_SPREAD
+    if _chance((some - centre) / spread, tolerance) * len(parts[0]) > _MOST_BY_CHANCE:
+        return np.empty((0, 2), dtype=np.intp)
     lines = np.random.default_rng(SPLIT_SEED).standard_normal((len(spread), 2))
     ends = np.cumsum([len(rows) for rows in parts]).tolist()
     places, reach = np.empty((ends[-1], 2)), np.empty(ends[-1])
@@ -124,14 +129,24 @@ def _near_pairs(parts: Sequence[Array], first: NDArray[np.intp]) -> NDArray[np.i
     return np.concatenate(pairs)
 
 
-def _centre_and_spread(rows: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each column's median and spread, 1 where values are equal to six digits, of evenly spaced samples."""
-    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+def _chance(scaled: NDArray[np.float64], tolerance: NDArray[np.float64]) -> float:
+    """Return how likely two samples are equal to six digits if columns are independent, at least one pair in each."""
+    ordered = np.sort(scaled, axis=0)
+    n, log_chance = len(ordered), 0.0
+    for column, width in zip(ordered.T, tolerance.tolist(), strict=True):
+        ends = np.searchsorted(column, column + width + _SIX_DIGITS * np.abs(column), side="right")
+        n_pairs = max(1, int(ends.sum()) - n * (n + 1) // 2)
+        log_chance += np.log(min(1.0, 2 * n_pairs / max(1, n * (n - 1))))
+    return float(np.exp(log_chance))
+
+
+def _centre_and_spread(some: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each column's median and spread, 1 where values are equal to six digits."""
     centre = np.median(some, axis=0)
     away = np.abs(some - centre)
     away[away <= _SIX_DIGITS * np.abs(centre)] = np.nan
     varies = ~np.isnan(away).all(axis=0)
-    spread = np.ones(rows.shape[1])
+    spread = np.ones(some.shape[1])
     spread[varies] = np.nanmedian(away[:, varies], axis=0)
     return centre, spread
 

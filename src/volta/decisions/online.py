@@ -137,7 +137,7 @@ class GuaranteeWatch:
         Bets on errors are worth less the larger ε is, and bets on right answers more.
         """
         refuted, kept = (0.0, 1.0) if side == 0 else (1.0, 0.0)
-        for _ in range(50):
+        for _ in range(40):
             middle = (refuted + kept) / 2
             worth = _worth(np.array([n_errors]), np.array([n]), middle, side)[0]
             refuted, kept = (middle, kept) if worth >= self._limit else (refuted, middle)
