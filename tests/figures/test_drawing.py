@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import pytest
 
-from volta.figures import CHARTS
-from volta.figures.charts import MIN_FIGURES, draw_figures
+from volta.figures import CHARTS, charts
+from volta.figures.charts import draw_figures
 
 from .test_charts import numbers
 
 BY_NAME = {chart.name: chart for chart in CHARTS}
 
 
-def draw(folder, n_workers: int, charts) -> dict[str, bytes]:
+@pytest.fixture(autouse=True)
+def _few_figures(monkeypatch):
+    """Let processes draw two figures already."""
+    monkeypatch.setattr(charts, "MIN_FIGURES", 2)
+
+
+def draw(folder, n_workers: int, drawn) -> dict[str, bytes]:
     folder.mkdir()
-    figures = [(version, numbers(), folder / f"a-{version.name}") for chart in charts for version in chart.prints]
+    figures = [(version, numbers(), folder / f"a-{version.name}") for chart in drawn for version in chart.prints]
     draw_figures(figures, n_workers)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_one_process_and_two_draw_the_same_bytes(tmp_path):
-    charts = [chart for chart in CHARTS if chart.available(numbers())][:MIN_FIGURES]
-    alone = draw(tmp_path / "one", 1, charts)
-    names = [version.name for chart in charts for version in chart.prints]
+# slow: all charts; a few show every time that processes draw as this one does. Over two seconds: each imports Matplotlib.
+@pytest.mark.parametrize("n_charts", [3, pytest.param(len(CHARTS), marks=pytest.mark.slow)])
+def test_one_process_and_two_draw_the_same_bytes(tmp_path, n_charts):
+    drawn = [chart for chart in CHARTS if chart.available(numbers())][:n_charts]
+    alone = draw(tmp_path / "one", 1, drawn)
+    names = [version.name for chart in drawn for version in chart.prints]
     assert set(alone) == {f"a-{name}.{kind}" for name in names for kind in ("png", "pdf")}
-    assert draw(tmp_path / "two", 2, charts) == alone
+    assert draw(tmp_path / "two", 2, drawn) == alone
 
 
 def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path):
     import matplotlib
 
-    charts = [BY_NAME[name] for name in ("calibration_bars", "risk_coverage", "reliability", "roc_curves")]
-    plain = draw(tmp_path / "plain", 1, charts)
+    drawn = [BY_NAME[name] for name in ("calibration_bars", "risk_coverage", "reliability", "roc_curves")]
+    plain = draw(tmp_path / "plain", 1, drawn)
     theirs = {
         "font.size": 22.0, "font.sans-serif": ["DejaVu Serif"], "lines.linewidth": 9.0, "grid.color": "red",
         "axes.facecolor": "black", "patch.linewidth": 4.0, "hatch.color": "red", "axes.formatter.use_mathtext": True,
@@ -39,7 +47,7 @@ def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path)
     }  # fmt: skip
     with matplotlib.rc_context(theirs):
         before = matplotlib.rcParams.copy()
-        assert draw(tmp_path / "theirs", 1, charts) == plain
+        assert draw(tmp_path / "theirs", 1, drawn) == plain
         # Copies: to look up the backend in the settings themselves would choose one.
         assert matplotlib.rcParams.copy() == before
 
@@ -49,4 +57,4 @@ def test_a_figure_that_cannot_be_drawn_is_the_callers_error(tmp_path, n_workers)
     (tmp_path / "file").write_text("in the way")
     (version,) = BY_NAME["risk_coverage"].prints
     with pytest.raises(OSError, match="file"):
-        draw_figures([(version, numbers(), tmp_path / "file" / "a")] * MIN_FIGURES, n_workers)
+        draw_figures([(version, numbers(), tmp_path / "file" / "a")] * 2, n_workers)
