@@ -57,16 +57,17 @@ def wait_for(process, log, condition):
 @pytest.mark.parametrize(
     ("executor", "n_kills"),
     [
-        ("local", N_KILLS),
-        # slow: workers start anew after every kill; tests/kills kills whole commands with workers too
+        ("local", 1),
+        # slow: more kills, and workers that start anew after every one; tests/kills kills whole commands too
+        pytest.param("local", N_KILLS, marks=pytest.mark.slow),
         pytest.param("processes", N_KILLS, marks=pytest.mark.slow),
     ],
 )
 def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
     log, folder = tmp_path / "log.jsonl", tmp_path / "run"
     random = np.random.default_rng(7)
-    command = [sys.executable, "-m", "volta", *ARGUMENTS, "--executor", executor, "--workers", "2"]
-    command += ["--out", str(folder), "--json-log", str(log)]
+    arguments = (*ARGUMENTS, "--executor", executor, "--workers", "2", "--out", str(folder), "--json-log", str(log))
+    command = [sys.executable, "-m", "volta", *arguments]
     n_interrupted = 0
     for _ in range(n_kills):
         n_before = len(events(log))
@@ -83,7 +84,7 @@ def test_kills_lose_nothing(undisturbed, tmp_path, executor, n_kills):
                 shutil.rmtree(cell)
             log.unlink()
     assert n_interrupted > n_kills // 2
-    last = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    last = volta(*arguments)
     assert last.returncode == 0, last.stderr
     assert results(folder) == results(undisturbed)
     finished = [event["cell"]["key"] for event in events(log) if event["event"] == "cell_done"]
@@ -166,12 +167,14 @@ def test_a_disk_that_fills_up_within_a_cell_ends_the_run(tmp_path, executor):
     assert list((folder / "failures").glob("*")) == []
 
 
-# Over two seconds: what is killed is a worker process.
-def test_a_method_killed_by_the_system_fails_alone(tmp_path):
+# Over two seconds: what is killed is a worker process, and others go on.
+# slow: with two workers the cells that were beside it run again, each in a process of its own
+@pytest.mark.parametrize("n_workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_method_killed_by_the_system_fails_alone(tmp_path, n_workers):
     folder = tmp_path / "run"
     methods = "tests.bench.faulty:Hog,softmax,energy"
     arguments = ("bench", "digits", "--no-report", "--methods", methods, "--max-epochs", "3", "--seeds", "1,")
-    done = volta(*arguments, "--executor", "processes", "--workers", 2, "--out", folder)
+    done = volta(*arguments, "--executor", "processes", "--workers", n_workers, "--out", folder)
     assert done.returncode == 1
     assert done.stdout.count("was killed by the operating system") == 1
     assert "1 of 3 cells failed" in done.stderr

@@ -84,14 +84,19 @@ def session(site, *commands, backbone=""):
 def finished(site, tmp_path_factory):
     """Return the folder of a run with the plug-in, what was said of it and in lists of names, and its backbone."""
     folder = tmp_path_factory.mktemp("rings") / "run"
-    bench = ("bench", "rings", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
-    answers, backbone = session(site, bench, ["tasks"], ["methods"], ["metrics"], backbone="colour_means")
-    assert [code for code, _, _ in answers] == [0, 0, 0, 0], answers
+    bench = ("bench", "rings", "--methods", METHODS, *QUICK, "--executor")
+    commands = (
+        (*bench, "local", "--out", folder),
+        (*bench, "processes", "--workers", 1, "--out", folder.with_name("processes")),
+        *(["tasks"], ["methods"], ["metrics"]),
+    )
+    answers, backbone = session(site, *commands, backbone="colour_means")
+    assert [code for code, _, _ in answers] == [0, 0, 0, 0, 0], answers
     return folder, [said for _, said, _ in answers], backbone
 
 
 def test_everything_it_brings_is_there(finished):
-    folder, (said, tasks, methods, metrics), backbone = finished
+    folder, (said, _, tasks, methods, metrics), backbone = finished
     records = RunStore(folder).records()
     assert {record.cell.method for record in records} == {"margin", "margin(temperature=2.0)", "softmax"}
     assert {record.title for record in records} == {"Margin", "Margin (temperature = 2.0)", "Softmax (MSP)"}
@@ -136,11 +141,8 @@ def test_worker_processes_do_not_repeat_what_cannot_be_loaded(broken, tmp_path):
     assert line.startswith("warning: the plug-in 'gone' of volta-broken 0.1 cannot be loaded")
 
 
-def test_processes_give_the_same(site, finished, tmp_path):
-    options = ("--executor", "processes", "--workers", 1, "--out", tmp_path)
-    done = volta(site, "bench", "rings", "--methods", METHODS, *QUICK, *options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = results(tmp_path)
+def test_processes_give_the_same(finished):
+    found = results(finished[0].with_name("processes"))
     assert found == results(finished[0])
     assert {row[5] for row in found} >= {"top2_accuracy", "accuracy"}
 

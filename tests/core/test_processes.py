@@ -17,7 +17,8 @@ from volta.core.processes import KEPT_BLOCK_BYTES, process_pool
 # A script without a guard, fed to the interpreter in three ways; it never ends by itself.
 SCRIPT = """
 print("begun", flush=True)
-import os, time
+import os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 from volta.core.processes import process_pool
 with process_pool(2, time.sleep, 0) as pool:
     print(os.getpid() not in {pool.submit(os.getpid).result() for _ in range(4)}, flush=True)
