@@ -129,6 +129,9 @@ def process_pool(
 
     from joblib.externals.loky import ProcessPoolExecutor
 
+    # loky takes what a worker keeps from call to call, such as a task, for a leak where it exceeds 300 MB, and starts a
+    # new worker in its place. No call is lost.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
     # It unblocks signals when it starts.
     resource_tracker.ensure_running()
     pool = ProcessPoolExecutor(n_workers, initializer=_start_worker, initargs=(os.getpid(), initializer, arguments))
@@ -139,11 +142,7 @@ def process_pool(
             pool.submit(os.getpid)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        with warnings.catch_warnings():
-            # loky takes what a worker keeps from call to call, such as a task, for a leak where it exceeds 300 MB, and
-            # starts a new worker in its place. No call is lost.
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
-            yield pool
+        yield pool
     finally:
         pool.shutdown(kill_workers=True)
 
