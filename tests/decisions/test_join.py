@@ -130,6 +130,36 @@ def test_false_alarms_of_folds_over_many_draws(name, n):
     assert error < 0.006
 
 
+KINDS = {
+    "Gaussian": lambda random, n: random.normal(size=(n, 5)),
+    "heavy tails": lambda random, n: random.standard_cauchy((n, 5)),
+    "counts": lambda random, n: random.zipf(1.5, size=(n, 4)).clip(max=1e6).astype(float),
+    "ties": lambda random, n: random.choice(3, size=(n, 8), p=[0.7, 0.25, 0.05]).astype(float),
+    "one-hot": lambda random, n: np.eye(12)[random.choice(12, size=n, p=[0.4, 0.3, 0.12, *[0.02] * 9])],
+    "as many columns as rows": lambda random, n: random.normal(size=(n, 60)),
+    "a rare class": lambda random, n: random.normal(size=(n, 5)) + 8 * (random.random((n, 1)) < 0.01),
+    "duplicates": lambda random, n: np.random.default_rng(1).normal(size=(40, 4))[random.integers(40, size=n)],
+}
+
+
+# slow: 100 draws of five fits for each kind of rows
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_false_alarms_of_folds_over_kinds_of_rows(kind):
+    shares, fold = [], np.arange(60) % 5
+    for draw in range(100):
+        random = np.random.default_rng(draw)
+        rows, new = KINDS[kind](random, 60), KINDS[kind](random, 60)
+        fits = [fit_evidence(rows[fold != k]) for k in range(5)]
+        held_out = np.empty((60, 4))
+        for k, evidence in enumerate(fits):
+            held_out[fold == k] = evidence.scores(rows[fold == k]).round(10)
+        join, joined = fit_join(held_out, weights=EVIDENCE_WEIGHTS)
+        test = fit_cross([joined[fold == k] for k in range(5)])
+        shares.append(test.flags(np.stack([join.score(each.scores(new).round(10)) for each in fits]), fpr=0.05).mean())
+    assert 0 < np.mean(shares) <= 0.05
+
+
 def test_rejects_bad_arguments():
     join, _ = fit_join([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(InputError, match=r"scores has shape \(3,\); pass \(n_samples, n_scores\)"):
