@@ -40,6 +40,15 @@ def test_p_values_are_at_least_those_of_all_rows_treated_alike(table, values, bo
     assert (held_out >= alike[:-1] - 1e-12).all()
 
 
+@given(tables, st.floats(-1e9, 1e9), st.floats(0, 1e9), st.booleans())
+def test_the_joined_score_rises_with_each_score(table, value, more, bounded):
+    join, _ = fit_join(table, bounded=[bounded] * table.shape[1])
+    rows = np.full((2, table.shape[1]), value)
+    rows[1, -1] += more
+    low, high = join.score(rows)
+    assert low <= high
+
+
 def test_a_single_score_stays_as_it_is():
     join, held_out = fit_join([[3.0], [1.0], [2.0]], bounded=[True])
     assert held_out.tolist() == [3.0, 1.0, 2.0]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from volta.core.errors import InputError
-from volta.decisions import benjamini_hochberg, bonferroni, conformal_pvalues, fit_combination, fit_ood
+from volta.decisions import benjamini_hochberg, bonferroni, conformal_pvalues, fit_ood
 
 SCORES = st.lists(
     st.one_of(st.integers(-3, 3).map(float), st.sampled_from([np.inf, -np.inf])), min_size=1, max_size=20
@@ -80,27 +80,6 @@ def test_discoveries_are_the_smallest(pvalues, fdr):
         assert values[flags].max() < values[~flags].min()
 
 
-def test_combination_by_hand():
-    combined = fit_combination([0.0, 1.0, 2.0], [4.0, 4.0, 4.0])
-    found = combined.score([1.0, 3.0, 0.0], [0.0, 0.0, 6.0])
-    np.testing.assert_allclose(found, [-np.log(3 / 4), -np.log(1 / 4) + 1.0, -np.log(1 / 4) + 2.0])
-
-
-@given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.floats(0, 1e9))
-def test_combination_rises_with_each_score(first, second, more):
-    combined = fit_combination([0.0, 1.0, 5.0], [-2.0, 3.0, 4.0])
-    base = combined.score([first], [second])
-    assert combined.score([first + more], [second]) >= base
-    assert combined.score([first], [second + more]) >= base
-
-
-def test_combination_of_extreme_scores():
-    combined = fit_combination([0.0, np.inf], [1.0, 1.0])
-    assert combined.score([np.inf, -np.inf], [-1e308, 1e308])[1] > 1e300
-    assert np.isfinite(combined.score([np.inf], [0.0])).all()
-    assert fit_combination([-1.7e308, 1.7e308]).score([np.inf])[0] == np.inf
-
-
 def test_bonferroni():
     assert bonferroni([[0.01, 0.02, 0.9]]).tolist() == [0.03]
     assert bonferroni([[0.9, 0.7]]).tolist() == [1.0]
@@ -127,12 +106,6 @@ def test_rejects_bad_arguments():
         bonferroni([[np.nan, 0.1]])
     with pytest.raises(InputError, match=r"pvalues has shape \(2,\)"):
         bonferroni([0.1, 0.2])
-    with pytest.raises(InputError, match="reference is empty"):
-        fit_combination()
-    with pytest.raises(InputError, match=r"reference\[1\] has 1 rows but reference\[0\] has 2"):
-        fit_combination([0.1, 0.2], [0.1])
-    with pytest.raises(InputError, match="scores holds 1 arrays but 2 were combined"):
-        fit_combination([0.1], [0.2]).score([0.1])
 
 
 def test_tensors_are_taken_off_their_graph():
