@@ -1,14 +1,37 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 
-from volta import figures
-from volta.figures import Context, MethodBins, MethodCurve, MethodRank, MethodValues, ScoreHistogram
-from volta.figures.calibration import density
+from volta.figures import (
+    Context,
+    GroupNumbers,
+    MethodBins,
+    MethodCurve,
+    MethodValues,
+    ScoreHistogram,
+    accuracy_ece,
+    corruption_sheet,
+    critical_difference,
+    save_figure,
+)
+from volta.figures.calibration import (
+    accuracy_ece_density,
+    calibration_bars,
+    density,
+    reliability_diagrams,
+    risk_coverage,
+)
+from volta.figures.comparison import ablation_bars, parallel_coordinates, summary_heatmap
+from volta.figures.cost import efficiency
+from volta.figures.ood import ood_bars, score_histograms
+from volta.figures.shift import corruption_heatmap
+from volta.stats import AblationRow
+from volta.stats.results import columns_of
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
 LINE = "digits · fair protocol · n = 289 test rows · 3 seeds · reduced: at most 5 epochs"
@@ -29,7 +52,13 @@ def values(name: str, shift: float = 0.0, n_seeds: int = 3) -> MethodValues:
         "nll": 0.3,
         "brier": 0.1,
     }
-    keys |= {"latency_ms": 0.01, "size_mb": 0.3, "auroc@ood:near_set": 0.8, "auroc@ood:noise": 0.95, "shift:fog-1": 0.7}
+    keys |= {
+        "latency_ms": 0.01,
+        "size_mb": 0.3,
+        "auroc@ood:near_set": 0.8,
+        "auroc@ood:noise": 0.95,
+        "accuracy@shift:fog-1": 0.7,
+    }
     return MethodValues(
         name, f"Title of {name}", {key: around(middle) for key, middle in keys.items()}, name == "volta"
     )
@@ -72,22 +101,49 @@ def tiles(n: int) -> np.ndarray:
     return sheet
 
 
+def group(methods: list[MethodValues], **more: Any) -> GroupNumbers:
+    """A group of compared methods."""
+    known: dict[str, Any] = {"context": CONTEXT, "headline": METRICS, "ood_sets": ("ood:near_set", "ood:noise")}
+    known |= {"near_sets": ("ood:near_set",), "shift_sets": ("shift:fog-1",)}
+    return GroupNumbers(methods=tuple(methods), compared=tuple(m.name for m in methods), **(known | more))
+
+
+def by_name(make: Any, n: int, *more: Any) -> dict[str, Any]:
+    return {m.name: make(m.name, *more) for m in some(n)}
+
+
+def changes(reference: MethodValues, rows: list[MethodValues], significant: tuple[str, ...] = ()) -> GroupNumbers:
+    """A group with a test of each row against the reference on ECE."""
+    tests = tuple(
+        AblationRow(
+            **dict.fromkeys(columns_of(AblationRow))
+            | {"row": m.name, "reference": reference.name, "metric": "ece", "set": "test"}
+            | {"difference": m.mean("ece") - reference.mean("ece"), "significant": m.name in significant}
+        )
+        for m in rows
+    )
+    return group([reference, *rows], ablation=tests)
+
+
 DRAWN = {
-    "accuracy_ece": lambda n: figures.accuracy_ece(CONTEXT, some(n)),
-    "accuracy_ece_density": lambda n: figures.accuracy_ece_density(CONTEXT, some(n)),
-    "parallel": lambda n: figures.parallel_coordinates(CONTEXT, some(n), METRICS),
-    "calibration_bars": lambda n: figures.calibration_bars(CONTEXT, some(n)),
-    "reliability": lambda n: figures.reliability_diagrams(CONTEXT, [bins(m.name) for m in some(n)]),
-    "risk_coverage": lambda n: figures.risk_coverage(CONTEXT, [curve(m.name, 0.1) for m in some(n)]),
-    "ood_bars": lambda n: figures.ood_bars(CONTEXT, some(n), ["ood:near_set", "ood:noise"], ["ood:near_set"]),
-    "score_histograms": lambda n: figures.score_histograms(CONTEXT, [histogram(m.name) for m in some(n)], 42),
-    "efficiency": lambda n: figures.efficiency(CONTEXT, some(n)),
-    "summary_heatmap": lambda n: figures.summary_heatmap(CONTEXT, some(n), METRICS),
-    "corruption_heatmap": lambda n: figures.corruption_heatmap(CONTEXT, some(n), "accuracy", ["shift:fog-1"]),
-    "corruption_sheet": lambda n: figures.corruption_sheet(CONTEXT, tiles(n), [f"corruption_{i}" for i in range(n)]),
-    "ablation_bars": lambda n: figures.ablation_bars(CONTEXT, values("x"), some(n), METRICS, {("volta", "ece")}),
-    "critical_difference": lambda n: figures.critical_difference(
-        CONTEXT, [MethodRank(m.name, m.title, 1.0 + i, m.ours) for i, m in enumerate(some(n))], 1.2, [(1.0, 2.0)], "Mean ranks", 6
+    "accuracy_ece": lambda n: accuracy_ece(group(some(n))),
+    "accuracy_ece_density": lambda n: accuracy_ece_density(group(some(n))),
+    "parallel": lambda n: parallel_coordinates(group(some(n))),
+    "calibration_bars": lambda n: calibration_bars(group(some(n))),
+    "reliability": lambda n: reliability_diagrams(group(some(n), bins={"test": by_name(bins, n)})),
+    "risk_coverage": lambda n: risk_coverage(group(some(n), curves=by_name(curve, n, 0.1))),
+    "ood_bars": lambda n: ood_bars(group(some(n))),
+    "score_histograms": lambda n: score_histograms(
+        group(some(n), histograms={(name, 42): item for name, item in by_name(histogram, n).items()})
+    ),
+    "efficiency": lambda n: efficiency(group(some(n))),
+    "summary_heatmap": lambda n: summary_heatmap(group(some(n))),
+    "corruption_heatmap": lambda n: corruption_heatmap(group(some(n)), "accuracy"),
+    "corruption_sheet": lambda n: corruption_sheet(CONTEXT, tiles(n), [f"corruption_{i}" for i in range(n)]),
+    "ablation_bars": lambda n: ablation_bars(changes(values("x"), some(n), ("volta",))),
+    "critical_difference": lambda n: critical_difference(
+        CONTEXT, [MethodValues(m.name, m.title, {"rank": [1.0 + i]}, m.ours) for i, m in enumerate(some(n))], 1.2,
+        [(1.0, 2.0)], "Mean ranks", 6,
     ),
 }  # fmt: skip
 
@@ -123,27 +179,28 @@ def test_a_legend_covers_no_axes(name):
 @pytest.mark.parametrize(
     "draw",
     [
-        figures.accuracy_ece,
-        figures.accuracy_ece_density,
-        figures.calibration_bars,
-        figures.efficiency,
-        lambda context, methods: figures.parallel_coordinates(context, methods, METRICS),
-        lambda context, methods: figures.summary_heatmap(context, methods, METRICS),
-        lambda context, methods: figures.ablation_bars(context, methods[0], methods, METRICS),
+        accuracy_ece,
+        accuracy_ece_density,
+        calibration_bars,
+        efficiency,
+        parallel_coordinates,
+        summary_heatmap,
+        lambda numbers: ablation_bars(
+            replace(changes(numbers.methods[0], [values("x")]), methods=(*numbers.methods, values("x")))
+        ),
     ],
 )
 def test_titles_are_text_not_mathematics(draw):
     title = r"costs $5 and $x_{ \frac"
-    figure = draw(
-        Context("a $task$_{", "fair", 1, 1), [MethodValues("volta", title, values("volta").values, ours=True)]
-    )
+    method = MethodValues("volta", title, values("volta").values, ours=True)
+    figure = draw(group([method], context=Context("a $task$_{", "fair", 1, 1)))
     figure.draw_without_rendering()
     assert any(title.replace("$", r"\$") in text for text in texts(figure))
 
 
 def test_scatter_marks_each_method_once_and_its_axes_hold_them():
     methods = some(4)
-    figure = figures.accuracy_ece(CONTEXT, methods)
+    figure = accuracy_ece(group(methods))
     (axes,) = figure.axes
     assert len(axes.containers) == 4
     low, high = axes.get_xlim()
@@ -156,7 +213,7 @@ def test_scatter_uses_a_log_axis_where_ece_spans_decades():
     methods = [
         MethodValues(name, name, {"accuracy": [0.9], "ece": [ece]}) for name, ece in (("volta", 0.001), ("b", 0.2))
     ]
-    (axes,) = figures.accuracy_ece(CONTEXT, methods).axes
+    (axes,) = accuracy_ece(group(methods)).axes
     assert axes.get_yscale() == "log"
     assert "0.01" in [label.get_text() for label in axes.get_yticklabels()]
 
@@ -166,21 +223,21 @@ def test_density_is_highest_where_points_gather_and_needs_a_few_points():
     surface = density((x, x), np.linspace(0, 1, 41), np.linspace(0, 1, 41))
     assert surface.max() == 1
     assert np.unravel_index(surface.argmax(), surface.shape) == (8, 8)
-    few = figures.accuracy_ece_density(CONTEXT, some(1))
+    few = accuracy_ece_density(group(some(1)))
     assert "density of 0 baseline points" in few.get_supxlabel().replace("\n", " ")
 
 
 def test_parallel_axes_put_the_best_on_top_whatever_the_direction():
     good = MethodValues("volta", "good", {"accuracy": [0.9], "ece": [0.01]})
     bad = MethodValues("b", "bad", {"accuracy": [0.5], "ece": [0.3]})
-    (axes,) = figures.parallel_coordinates(CONTEXT, [good, bad], ["accuracy", "ece"]).axes
+    (axes,) = parallel_coordinates(group([good, bad], headline=("accuracy", "ece"))).axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines if not line.get_label().startswith("_")}
     assert lines == {"good": [1, 1], "bad": [0, 0]}
 
 
 def test_parallel_coordinates_name_methods_without_all_metrics():
     lacking = MethodValues("b", "No OOD score", {"accuracy": [0.5]})
-    figure = figures.parallel_coordinates(CONTEXT, [values("volta"), lacking], ["accuracy", "ece"])
+    figure = parallel_coordinates(group([values("volta"), lacking], headline=("accuracy", "ece")))
     assert "without all metrics: No OOD score" in figure.get_supxlabel().replace("\n", " ")
 
 
@@ -192,7 +249,7 @@ def boxes(axes: Any) -> list[tuple[Any, Any]]:
 
 def test_calibration_bars_are_in_order_of_ece():
     methods = [values("volta", 0.05), values("softmax", 0.0)]
-    figure = figures.calibration_bars(CONTEXT, methods)
+    figure = calibration_bars(group(methods))
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Title of softmax", "Title of volta"]
     assert len(figure.axes) == 4
     assert all(len(boxes(axes)) == 2 for axes in figure.axes)
@@ -203,14 +260,14 @@ def test_calibration_bars_are_in_order_of_ece():
 
 
 def test_reliability_draws_filled_bins_alone():
-    figure = figures.reliability_diagrams(CONTEXT, [bins("volta")])
+    figure = reliability_diagrams(group([values("volta")], bins={"test": {"volta": bins("volta")}}))
     (axes,) = figure.axes
     assert len(boxes(axes)) == 3 * 4  # accuracy, gap and share of four filled bins
     assert "ECE 0.050" in texts(figure)
 
 
 def test_risk_coverage_orders_by_area_and_shades_volta():
-    figure = figures.risk_coverage(CONTEXT, [curve("softmax", 0.2), curve("volta", 0.1)])
+    figure = risk_coverage(group(some(2), curves={"softmax": curve("softmax", 0.2), "volta": curve("volta", 0.1)}))
     (axes,) = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
         "Title of volta  0.1000",
@@ -222,12 +279,12 @@ def test_risk_coverage_orders_by_area_and_shades_volta():
 
 
 def test_risk_coverage_of_a_faultless_method_still_has_an_axis():
-    (axes,) = figures.risk_coverage(CONTEXT, [curve("volta", 0.0)]).axes
+    (axes,) = risk_coverage(group(some(1), curves={"volta": curve("volta", 0.0)})).axes
     assert axes.get_ylim() == (0, 0.01)
 
 
 def test_ood_bars_start_at_chance_and_mark_near_sets():
-    figure = figures.ood_bars(CONTEXT, [values("volta")], ["ood:near_set", "ood:noise"], ["ood:near_set"])
+    figure = ood_bars(group([values("volta")]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["near set (near)", "noise"]
     ((bar, _),) = boxes(figure.axes[0])
     assert bar.x0 == 0.5
@@ -236,15 +293,15 @@ def test_ood_bars_start_at_chance_and_mark_near_sets():
 
 def test_heatmap_shows_a_dash_where_there_is_no_value():
     lacking = MethodValues("b", "b", {"accuracy": [0.5]})
-    figure = figures.summary_heatmap(CONTEXT, [values("volta"), lacking], ["accuracy", "nll"])
+    figure = summary_heatmap(group([values("volta"), lacking], headline=("accuracy", "nll"), ood_sets=()))
     shown = [text.get_text() for text in figure.axes[0].texts]
-    assert shown == ["0.902", "0.302", "0.500", "–"]
+    assert shown == ["0.902", "0.302", "0.022", "0.500", "–", "–"]
 
 
 def test_ablation_marks_significant_rows_and_which_way_is_better():
     worse = MethodValues("x", "worse", {"ece": [0.2, 0.21]})
-    figure = figures.ablation_bars(CONTEXT, values("volta-full"), [worse], ["ece"], {("x", "ece")})
-    (axes,) = figure.axes
+    figure = ablation_bars(changes(values("volta-full"), [worse], ("x",)))
+    axes = figure.axes[1]
     assert "*" in [text.get_text() for text in axes.texts]
     ((bar, group),) = boxes(axes)
     assert bar.width == pytest.approx(0.205 - 0.022)
@@ -255,8 +312,8 @@ def test_an_outlier_does_not_hide_the_other_ablation_rows():
     small = [MethodValues(f"x{i}", f"x{i}", {"ece": [0.02 + 0.001 * i]}) for i in range(4)]
     outlier = MethodValues("y", "y", {"ece": [0.7]})
     reference = MethodValues("volta-full", "full", {"ece": [0.02]})
-    (plain,) = figures.ablation_bars(CONTEXT, reference, small, ["ece"]).axes
-    (bent,) = figures.ablation_bars(CONTEXT, reference, [*small, outlier], ["ece"]).axes
+    plain = ablation_bars(changes(reference, small)).axes[1]
+    bent = ablation_bars(changes(reference, [*small, outlier])).axes[1]
     assert (plain.get_xscale(), bent.get_xscale()) == ("linear", "symlog")
     left, middle, right = (bent.transData.transform((x, 0))[0] for x in (0, 0.003, bent.get_xlim()[1]))
     assert (middle - left) / (right - left) > 0.05
@@ -264,8 +321,13 @@ def test_an_outlier_does_not_hide_the_other_ablation_rows():
 
 
 def test_critical_difference_draws_a_ruler_and_a_bar_per_group():
-    figure = figures.critical_difference(
-        CONTEXT, [MethodRank("volta", "VOLTA", 1.2, True), MethodRank("b", "B", 1.8)], 0.7, [(1.2, 1.8)], "Ranks", 6
+    figure = critical_difference(
+        CONTEXT,
+        [MethodValues("volta", "VOLTA", {"rank": [1.2]}, True), MethodValues("b", "B", {"rank": [1.8]})],
+        0.7,
+        [(1.2, 1.8)],
+        "Ranks",
+        6,
     )
     words = texts(figure)
     assert "critical difference 0.70" in words
@@ -273,8 +335,8 @@ def test_critical_difference_draws_a_ruler_and_a_bar_per_group():
 
 
 def test_saving_writes_both_formats_with_the_same_bytes_each_time(tmp_path):
-    first = figures.save_figure(figures.accuracy_ece(CONTEXT, some(3)), tmp_path / "a", "x")
-    second = figures.save_figure(figures.accuracy_ece(CONTEXT, some(3)), tmp_path / "b", "x")
+    first = save_figure(accuracy_ece(group(some(3))), tmp_path / "a", "x")
+    second = save_figure(accuracy_ece(group(some(3))), tmp_path / "b", "x")
     assert [path.name for path in first] == ["x.png", "x.pdf"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert first[0].read_bytes()[:4] == b"\x89PNG"
@@ -282,7 +344,7 @@ def test_saving_writes_both_formats_with_the_same_bytes_each_time(tmp_path):
 
 
 def test_a_script_the_font_lacks_is_no_warning(tmp_path):
-    figures.save_figure(figures.accuracy_ece(Context("数字", "fair", 1, 1), some(1)), tmp_path, "x")
+    save_figure(accuracy_ece(group(some(1), context=Context("数字", "fair", 1, 1))), tmp_path, "x")
 
 
 def test_a_context_of_one_seed_says_so():
@@ -291,7 +353,7 @@ def test_a_context_of_one_seed_says_so():
 
 def test_the_sheets_rows_stand_beside_their_names():
     names = [f"corruption_{index}" for index in range(19)]
-    figure = figures.corruption_sheet(CONTEXT, tiles(19), names)
+    figure = corruption_sheet(CONTEXT, tiles(19), names)
     seen = {}
     for axes in figure.axes:
         pixels = axes.images[0].get_array()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,15 +11,11 @@ from volta.bench.cell_metrics import TEST, EvalSet
 from volta.figures.chart_data import (
     Chart,
     Choice,
-    Context,
     Floats,
     GroupNumbers,
     Json,
     MethodBins,
-    MethodCurve,
-    MethodValues,
     PrintVersion,
-    Switch,
     with_metrics,
 )
 from volta.figures.draw import (
@@ -29,21 +23,22 @@ from volta.figures.draw import (
     INK,
     RULE,
     add_axes,
-    add_legend,
     bars_json,
     base_style,
     draw_bars,
     draw_curves,
+    draw_front,
     draw_point,
     draw_rectangles,
     fit_axis,
     is_log,
-    label_methods,
-    method_handle,
     metric_choice,
+    name_methods,
     new_figure,
     page_limits,
+    panel_axes,
     plain,
+    plot_axes,
     points_json,
     reach,
     shorten,
@@ -60,24 +55,21 @@ ZOOM = 0.5
 
 
 @base_style()
-def risk_coverage(context: Context, methods: Sequence[MethodCurve]) -> Figure:
+def risk_coverage(numbers: GroupNumbers) -> Figure:
     """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
 
     Methods stand in the legend in order of AURC, the lowest first. The axes begin at half of the rows: below it the
     first few rows make any curve jump, and the rest lies flat.
     """
-    shown = sorted(methods, key=lambda m: m.area)
+    shown = sorted(numbers.of_compared(numbers.curves), key=lambda m: m.area)
     note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
-    figure = new_figure("Risk against coverage", context, (7.4, 4.4), note)
-    (axes,) = add_axes(figure)
+    labels = "coverage: share of rows kept, most certain first", "risk: share of errors among them ↓"
+    figure, axes = plot_axes("Risk against coverage", numbers.context, (7.4, 4.4), note, *labels)
     draw_curves(axes, shown)
     top = max((float(np.max(m.mean[m.x >= ZOOM], initial=0.0)) for m in shown), default=0.0)
     axes.set_xlim(ZOOM, 1)
     axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
-    axes.set_xlabel("coverage: share of rows kept, most certain first")
-    axes.set_ylabel("risk: share of errors among them ↓")
-    handles = [method_handle(m.name, f"{shorten(m.title, 26)}  {_area(m.area)}", line=True, ours=m.ours) for m in shown]
-    add_legend(figure, handles, title="AURC ↓")
+    name_methods(figure, shown, [_area(m.area) for m in shown], line=True, title="AURC ↓")
     return figure
 
 
@@ -114,16 +106,9 @@ RISK_COVERAGE = Chart(
     caption="The error that remains when only the most certain rows are kept; mean over seeds. A perfect order keeps "
     "every right row before any wrong one.",
     kind="risk",
-    available=lambda numbers: any(name in numbers.curves for name in numbers.compared),
+    available=lambda numbers: bool(numbers.of_compared(numbers.curves)),
     data=_data,
-    prints=(
-        PrintVersion(
-            "risk_coverage",
-            lambda numbers: risk_coverage(
-                numbers.context, [curve for name, curve in numbers.curves.items() if name in numbers.compared]
-            ),
-        ),
-    ),
+    prints=(PrintVersion("risk_coverage", risk_coverage),),
     choices=_choices,
 )
 
@@ -137,25 +122,22 @@ BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle":
 
 
 @base_style()
-def reliability_diagrams(context: Context, methods: Sequence[MethodBins]) -> Figure:
+def reliability_diagrams(numbers: GroupNumbers) -> Figure:
     """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
 
     Rows of all seeds are pooled into the 15 bins of ECE; the ECE and its expected value are means over seeds. Bins with
     few rows are grey; thin lines are 95 % binomial intervals of the accuracy.
     """
-    columns = min(COLUMNS, max(1, len(methods)))
-    rows = max(1, math.ceil(len(methods) / columns))
+    found = numbers.bins["test"]
+    methods = [replace(found[name], title=title) for name, title in numbers.network_titles.items() if name in found]
     note = (
         "bars: accuracy per confidence bin, seeds pooled; lines: 95 % binomial; hatched: gap to confidence; grey bars: "
         f"below {FEW_ROWS} rows a seed; below the axis: share of rows"
     )
-    figure = new_figure("Reliability", context, (1.2 + 1.62 * columns, 1.0 + 1.75 * rows), note)
-    all_axes = add_axes(figure, rows, columns)
-    for axes, method in zip(all_axes, methods, strict=False):
+    columns = min(COLUMNS, max(1, len(methods)))
+    figure, panels = panel_axes("Reliability", numbers.context, len(methods), columns, ((1.2, 1.62), (1.0, 1.75)), note)
+    for index, (axes, method) in enumerate(zip(panels, methods, strict=True)):
         draw_reliability(axes, method)
-    for axes in all_axes[len(methods) :]:
-        axes.set_visible(False)
-    for index, axes in enumerate(all_axes[: len(methods)]):
         if index % columns == 0:
             axes.set_ylabel("accuracy", fontsize=7.5)
         if index + columns >= len(methods):
@@ -256,21 +238,9 @@ RELIABILITY = Chart(
     f"{FEW_ROWS} rows a seed; short line: mean confidence; shaded: the gap; below: share of rows. "
     "ECE: mean over seeds; expected: under perfect calibration.",
     kind="reliability",
-    available=lambda numbers: any(name in numbers.bins.get("test", {}) for name in numbers.compared),
+    available=lambda numbers: bool(numbers.of_compared(numbers.bins.get("test", {}))),
     data=_reliability_data,
-    prints=(
-        PrintVersion(
-            "reliability",
-            lambda numbers: reliability_diagrams(
-                numbers.context,
-                [
-                    replace(numbers.bins["test"][name], title=title)
-                    for name, title in numbers.network_titles.items()
-                    if name in numbers.bins["test"]
-                ],
-            ),
-        ),
-    ),
+    prints=(PrintVersion("reliability", reliability_diagrams),),
     choices=_reliability_choices,
     wide=True,
     shared=True,
@@ -281,12 +251,12 @@ METRICS_SHOWN = ("ece", "mce", "ece_equal_mass", "ece_classwise")
 
 
 @base_style()
-def calibration_bars(context: Context, methods: Sequence[MethodValues]) -> Figure:
+def calibration_bars(numbers: GroupNumbers) -> Figure:
     """Draw four calibration errors per method, methods in order of ECE, one standard deviation as a line."""
-    shown = sorted(with_metrics(methods, *METRICS_SHOWN), key=lambda m: m.mean("ece"))
+    shown = sorted(with_metrics(numbers.compared_networks, *METRICS_SHOWN), key=lambda m: m.mean("ece"))
     height = 1.3 + 0.19 * max(4, len(shown))
     note = "methods in order of ECE; lines: one standard deviation over seeds"
-    figure = new_figure("Calibration errors", context, (8.4, height), note)
+    figure = new_figure("Calibration errors", numbers.context, (8.4, height), note)
     all_axes = add_axes(figure, 1, len(METRICS_SHOWN))
     for axes, metric in zip(all_axes, METRICS_SHOWN, strict=True):
         draw_bars(axes, shown, metric, named=axes is all_axes[0])
@@ -305,9 +275,7 @@ CALIBRATION_BARS = Chart(
     kind="bars",
     available=lambda numbers: numbers.has("ece"),
     data=lambda numbers: bars_json(numbers, _metrics(numbers)),
-    prints=(
-        PrintVersion("calibration_bars", lambda numbers: calibration_bars(numbers.context, numbers.compared_networks)),
-    ),
+    prints=(PrintVersion("calibration_bars", calibration_bars),),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
     shared=True,
 )
@@ -319,50 +287,40 @@ MIN_POINTS = 5
 """Fewer points than this carry no density; they are drawn as points alone."""
 
 
+ACCURACY_AXIS, ECE_AXIS = "accuracy ↑", "ECE ↓ (15 bins)"
+
+
 @base_style()
-def accuracy_ece_density(context: Context, methods: Sequence[MethodValues]) -> Figure:
+def accuracy_ece_density(numbers: GroupNumbers) -> Figure:
     """Draw the density of the baselines' per-seed points in the accuracy-ECE plane, and VOLTA's points on it.
 
     f(x) = (1/n) Σ_i N(x; x_i, h² diag(s²)), s the deviations per axis and h = n^(−1/6) (Scott's rule in two
     dimensions); ECE enters as its logarithm where it spans a decade. Contours hold shares of the highest density.
     """
-    shown = with_metrics(methods, "accuracy", "ece")
+    shown = with_metrics(numbers.compared_methods, "accuracy", "ece")
     others = [m for m in shown if not m.ours]
     n_points = sum(len(m.values["ece"]) for m in others)
     note = f"shade: density of {n_points} baseline points (one per seed), as a share of its peak"
-    figure = new_figure("Where methods stand: accuracy and calibration error", context, (6.4, 4.4), note)
-    (axes,) = add_axes(figure)
-    axes.set_xlabel("accuracy ↑")
-    axes.set_ylabel("ECE ↓ (15 bins)")
+    title = "Where methods stand: accuracy and calibration error"
+    figure, axes = plot_axes(title, numbers.context, (6.4, 4.4), note, ACCURACY_AXIS, ECE_AXIS)
+    axes.grid(False)
     if not shown:
         return figure
-    x = np.concatenate([np.asarray(m.values["accuracy"]) for m in shown])
-    y = np.concatenate([np.asarray(m.values["ece"]) for m in shown])
-    log = spans_decades(list(y))
-    fit_axis(axes, "x", list(x))
-    fit_axis(axes, "y", list(y), log=log, floor=0.0)
-    points = [(m, np.asarray(m.values["accuracy"]), np.asarray(m.values["ece"])) for m in others]
+    y = [value for m in shown for value in m.values["ece"]]
+    log = spans_decades(y)
+    fit_axis(axes, "x", [value for m in shown for value in m.values["accuracy"]])
+    fit_axis(axes, "y", y, log=log, floor=0.0)
     if n_points >= MIN_POINTS:
-        flat = np.concatenate([p[1] for p in points]), np.concatenate([p[2] for p in points])
-        _draw_density(axes, flat, log)
-    for method, at_x, at_y in points:
+        flat = [np.concatenate([np.asarray(m.values[metric]) for m in others]) for metric in ("accuracy", "ece")]
+        _draw_density(axes, (flat[0], flat[1]), log)
+    for method in sorted(shown, key=lambda m: m.ours):
         style = style_of(method.name)
-        axes.scatter(at_x, at_y, s=16, color=style.color, marker=style.marker, edgecolor="white", linewidth=0.4)
-    for method in shown:
+        look: dict[str, Any] = {"s": 16, "marker": style.marker, "linewidth": 0.4}
         if method.ours:
-            style = style_of(method.name)
-            axes.scatter(
-                method.values["accuracy"],
-                method.values["ece"],
-                s=80,
-                color=style.color,
-                marker="*",
-                edgecolor="white",
-                linewidth=0.6,
-                label=plain(method.title),
-                zorder=4,
-            )
-            axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none", fontsize=8)
+            look = {"s": 80, "marker": "*", "linewidth": 0.6, "label": plain(method.title), "zorder": 4}
+        axes.scatter(method.values["accuracy"], method.values["ece"], color=style.color, edgecolor="white", **look)
+    if any(method.ours for method in shown):
+        axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none", fontsize=8)
     return figure
 
 
@@ -414,38 +372,26 @@ def density_json(numbers: GroupNumbers) -> Json | None:
 
 
 @base_style()
-def accuracy_ece(context: Context, methods: Sequence[MethodValues]) -> Figure:
+def accuracy_ece(numbers: GroupNumbers) -> Figure:
     """Draw each method at (mean accuracy, mean ECE) with bars of one standard deviation over seeds.
 
     The line joins the methods that no other beats on both; ECE is on a log scale where it spans a decade.
     """
-    shown = with_metrics(methods, "accuracy", "ece")
+    shown = with_metrics(numbers.compared_networks, "accuracy", "ece")
     note = "bars: one standard deviation over seeds; line: methods that none beats on both"
-    figure = new_figure("Accuracy against calibration error", context, (7.2, 4.6), note)
-    (axes,) = add_axes(figure)
+    title = "Accuracy against calibration error"
+    figure, axes = plot_axes(title, numbers.context, (7.2, 4.6), note, ACCURACY_AXIS, ECE_AXIS)
     x, y = [m.mean("accuracy") for m in shown], [m.mean("ece") for m in shown]
-    front = sorted(pareto_front(x, y), key=lambda i: x[i])
     for method, at_x, at_y in zip(shown, x, y, strict=True):
         draw_point(axes, method, (at_x, at_y), (method.std("accuracy"), min(method.std("ece"), 0.9 * at_y)))
     if x:
-        axes.plot([x[i] for i in front], [y[i] for i in front], color=FAINT, linewidth=0.8, zorder=1)
         reach_x = [v for m, at in zip(shown, x, strict=True) for v in (at - m.std("accuracy"), at + m.std("accuracy"))]
         fit_axis(axes, "x", reach_x)
         reach_y = [v for m, at in zip(shown, y, strict=True) for v in (at, at + m.std("ece"))]
         fit_axis(axes, "y", reach_y, log=spans_decades(y, 5), floor=0.0)
-    axes.set_xlabel("accuracy ↑")
-    axes.set_ylabel("ECE ↓ (15 bins)")
-    axes.grid(True)
-    add_legend(figure, [method_handle(m.name, shorten(m.title), line=False) for m in shown])
-    label_methods(axes, shown, x, y, front)
+    name_methods(figure, shown, line=False, limit=30)
+    draw_front(axes, shown, x, y, pareto_front(x, y))
     return figure
-
-
-def _accuracy_ece_data(numbers: GroupNumbers) -> Json:
-    return {
-        **points_json(numbers, "accuracy", "ece", "Accuracy against ECE"),
-        "density": density_json(numbers),
-    }
 
 
 ACCURACY_ECE = Chart(
@@ -454,15 +400,14 @@ ACCURACY_ECE = Chart(
     caption="Down and to the right is better. Bars: one standard deviation; line: methods that none beats on both.",
     kind="points",
     available=lambda numbers: numbers.has("accuracy", "ece"),
-    data=_accuracy_ece_data,
+    data=lambda numbers: {
+        **points_json(numbers, "accuracy", "ece", "Accuracy against ECE"),
+        "density": density_json(numbers),
+    },
     prints=(
-        PrintVersion("accuracy_ece", lambda numbers: accuracy_ece(numbers.context, numbers.compared_networks)),
-        PrintVersion(
-            "accuracy_ece_density",
-            lambda numbers: accuracy_ece_density(numbers.context, numbers.compared_methods),
-            "density",
-        ),
+        PrintVersion("accuracy_ece", accuracy_ece),
+        PrintVersion("accuracy_ece_density", accuracy_ece_density, "density"),
     ),
-    switches=(Switch("density", "density of the other methods’ seeds"),),
+    switches=(("density", "density of the other methods’ seeds"),),
     shared=True,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -126,16 +127,6 @@ class ScoreHistogram:
 
 
 @dataclass(frozen=True)
-class MethodRank:
-    """A method's mean rank over several tasks, 1 being best."""
-
-    name: str
-    title: str
-    rank: float
-    ours: bool = False
-
-
-@dataclass(frozen=True)
 class GroupNumbers:
     """Everything a chart may need of one task under one protocol.
 
@@ -183,6 +174,10 @@ class GroupNumbers:
         """The methods that stand in the results, in the order of the plan."""
         return tuple(method for method in self.methods if method.name in self.compared)
 
+    def of_compared(self, found: Mapping[str, T]) -> list[T]:
+        """Return what there is of the compared methods, in its own order."""
+        return [value for name, value in found.items() if name in self.compared]
+
     def has(self, *metrics: str) -> bool:
         """Whether some compared method has every one of these metrics."""
         return any(method.has(*metrics) for method in self.compared_methods)
@@ -229,19 +224,6 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Switch:
-    """A box to tick above a chart, off at first."""
-
-    name: str
-    label: str
-
-
-def no_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
-    """Return no choices."""
-    return ()
-
-
-@dataclass(frozen=True)
 class Chart:
     """A chart.
 
@@ -260,7 +242,7 @@ class Chart:
     prints
         The figures for print.
     choices, switches
-        What a reader may choose on the page; the drawing finds the chosen keys by name.
+        What a reader may choose on the page, and tick (name and label); the drawing finds the chosen keys by name.
     wide
         Whether it takes the page's whole width.
     shared
@@ -274,7 +256,7 @@ class Chart:
     available: Callable[[GroupNumbers], bool]
     data: Callable[[GroupNumbers], Json]
     prints: tuple[PrintVersion, ...]
-    choices: Callable[[GroupNumbers], tuple[Choice, ...]] = no_choices
-    switches: tuple[Switch, ...] = ()
+    choices: Callable[[GroupNumbers], tuple[Choice, ...]] = lambda numbers: ()
+    switches: tuple[tuple[str, str], ...] = ()
     wide: bool = False
     shared: bool = False

@@ -14,7 +14,6 @@ from volta.figures.chart_data import (
     Context,
     GroupNumbers,
     Json,
-    MethodRank,
     MethodValues,
     PrintVersion,
     with_metrics,
@@ -24,16 +23,15 @@ from volta.figures.draw import (
     INK,
     RULE,
     add_axes,
-    add_legend,
     base_style,
     cell_json,
     draw_cell_edges,
     draw_heatmap,
     draw_rectangles,
     fit_differences,
-    method_handle,
     metric_choice,
     name_grid,
+    name_methods,
     new_figure,
     plain,
     shorten,
@@ -66,25 +64,23 @@ DIGITS = 3
 
 
 @base_style()
-def summary_heatmap(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
+def summary_heatmap(numbers: GroupNumbers) -> Figure:
     """Draw mean values, shaded per column by rank from the worst method (light) to the best (dark)."""
+    methods, metrics = numbers.compared_methods, summary_metrics(numbers)
     size = (2.6 + 0.78 * len(metrics), 1.7 + 0.22 * len(methods))
-    figure = new_figure(
-        "Summary", context, size, "means over seeds; each column shaded by rank, worst (light) to best (dark)"
-    )
+    note = "means over seeds; each column shaded by rank, worst (light) to best (dark)"
+    figure = new_figure("Summary", numbers.context, size, note)
     (axes,) = add_axes(figure)
-    shade = np.full((len(methods), len(metrics)), np.nan)
-    texts = [["–"] * len(metrics) for _ in methods]
+    cells = {}
     for column, metric in enumerate(metrics):
         rows = [row for row, method in enumerate(methods) if method.has(metric)]
-        if rows:
-            means = [methods[row].mean(metric) for row in rows]
-            shade[rows, column] = rank_scale(as_printed(means, DIGITS), metric_of(metric).higher_is_better)
-            for row, mean in zip(rows, means, strict=True):
-                texts[row][column] = f"{mean:.{DIGITS}f}" if 0.05 <= max(map(abs, means)) < 100 else f"{mean:.2g}"
-    draw_heatmap(axes, shade, texts)
+        means = [methods[row].mean(metric) for row in rows]
+        tones = rank_scale(as_printed(means, DIGITS), metric_of(metric).higher_is_better)
+        few = 0.05 <= max(map(abs, means), default=0.0) < 100
+        for row, mean, tone in zip(rows, means, tones, strict=True):
+            cells[row, column] = tone, f"{mean:.{DIGITS}f}" if few else f"{mean:.2g}"
     labels = [plain(shorten(metric_label(metric), 30).replace(" (", "\n(")) for metric in metrics]
-    name_grid(axes, labels, methods, rotation=35)
+    draw_heatmap(axes, methods, labels, cells, rotation=35)
     return figure
 
 
@@ -130,12 +126,7 @@ SUMMARY_HEATMAP = Chart(
     kind="grid",
     available=lambda numbers: bool(summary_metrics(numbers)),
     data=_data,
-    prints=(
-        PrintVersion(
-            "summary_heatmap",
-            lambda numbers: summary_heatmap(numbers.context, numbers.compared_methods, summary_metrics(numbers)),
-        ),
-    ),
+    prints=(PrintVersion("summary_heatmap", summary_heatmap),),
     choices=_choices,
     wide=True,
 )
@@ -144,7 +135,7 @@ SUMMARY_HEATMAP = Chart(
 @base_style()
 def critical_difference(
     context: Context,
-    ranks: Sequence[MethodRank],
+    ranks: Sequence[MethodValues],
     difference: float | None,
     groups: Sequence[tuple[float, float]],
     title: str,
@@ -155,7 +146,7 @@ def critical_difference(
     ``difference`` is the critical difference, drawn as a ruler; ``groups`` are (lowest, highest) mean ranks of methods
     that the test cannot tell apart. Reference: Demšar, JMLR 7 (2006).
     """
-    ordered = sorted(ranks, key=lambda item: item.rank)
+    ordered = sorted(ranks, key=lambda item: item.mean("rank"))
     half = (len(ordered) + 1) // 2
     note = f"mean rank over {n_blocks} blocks, 1 is best; a bar joins methods that the test cannot tell apart"
     figure = new_figure(title, context, (7.4, 1.9 + 0.17 * half + 0.1 * len(groups)), note)
@@ -185,8 +176,8 @@ def critical_difference(
     return figure
 
 
-def _leader(axes: Axes, item: MethodRank, depth: float, left: bool, ends: tuple[float, float]) -> None:
-    rank, style = item.rank, style_of(item.name)
+def _leader(axes: Axes, item: MethodValues, depth: float, left: bool, ends: tuple[float, float]) -> None:
+    rank, style = item.mean("rank"), style_of(item.name)
     edge = ends[0] - 0.03 * (ends[1] - ends[0]) if left else ends[1] + 0.03 * (ends[1] - ends[0])
     axes.plot([rank, rank, edge], [0, depth, depth], color=FAINT, linewidth=0.6, zorder=1)
     axes.plot(
@@ -210,14 +201,23 @@ SIGNS = {"better": "+", "worse": "−", "equivalent": "≈"}
 
 
 @base_style()
-def pairwise(context: Context, methods: Sequence[MethodValues], pairs: Sequence[TestRow], metric: str) -> Figure:
-    """Draw the verdict of the row compared with the column: better, worse, equivalent, or blank if inconclusive."""
+def pairwise(numbers: GroupNumbers) -> Figure:
+    """Draw the verdict of the row compared with the column: better, worse, equivalent, or blank if inconclusive.
+
+    The metric is the first; where all methods share one network, the first that is not the network's.
+    """
+    rows = {
+        metric: numbers.compared_networks if is_shared(metric) else numbers.compared_methods
+        for metric in _metrics(numbers)
+    }
+    metric = next((metric for metric, methods in rows.items() if len(methods) > 1), next(iter(rows)))
+    methods = rows[metric]
     size = 1.9 + 0.3 * len(methods)
     note = "row vs. column, Holm-corrected: + better, − worse, ≈ equivalent, blank inconclusive"
-    figure = new_figure(f"All pairs: {metric_label(metric)}", context, (size + 1.4, size), note)
+    figure = new_figure(f"All pairs: {metric_label(metric)}", numbers.context, (size + 1.4, size), note)
     (axes,) = add_axes(figure)
     place = {method.name: at for at, method in enumerate(methods)}
-    for pair in both_ways(pairs):
+    for pair in both_ways(numbers.pairs):
         known = metric_key(pair.metric, pair.set) == metric and pair.reference in place and pair.method in place
         if known and pair.verdict in COLORS:
             x, y = place[pair.method], place[pair.reference]
@@ -260,16 +260,6 @@ def _pairwise_data(numbers: GroupNumbers) -> Json:
     return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
 
 
-def _print(numbers: GroupNumbers) -> Figure:
-    rows = {
-        metric: numbers.compared_networks if is_shared(metric) else numbers.compared_methods
-        for metric in _metrics(numbers)
-    }
-    # Where all methods share one network, a metric of the network compares nothing.
-    metric = next((metric for metric, methods in rows.items() if len(methods) > 1), next(iter(rows)))
-    return pairwise(numbers.context, rows[metric], numbers.pairs, metric)
-
-
 PAIRWISE = Chart(
     name="pairwise",
     title="All pairs",
@@ -278,29 +268,29 @@ PAIRWISE = Chart(
     kind="pairs",
     available=lambda numbers: bool(numbers.pairs),
     data=_pairwise_data,
-    prints=(PrintVersion("pairwise", _print),),
+    prints=(PrintVersion("pairwise", pairwise),),
     choices=lambda numbers: (metric_choice(_metrics(numbers)),),
     wide=True,
 )
 
 
 @base_style()
-def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metrics: Sequence[str]) -> Figure:
+def parallel_coordinates(numbers: GroupNumbers) -> Figure:
     """Draw one line per method across one axis per metric, each axis from the worst value (below) to the best (above).
 
     Methods without one of the metrics are left out and named in the line beneath.
     """
-    shown = with_metrics(methods, *metrics)
-    left_out = [m.title for m in methods if m not in shown]
+    metrics = numbers.headline
+    shown = with_metrics(numbers.compared_methods, *metrics)
+    left_out = [m.title for m in numbers.compared_methods if m not in shown]
     note = "each axis runs from the worst mean (below) to the best (above)"
     if left_out:
         note += f"; without all metrics: {shorten(', '.join(left_out), 90)}"
-    figure = new_figure("Profiles over metrics", context, (7.8, 4.6), note)
+    figure = new_figure("Profiles over metrics", numbers.context, (7.8, 4.6), note)
     (axes,) = add_axes(figure)
     columns = [[m.mean(metric) for m in shown] for metric in metrics]
-    heights = (
-        [unit_scale(c, metric_of(k).higher_is_better) for c, k in zip(columns, metrics, strict=True)] if shown else []
-    )
+    ups = [metric_of(metric).higher_is_better for metric in metrics]
+    heights = [unit_scale(column, up) for column, up in zip(columns, ups, strict=True) if shown]
     for row, method in enumerate(shown):
         style, ours = style_of(method.name), method.ours
         axes.plot(
@@ -315,10 +305,10 @@ def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metr
             zorder=4 if ours else 2,
             label=plain(method.title),
         )
-    for place, (metric, column) in enumerate(zip(metrics, columns, strict=True)):
+    for place, (column, up) in enumerate(zip(columns, ups, strict=True)):
         axes.axvline(place, color=RULE, linewidth=1, zorder=1)
         if column:
-            ends = sorted((min(column), max(column)), reverse=metric_of(metric).higher_is_better is False)
+            ends = sorted((min(column), max(column)), reverse=up is False)
             axes.text(place, -0.055, f"{ends[0]:.3g}", ha="center", va="top", fontsize=7)
             axes.text(place, 1.045, f"{ends[1]:.3g}", ha="center", va="bottom", fontsize=7)
     axes.set_xticks(range(len(metrics)), [plain(metric_label(metric).replace(" (", "\n(")) for metric in metrics])
@@ -326,7 +316,7 @@ def parallel_coordinates(context: Context, methods: Sequence[MethodValues], metr
     axes.set_yticks([])
     axes.set_ylim(-0.14, 1.13)
     axes.spines[["left", "bottom"]].set_visible(False)
-    add_legend(figure, [method_handle(m.name, shorten(m.title), line=True, ours=m.ours) for m in shown])
+    name_methods(figure, shown, line=True, limit=30)
     return figure
 
 
@@ -353,12 +343,7 @@ PARALLEL_COORDINATES = Chart(
     kind="parallel",
     available=lambda numbers: len(numbers.headline) > 1 and numbers.has(*numbers.headline),
     data=_parallel_coordinates_data,
-    prints=(
-        PrintVersion(
-            "parallel_coordinates",
-            lambda numbers: parallel_coordinates(numbers.context, numbers.compared_methods, numbers.headline),
-        ),
-    ),
+    prints=(PrintVersion("parallel_coordinates", parallel_coordinates),),
     choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
     wide=True,
 )
@@ -370,24 +355,24 @@ BETTER, WORSE = PALETTE[1][0], PALETTE[4][0]
 
 
 @base_style()
-def ablation_bars(
-    context: Context,
-    reference: MethodValues,
-    rows: Sequence[MethodValues],
-    metrics: Sequence[str],
-    significant: Collection[tuple[str, str]] = (),
-) -> Figure:
+def ablation_bars(numbers: GroupNumbers) -> Figure:
     """Draw each row's mean minus the reference's, per metric; blue is better, ochre worse, * a significant change.
 
-    ``significant`` holds (row name, metric) pairs; lines are one standard deviation of the row over seeds.
+    Lines are one standard deviation of the row over seeds.
     """
+    by_name = {method.name: method for method in numbers.methods}
+    first = _changes(numbers)[0][1].reference
+    tests = [(key, row) for key, row, _ in _changes(numbers) if row.reference == first]
+    reference, rows = by_name[first], [by_name[name] for name in dict.fromkeys(row.row for _, row in tests)]
+    metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
+    significant = {(row.row, key) for key, row in tests if row.significant}
     height = 1.45 + 0.23 * max(3, len(rows))
     note = (
         f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
         "lines: one standard deviation; *: paired p < 0.05, uncorrected; "
         "an axis with an outlier is logarithmic beyond its first tick"
     )
-    figure = new_figure("Ablation", context, (2.9 + 1.7 * len(metrics), height), note)
+    figure = new_figure("Ablation", numbers.context, (2.9 + 1.7 * len(metrics), height), note)
     all_axes = add_axes(figure, 1, len(metrics), sharey=True)
     for axes, metric in zip(all_axes, metrics, strict=True):
         if reference.has(metric):
@@ -450,16 +435,6 @@ def _changes(numbers: GroupNumbers) -> list[tuple[str, AblationRow, float]]:
     ]
 
 
-def _ablation_bars_print(numbers: GroupNumbers) -> Figure:
-    by_name = {method.name: method for method in numbers.methods}
-    reference = _changes(numbers)[0][1].reference
-    own = [(key, row) for key, row, _ in _changes(numbers) if row.reference == reference]
-    metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
-    significant = {(row.row, key) for key, row in own if row.significant}
-    rows = [by_name[name] for name in dict.fromkeys(row.row for _, row in own)]
-    return ablation_bars(numbers.context, by_name[reference], rows, metrics, significant)
-
-
 def _ablation_bars_data(numbers: GroupNumbers) -> Json:
     """Return the differences by metric and reference; ``bend`` is where a compressed axis stops being linear."""
     found: dict[tuple[str, str], list[tuple[AblationRow, float]]] = {}
@@ -502,6 +477,6 @@ ABLATION_BARS = Chart(
     kind="differences",
     available=lambda numbers: bool(_changes(numbers)),
     data=_ablation_bars_data,
-    prints=(PrintVersion("ablation_bars", _ablation_bars_print),),
+    prints=(PrintVersion("ablation_bars", ablation_bars),),
     choices=_ablation_bars_choices,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from volta.figures.chart_data import (
     Chart,
     Choice,
-    Context,
     GroupNumbers,
     Json,
     MethodValues,
@@ -17,15 +16,12 @@ from volta.figures.chart_data import (
 )
 from volta.figures.draw import (
     FAINT,
-    add_axes,
-    add_legend,
     base_style,
+    draw_front,
     fit_axis,
-    label_methods,
-    method_handle,
-    new_figure,
+    name_methods,
+    plot_axes,
     points_json,
-    shorten,
 )
 from volta.figures.style import pareto_front, spans_decades, style_of
 
@@ -35,62 +31,39 @@ if TYPE_CHECKING:
     from volta.networks.recipe import TrainingLog
 
 
+COST_METRICS = ("latency_ms", "ece", "size_mb")
+
+
 @base_style()
-def efficiency(context: Context, methods: Sequence[MethodValues]) -> Figure:
+def efficiency(numbers: GroupNumbers) -> Figure:
     """Draw latency per sample against ECE; a bubble's area is proportional to the model's size in MB."""
-    shown = with_metrics(methods, "latency_ms", "ece", "size_mb")
+    shown = with_metrics(numbers.compared_methods, *COST_METRICS)
     note = (
         "bubble area: parameters × 4 bytes; latency: median of 5 batches of 256 rows; line: none is faster and better"
     )
-    figure = new_figure("Cost of calibration", context, (7.4, 4.5), note)
-    (axes,) = add_axes(figure)
-    x, y = [m.mean("latency_ms") for m in shown], [m.mean("ece") for m in shown]
-    largest = max((m.mean("size_mb") for m in shown), default=0) or 1.0
-    for method, at_x, at_y in sorted(zip(shown, x, y, strict=True), key=lambda item: -item[0].mean("size_mb")):
-        style = style_of(method.name)
-        axes.scatter(
-            at_x,
-            at_y,
-            s=18 + 420 * method.mean("size_mb") / largest,
-            color=style.color,
-            marker="o",
-            alpha=0.55,
-            edgecolor=style.color,
-            linewidth=1.0,
-            zorder=3,
-        )
-        axes.plot(
-            at_x,
-            at_y,
-            marker=style.marker,
-            color=style.color,
-            markersize=3.5,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            zorder=4,
-        )
+    labels = "latency ↓, ms per sample", "ECE ↓ (15 bins)"
+    figure, axes = plot_axes("Cost of calibration", numbers.context, (7.4, 4.5), note, *labels)
+    x, y, sizes = ([m.mean(metric) for m in shown] for metric in COST_METRICS)
+    largest = max(sizes, default=0) or 1.0
+    for at in sorted(range(len(shown)), key=lambda at: -sizes[at]):
+        style = style_of(shown[at].name)
+        look: dict[str, Any] = {
+            "color": style.color,
+            "alpha": 0.55,
+            "edgecolor": style.color,
+            "linewidth": 1.0,
+            "zorder": 3,
+        }
+        axes.scatter(x[at], y[at], s=18 + 420 * sizes[at] / largest, marker="o", **look)
+        white: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
+        axes.plot(x[at], y[at], marker=style.marker, color=style.color, markersize=3.5, zorder=4, **white)
+    name_methods(figure, shown, [f"{size:.3g} MB" for size in sizes], line=False)
     if shown:
         fit_axis(axes, "x", x, log=spans_decades(x, 5), floor=0.0)
         fit_axis(axes, "y", y, log=spans_decades(y), floor=0.0)
-        front = sorted(pareto_front([-value for value in x], y), key=lambda i: x[i])
-        axes.plot([x[i] for i in front], [y[i] for i in front], color=FAINT, linewidth=0.8, zorder=1)
-        axes.text(
-            0.995,
-            0.985,
-            f"largest bubble: {largest:.3g} MB",
-            transform=axes.transAxes,
-            fontsize=7,
-            ha="right",
-            va="top",
-            color=FAINT,
-        )
-    axes.set_xlabel("latency ↓, ms per sample")
-    axes.set_ylabel("ECE ↓ (15 bins)")
-    axes.grid(True)
-    labelled = [method_handle(m.name, f"{shorten(m.title, 26)}  {m.mean('size_mb'):.3g} MB", line=False) for m in shown]
-    add_legend(figure, labelled)
-    if shown:
-        label_methods(axes, shown, x, y, front)
+        words, inside = f"largest bubble: {largest:.3g} MB", axes.transAxes
+        axes.text(0.995, 0.985, words, transform=inside, fontsize=7, ha="right", va="top", color=FAINT)
+        draw_front(axes, shown, x, y, pareto_front([-value for value in x], y))
     return figure
 
 
@@ -99,9 +72,9 @@ EFFICIENCY = Chart(
     title="Cost of calibration",
     caption="Latency against ECE; bubble area: model size.",
     kind="points",
-    available=lambda numbers: numbers.has("latency_ms", "ece", "size_mb"),
+    available=lambda numbers: numbers.has(*COST_METRICS),
     data=lambda numbers: points_json(numbers, "latency_ms", "ece", "Latency against ECE", "size_mb"),
-    prints=(PrintVersion("efficiency", lambda numbers: efficiency(numbers.context, numbers.compared_methods)),),
+    prints=(PrintVersion("efficiency", efficiency),),
 )
 
 
@@ -109,22 +82,20 @@ LABELS = ("epoch", "validation loss ↓, before any temperature")
 
 
 @base_style()
-def training_curves(context: Context, trainings: Sequence[tuple[str, str, TrainingLog]], seed: int) -> Figure:
-    """Draw each (method, title, training) as a line on a log scale, a mark at its best epoch."""
+def training_curves(numbers: GroupNumbers) -> Figure:
+    """Draw each training of the first seed as a line on a log scale, a mark at its best epoch."""
+    titles, seed = numbers.network_titles, _seeds(numbers)[0]
+    own = {name: logs for (name, of), logs in numbers.trainings.items() if name in titles and of == seed}
+    found = [(name, log) for name, logs in own.items() for log in logs]
     note = f"seed {seed}; marks: the best epoch"
-    figure = new_figure("Training", context, (7.4, 4.4), note)
-    (axes,) = add_axes(figure)
-    for method, _, log in trainings:
-        style, losses, best = style_of(method), log.val_losses, log.best_epoch
+    figure, axes = plot_axes("Training", numbers.context, (7.4, 4.4), note, *LABELS)
+    for name, log in found:
+        style, losses, best = style_of(name), log.val_losses, log.best_epoch
         axes.plot(range(1, len(losses) + 1), losses, color=style.color, linestyle=style.line, linewidth=1.2)
         axes.plot(best, losses[best - 1], color=style.color, marker=style.marker, markersize=6)
-    if _is_positive([log for _, _, log in trainings]):
+    if _is_positive(log for _, log in found):
         axes.set_yscale("log")
-    axes.set_xlabel(LABELS[0])
-    axes.set_ylabel(LABELS[1])
-    axes.grid(True)
-    titles = {method: title for method, title, _ in trainings}
-    add_legend(figure, [method_handle(name, shorten(title, 26), line=True) for name, title in titles.items()])
+    name_methods(figure, [MethodValues(name, titles[name], {}) for name in own], line=True)
     return figure
 
 
@@ -146,17 +117,6 @@ def _data(numbers: GroupNumbers) -> Json:
     return {"labels": LABELS, "log": positive, "seeds": by_seed}
 
 
-def _print(numbers: GroupNumbers) -> Figure:
-    titles, seed = numbers.network_titles, _seeds(numbers)[0]
-    found = [
-        (method, titles[method], log)
-        for (method, of), logs in numbers.trainings.items()
-        if method in titles and of == seed
-        for log in logs
-    ]
-    return training_curves(numbers.context, found, seed)
-
-
 TRAINING_CURVES = Chart(
     name="training_curves",
     title="Training",
@@ -164,7 +124,7 @@ TRAINING_CURVES = Chart(
     kind="training",
     available=lambda numbers: bool(_seeds(numbers)),
     data=_data,
-    prints=(PrintVersion("training_curves", _print),),
+    prints=(PrintVersion("training_curves", training_curves),),
     choices=lambda numbers: (Choice("seed", "seed", tuple((str(seed), str(seed)) for seed in _seeds(numbers))),),
     shared=True,
 )

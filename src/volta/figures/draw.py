@@ -40,7 +40,6 @@ PNG_LEVEL = 3
 MIN_WIDTH = 4.6
 CAPTION_LETTERS = 17.5
 """Letters of the line beneath that fit into an inch."""
-OUTSIDE_RIGHT: dict[str, Any] = {"loc": "outside right upper"}
 
 _SETTINGS: Any = {
     "font.size": 8.5,
@@ -116,11 +115,58 @@ def add_axes(figure: Figure, rows: int = 1, columns: int = 1, **options: Any) ->
     return list(figure.subplots(rows, columns, squeeze=False, **options).flat)
 
 
+def plot_axes(
+    title: str, context: Context, size: tuple[float, float], note: str, x: str, y: str
+) -> tuple[Figure, Axes]:
+    """Return a figure with one pair of axes, named and with a grid."""
+    figure = new_figure(title, context, size, note)
+    (axes,) = add_axes(figure)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(True)
+    return figure, axes
+
+
 @base_style()
-def add_legend(figure: Figure, handles: Sequence[Any], title: str = "", **options: Any) -> None:
+def panel_axes(
+    title: str,
+    context: Context,
+    n: int,
+    columns: int,
+    inches: tuple[tuple[float, float], tuple[float, float]],
+    note: str,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with ``n`` panels; ``inches``: width and height, each of what is around them and of a panel."""
+    rows = max(1, math.ceil(n / columns))
+    (left, width), (top, height) = inches
+    figure = new_figure(title, context, (left + width * columns, top + height * rows), note)
+    found = add_axes(figure, rows, columns)
+    for axes in found[n:]:
+        axes.set_visible(False)
+    return figure, found[:n]
+
+
+@base_style()
+def add_legend(figure: Figure, handles: Sequence[Any], title: str = "") -> None:
     """Put a legend beside the axes, in the house style."""
-    legend = figure.legend(handles=list(handles), title=title or None, **(OUTSIDE_RIGHT | options))
+    legend = figure.legend(handles=list(handles), title=title or None, loc="outside right upper")
     legend.get_title().set_fontsize(7.5)
+
+
+def name_methods(
+    figure: Figure,
+    methods: Sequence[MethodValues | MethodCurve],
+    words: Sequence[str] | None = None,
+    *,
+    line: bool,
+    limit: int = 26,
+    title: str = "",
+) -> None:
+    """Put a legend of methods beside the axes, with ``words`` behind their titles."""
+    titles = [shorten(method.title, limit) for method in methods]
+    titles = titles if words is None else [f"{one}  {more}" for one, more in zip(titles, words, strict=True)]
+    handles = [method_handle(m.name, one, line=line, ours=m.ours) for m, one in zip(methods, titles, strict=True)]
+    add_legend(figure, handles, title)
 
 
 def method_handle(name: str, title: str, *, line: bool, ours: bool = False) -> Any:
@@ -263,8 +309,8 @@ def draw_rectangles(
 
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _RADII = (7.0, 14.0, 22.0, 32.0)
-
-Box = tuple[float, float, float, float]
+_PLACES = [(dx, dy, radius) for radius in _RADII for dx, dy in _DIRECTIONS]
+"""Where a label may stand, in points from the edge of its box to its point; the first wins among equals."""
 
 
 def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], size: float = 7.5) -> None:
@@ -274,19 +320,23 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], s
     the layout has put the points, so they come last, and the layout is settled by them.
     """
     figure = axes.get_figure(root=True)
-    if figure is None:
+    if figure is None or not points:
         return
     settle_layout(figure)
-    to_pixels = axes.transData.transform
     scale = figure.dpi / 72
-    frame = axes.get_window_extent()
-    taken: list[Box] = [_around(tuple(to_pixels((x, y))), 3.5 * scale) for x, y, _, _ in points]
-    for x, y, text, bold in sorted(points, key=lambda point: not point[3]):
-        center = to_pixels((x, y))
-        width, height = 0.58 * size * len(text) * scale * (1.06 if bold else 1), 1.25 * size * scale
-        place = _best_place(tuple(center), (width, height), scale, taken, (frame.x0, frame.y0, frame.x1, frame.y1))
-        taken.append(place[0])
-        (dx, dy), radius = place[1], place[2]
+    centers = axes.transData.transform([(x, y) for x, y, _, _ in points])
+    taken = np.hstack([centers - 3.5 * scale, centers + 3.5 * scale])
+    frame = np.array([axes.get_window_extent().extents])
+    directions, radii = np.array(_PLACES)[:, :2], np.array(_PLACES)[:, 2:]
+    for place in sorted(range(len(points)), key=lambda place: not points[place][3]):
+        x, y, text, bold = points[place]
+        extent = np.array([0.58 * size * len(text) * scale * (1.06 if bold else 1), 1.25 * size * scale])
+        corners = centers[place] + directions * (radii * scale) - extent * (1 - directions) / 2
+        boxes = np.hstack([corners, corners + extent])
+        outside = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) - _overlaps(boxes, frame)[:, 0]
+        best = int(np.argmin(_overlaps(boxes, taken).sum(axis=1) + 3 * outside))
+        taken = np.vstack([taken, boxes[best]])
+        dx, dy, radius = _PLACES[best]
         axes.annotate(
             plain(text),
             (x, y),
@@ -303,65 +353,52 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], s
         )
 
 
+def _overlaps(boxes: Floats, others: Floats) -> Floats:
+    """Return the area that boxes (left, bottom, right, top), (n, 4), share with others, (m, 4)."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    return np.asarray(np.maximum(high - low, 0.0).prod(axis=2))
+
+
 LABEL_ALL = 12
 """Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
 
 
-def label_methods(
+def draw_front(
     axes: Axes, methods: Sequence[MethodValues], x: Sequence[float], y: Sequence[float], front: Sequence[int]
 ) -> None:
-    """Write the methods' names beside their points: all of few, else our own and those on the front."""
+    """Join the methods on the front by a line, and write names: of few methods all, else our own and the front's."""
+    ordered = sorted(front, key=lambda i: x[i])
+    axes.plot([x[i] for i in ordered], [y[i] for i in ordered], color=FAINT, linewidth=0.8, zorder=1)
     named = [i for i in range(len(methods)) if len(methods) <= LABEL_ALL or i in front or methods[i].ours]
     label_points(axes, [(x[i], y[i], shorten(methods[i].title, 24), methods[i].ours) for i in named])
-
-
-def _best_place(
-    center: tuple[float, float], extent: tuple[float, float], scale: float, taken: list[Box], frame: Box
-) -> tuple[Box, tuple[int, int], float]:
-    places = [
-        (_box(center, extent, direction, radius * scale), direction, radius)
-        for radius in _RADII
-        for direction in _DIRECTIONS
-    ]
-    # The first place wins among equals, so near places come before far ones.
-    return min(places, key=lambda place: sum(_overlap(place[0], box) for box in taken) + 3 * _outside(place[0], frame))
-
-
-def _around(center: Sequence[float], half: float) -> Box:
-    x, y = float(center[0]), float(center[1])
-    return (x - half, y - half, x + half, y + half)
-
-
-def _box(center: tuple[float, float], extent: tuple[float, float], direction: tuple[int, int], radius: float) -> Box:
-    x = center[0] + direction[0] * radius - extent[0] * (1 - direction[0]) / 2
-    y = center[1] + direction[1] * radius - extent[1] * (1 - direction[1]) / 2
-    return (x, y, x + extent[0], y + extent[1])
-
-
-def _overlap(a: Box, b: Box) -> float:
-    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
-
-
-def _outside(box: Box, frame: Box) -> float:
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    return area - _overlap(box, frame)
 
 
 SHADES = "YlGnBu"
 """Light to dark in luminance, so it reads in grey and by colour-blind readers."""
 
 
-def draw_heatmap(axes: Axes, shade: Floats, texts: Sequence[Sequence[str]], size: float = 7.0) -> None:
-    """Draw cells shaded by ``shade`` in [0, 1], NaN for a cell without a value, with a text each."""
+def draw_heatmap(
+    axes: Axes,
+    methods: Sequence[MethodValues],
+    labels: Sequence[str],
+    cells: Mapping[tuple[int, int], tuple[float, str]],
+    size: float = 7.0,
+    rotation: int = 45,
+) -> None:
+    """Draw a row a method and a column a label: by (row, column) a shade in [0, 1] and a text, a dash where none is."""
+    shade = np.full((len(methods), len(labels)), np.nan)
+    for place, (tone, _) in cells.items():
+        shade[place] = tone
     axes.imshow(np.ma.masked_invalid(shade), cmap=SHADES, vmin=-0.12, vmax=1.25, aspect="auto", interpolation="nearest")
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            value = shade[row, column]
-            color = FAINT if not np.isfinite(value) else "white" if value > 0.62 else INK
-            write_inside(axes, column, row, text, fontsize=size, color=color)
+    for row, column in np.ndindex(shade.shape):
+        tone, text = cells.get((row, column), (math.nan, "–"))
+        color = FAINT if math.isnan(tone) else "white" if tone > 0.62 else INK
+        write_inside(axes, column, row, text, fontsize=size, color=color)
     draw_cell_edges(axes, shade.shape, color="white", linewidth=1.2)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    name_grid(axes, labels, methods, rotation)
 
 
 def write_inside(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +14,13 @@ from volta.bench.cell_metrics import EvalSet
 from volta.figures.chart_data import Chart, Choice, Context, GroupNumbers, Json, MethodValues, PrintVersion
 from volta.figures.draw import (
     add_axes,
-    add_legend,
     base_style,
     draw_heatmap,
-    method_handle,
     metric_choice,
-    name_grid,
+    name_methods,
     new_figure,
     plain,
+    plot_axes,
     shorten,
 )
 from volta.figures.style import as_printed, metric_label, metric_of, set_name, style_of, unit_scale
@@ -36,31 +36,26 @@ SHIFT_METRICS = ("accuracy", "ece", "nll", "brier")
 
 
 @base_style()
-def corruption_heatmap(
-    context: Context, methods: Sequence[MethodValues], metric: str, columns: Sequence[str], note: str = ""
-) -> Figure:
-    """Draw the mean of ``metric`` per method and shift (values named by column), shaded over the whole grid.
+def corruption_heatmap(numbers: GroupNumbers, metric: str) -> Figure:
+    """Draw the mean of ``metric`` per method and shift, shaded over the whole grid.
 
     One scale for all cells shows which shifts are hard as well as who bears them.
     """
+    titles = numbers.network_titles
+    methods = [replace(m, title=titles[m.name]) for m in _by_shift(numbers, metric) if m.name in titles]
+    columns = _columns(methods)
     size = (2.6 + 0.45 * len(columns), 1.9 + 0.22 * len(methods))
-    parts = ["means over seeds; shaded from worst (light) to best (dark) over the whole grid", note]
-    title = f"Under shift: {metric_label(metric)}"
-    figure = new_figure(title, context, size, "; ".join(part for part in parts if part))
+    note = "means over seeds; shaded from worst (light) to best (dark) over the whole grid"
+    note += "; means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
+    figure = new_figure(f"Under shift: {metric_label(metric)}", numbers.context, size, note)
     (axes,) = add_axes(figure)
     places = [(row, column) for row, m in enumerate(methods) for column, name in enumerate(columns) if m.has(name)]
-    shade = np.full((len(methods), len(columns)), np.nan)
-    texts = [["–"] * len(columns) for _ in methods]
     means = [methods[row].mean(columns[column]) for row, column in places]
-    if means:
-        for (row, column), mean, tone in zip(
-            places, means, unit_scale(as_printed(means, PRINT_DIGITS), metric_of(metric).higher_is_better), strict=True
-        ):
-            shade[row, column] = tone
-            texts[row][column] = f"{mean:.{PRINT_DIGITS}f}".removeprefix("0") if abs(mean) < 10 else f"{mean:.3g}"
-    draw_heatmap(axes, shade, texts, size=6.5)
+    tones = unit_scale(as_printed(means, PRINT_DIGITS), metric_of(metric).higher_is_better) if means else []
+    texts = [f"{m:.{PRINT_DIGITS}f}".removeprefix("0") if abs(m) < 10 else f"{m:.3g}" for m in means]
     labels = [plain(shorten(set_name(name), 26)) for name in columns]
-    name_grid(axes, labels, methods)
+    cells = dict(zip(places, zip(tones, texts, strict=True), strict=True))
+    draw_heatmap(axes, methods, labels, cells, size=6.5)
     return figure
 
 
@@ -88,16 +83,6 @@ def _by_shift(numbers: GroupNumbers, metric: str) -> list[MethodValues]:
 
 def _columns(methods: Sequence[MethodValues]) -> list[str]:
     return list(dict.fromkeys(name for method in methods for name in method.values))
-
-
-def _print(metric: str) -> Callable[[GroupNumbers], Figure]:
-    def draw(numbers: GroupNumbers) -> Figure:
-        titles = numbers.network_titles
-        rows = [replace(m, title=titles[m.name]) for m in _by_shift(numbers, metric) if m.name in titles]
-        note = "means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
-        return corruption_heatmap(numbers.context, rows, metric, _columns(rows), note)
-
-    return draw
 
 
 def _metrics(numbers: GroupNumbers) -> list[str]:
@@ -140,8 +125,8 @@ CORRUPTION_HEATMAP = Chart(
     available=lambda numbers: bool(_metrics(numbers)),
     data=_data,
     prints=(
-        PrintVersion("corruption_heatmap_accuracy", _print("accuracy")),
-        PrintVersion("corruption_heatmap_ece", _print("ece"), "ECE"),
+        PrintVersion("corruption_heatmap_accuracy", partial(corruption_heatmap, metric="accuracy")),
+        PrintVersion("corruption_heatmap_ece", partial(corruption_heatmap, metric="ece"), "ECE"),
     ),
     choices=lambda numbers: (
         metric_choice(_metrics(numbers)),
@@ -196,23 +181,20 @@ Curve = Mapping[int, float]
 
 
 @base_style()
-def severity_curves(context: Context, methods: Sequence[MethodValues], sets: Sequence[str], metric: str) -> Figure:
-    """Draw a metric against severity, mean over corruptions and seeds, one line per method."""
-    note = "mean over corruptions and seeds; severity 0: clean test rows"
-    figure = new_figure(f"Over severity: {metric_label(metric)}", context, (7.4, 4.4), note)
-    (axes,) = add_axes(figure)
-    shown = [(method, curve) for method in methods if (curve := curves_of(method, metric, sets).get(ALL))]
-    for method, curve in shown:
+def severity_curves(numbers: GroupNumbers) -> Figure:
+    """Draw the first metric against severity, mean over corruptions and seeds, one line per method."""
+    metric, sets = _severity_curves_metrics(numbers)[0], numbers.shift_sets
+    label, note = metric_label(metric), "mean over corruptions and seeds; severity 0: clean test rows"
+    figure, axes = plot_axes(f"Over severity: {label}", numbers.context, (7.4, 4.4), note, "severity", label)
+    found = [(m, curve) for m in numbers.compared_networks if (curve := curves_of(m, metric, sets).get(ALL))]
+    for method, curve in found:
         style, ours = style_of(method.name), method.ours
         axes.plot(
             list(curve), list(curve.values()), color=style.color, linestyle=style.line, marker=style.marker,
-            markersize=4, linewidth=2.4 if ours else 1.1, zorder=4 if ours else 2, label=plain(method.title),
+            markersize=4, linewidth=2.4 if ours else 1.1, zorder=4 if ours else 2,
         )  # fmt: skip
-    axes.set_xticks(sorted({severity for _, curve in shown for severity in curve}))
-    axes.set_xlabel("severity")
-    axes.set_ylabel(metric_label(metric))
-    axes.grid(True)
-    add_legend(figure, [method_handle(m.name, shorten(m.title, 26), line=True, ours=m.ours) for m, _ in shown])
+    axes.set_xticks(sorted({severity for _, curve in found for severity in curve}))
+    name_methods(figure, [method for method, _ in found], line=True)
     return figure
 
 
@@ -261,12 +243,6 @@ def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
     return metric_choice(metrics), Choice("corruption", "corruption", corruptions)
 
 
-def _severity_curves_print(numbers: GroupNumbers) -> Figure:
-    return severity_curves(
-        numbers.context, numbers.compared_networks, numbers.shift_sets, _severity_curves_metrics(numbers)[0]
-    )
-
-
 SEVERITY_CURVES = Chart(
     name="severity_curves",
     title="Over severity",
@@ -274,7 +250,7 @@ SEVERITY_CURVES = Chart(
     kind="severity",
     available=lambda numbers: bool(_severity_curves_metrics(numbers)),
     data=_severity_curves_data,
-    prints=(PrintVersion("severity_curves", _severity_curves_print),),
+    prints=(PrintVersion("severity_curves", severity_curves),),
     choices=_choices,
     shared=True,
 )

@@ -21,7 +21,7 @@ from volta.core.errors import VoltaError, parse_errors
 from volta.core.files import read_file
 from volta.data import CORRUPTION_NAMES
 from volta.data.images import decode
-from volta.figures import Chart, Context, GroupNumbers, MethodRank, style_of
+from volta.figures import Chart, Context, GroupNumbers, MethodValues, style_of
 from volta.figures.chart_data import Json
 from volta.figures.style import metric_name
 from volta.metrics import METRICS
@@ -108,7 +108,10 @@ def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder
     context = Context(f"{len(numbers.tasks)} tasks", protocol, n_rows, n_seeds)
     titles = _titles(run)
     ours = {name for group in own for name in group.methods if group.is_ours(name)}
-    ranks = [MethodRank(name, titles.get(name, name), rank, name in ours) for name, rank in numbers.mean_ranks.items()]
+    ranks = [
+        MethodValues(name, titles.get(name, name), {"rank": [rank]}, name in ours)
+        for name, rank in numbers.mean_ranks.items()
+    ]
     bars = [
         (min(found), max(found)) for names in numbers.groups if (found := [numbers.mean_ranks[name] for name in names])
     ]
@@ -158,7 +161,7 @@ def _chart_json(chart: Chart, numbers: GroupNumbers) -> Json:
         "choices": [
             {"name": choice.name, "label": choice.label, "options": choice.options} for choice in chart.choices(numbers)
         ],
-        "switches": [{"name": switch.name, "label": switch.label} for switch in chart.switches],
+        "switches": [{"name": name, "label": label} for name, label in chart.switches],
         "data": chart.data(numbers),
     }
 
