@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias, get_args
@@ -31,7 +31,7 @@ from volta.report.result_tables import group_tables
 from volta.report.run import Group, Run
 from volta.report.statistics import Statistics
 from volta.report.table_model import Table, render
-from volta.report.words import Remarks, finding_sentence, group_remarks, group_warnings, reproduce_view
+from volta.report.words import Fact, finding_sentence, group_remarks, group_warnings, run_facts
 from volta.stats.ranking import CriticalDifference, critical_differences
 
 FIGURES = "figures"
@@ -87,13 +87,15 @@ def across_view(run: Run, folder: Path | None) -> AcrossView | None:
     found = {key: numbers for key, numbers in critical_differences(run.tables).items() if len(numbers.tasks) > 1}
     if not found:
         return None
+    titles = {name: group.title(name) for group in run.groups for name in group.methods}
     diagrams = [
-        _diagram(run, key, numbers, folder)
+        _diagram(run, titles, key, numbers, folder)
         for key, numbers in found.items()
         if folder is not None and numbers.critical_difference is not None
     ]
     ranks = [
-        f"{metric_name(metric)}, {protocol} protocol, {len(numbers.tasks)} tasks: {_ranks(run, numbers)}"
+        f"{metric_name(metric)}, {protocol} protocol, {len(numbers.tasks)} tasks: "
+        + ", ".join(f"{titles[name]} {rank:.2f}" for name, rank in numbers.mean_ranks.items())
         for (protocol, metric), numbers in found.items()
         if numbers.mean_ranks
     ]
@@ -101,16 +103,16 @@ def across_view(run: Run, folder: Path | None) -> AcrossView | None:
     return AcrossView(diagrams, list(reasons), ranks)
 
 
-def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder: Path) -> tuple[str, str]:
+def _diagram(
+    run: Run, titles: Mapping[str, str], key: tuple[str, str], numbers: CriticalDifference, folder: Path
+) -> tuple[str, str]:
     protocol, metric = key
     own = [group for group in run.groups if group.protocol == protocol]
     n_rows, n_seeds = sum(group.context.n_rows for group in own), min(group.context.n_seeds for group in own)
     context = Context(f"{len(numbers.tasks)} tasks", protocol, n_rows, n_seeds)
-    titles = _titles(run)
     ours = {name for group in own for name in group.methods if group.is_ours(name)}
     ranks = [
-        MethodValues(name, titles.get(name, name), {"rank": [rank]}, name in ours)
-        for name, rank in numbers.mean_ranks.items()
+        MethodValues(name, titles[name], {"rank": [rank]}, name in ours) for name, rank in numbers.mean_ranks.items()
     ]
     bars = [
         (min(found), max(found)) for names in numbers.groups if (found := [numbers.mean_ranks[name] for name in names])
@@ -121,25 +123,37 @@ def _diagram(run: Run, key: tuple[str, str], numbers: CriticalDifference, folder
     return title, data_address(png, "image/png")
 
 
-def _ranks(run: Run, numbers: CriticalDifference) -> str:
-    titles = _titles(run)
-    return ", ".join(f"{titles.get(name, name)} {rank:.2f}" for name, rank in numbers.mean_ranks.items())
-
-
-def _titles(run: Run) -> dict[str, str]:
-    return {name: group.title(name) for group in run.groups for name in group.methods}
-
-
 DIGITS = 5
 
 
 def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> Json:
     """Return what the page's script needs of one group: its methods, and each chart's kind, choices and numbers."""
+    styles = {name: style_of(name) for name in group.methods}
     return {
         "id": group.key,
         "networks": group.networks,
-        "methods": [_method_json(group, method) for method in group.methods],
-        "charts": {chart.name: _chart_json(chart, numbers) for chart in charts},
+        "methods": [
+            {
+                "name": name,
+                "title": group.title(name),
+                "origin": group.origin(name),
+                "ours": group.is_ours(name),
+                "hue": style.hue,
+                "marker": style.marker,
+                "dash": " ".join(f"{part:g}" for part in style.dash),
+            }
+            for name, style in styles.items()
+        ],
+        "charts": {
+            chart.name: {
+                "kind": chart.kind,
+                "shared": chart.shared,
+                "choices": [asdict(choice) for choice in chart.choices(numbers)],
+                "switches": [{"name": name, "label": label} for name, label in chart.switches],
+                "data": chart.data(numbers),
+            }
+            for chart in charts
+        },
     }
 
 
@@ -152,31 +166,6 @@ def script_json(value: object) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _chart_json(chart: Chart, numbers: GroupNumbers) -> Json:
-    return {
-        "kind": chart.kind,
-        "shared": chart.shared,
-        "choices": [
-            {"name": choice.name, "label": choice.label, "options": choice.options} for choice in chart.choices(numbers)
-        ],
-        "switches": [{"name": name, "label": label} for name, label in chart.switches],
-        "data": chart.data(numbers),
-    }
-
-
-def _method_json(group: Group, method: str) -> Json:
-    style = style_of(method)
-    return {
-        "name": method,
-        "title": group.title(method),
-        "origin": group.origin(method),
-        "ours": group.is_ours(method),
-        "hue": style.hue,
-        "marker": style.marker,
-        "dash": " ".join(f"{part:g}" for part in style.dash),
-    }
 
 
 def _plain(value: object) -> object:
@@ -213,7 +202,7 @@ class Part:
     charts: Sequence[tuple[Chart, Sequence[FigureFile]]] = ()
     claims: Sequence[ClaimRow] = ()
     sheet: tuple[str, str] | None = None
-    remarks: Remarks | None = None
+    remarks: Mapping[str, Sequence[str | Fact]] | None = None
 
 
 @dataclass(frozen=True)
@@ -315,7 +304,7 @@ def render_page(
         groups=groups,
         across=across,
         navigation=[(key, label) for key, label in PARTS if key in present],
-        reproduce=reproduce_view(run),
+        facts=run_facts(run),
         # In a script element entities are not read; script_json escapes what could end it.
         data=Markup(script_json(data)),
     )

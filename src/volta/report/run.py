@@ -98,15 +98,13 @@ class Group:
     def method_values(self) -> Mapping[str, MethodValues]:
         """The per-seed values of each finished method on every set, as figures take them."""
         found = {}
-        for method, sets in self.table.values.items():
-            values = {metric_key(metric, name): by for name, metrics in sets.items() for metric, by in metrics.items()}
-            found[method] = MethodValues(
-                method,
-                self.title(method),
-                {key: list(by_seed.values()) for key, by_seed in values.items()},
-                self.is_ours(method),
-                {key: list(by_seed) for key, by_seed in values.items()},
-            )
+        for name, sets in self.table.values.items():
+            by_key = {
+                metric_key(metric, where): by for where, metrics in sets.items() for metric, by in metrics.items()
+            }
+            values = {key: list(by_seed.values()) for key, by_seed in by_key.items()}
+            seeds = {key: list(by_seed) for key, by_seed in by_key.items()}
+            found[name] = MethodValues(name, self.title(name), values, self.is_ours(name), seeds)
         return found
 
     def network_of(self, method: str) -> str:
@@ -205,20 +203,19 @@ def group_cells(
     cells: Iterable[Cell], records: Sequence[CellRecord], failures: Mapping[Cell, str] | None = None
 ) -> tuple[Group, ...]:
     """Return planned cells by task and protocol, with the records of those that have finished."""
-    done, failed = records, failures or {}
-    tables = {(table.task, table.protocol): table for table in group_records(done)}
-    planned_by: dict[tuple[str, str], list[Cell]] = {}
+    failures = failures or {}
+    tables = {(table.task, table.protocol): table for table in group_records(records)}
+    record_of = {record.cell: record for record in records}
+    planned: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        planned_by.setdefault((cell.task, cell.protocol), []).append(cell)
-    record_of = {record.cell: record for record in done}
+        planned.setdefault((cell.task, cell.protocol), []).append(cell)
     groups = []
-    for (task, protocol), own in planned_by.items():
-        planned = tuple(own)
-        finished = {(cell.method, cell.seed): record_of[cell] for cell in planned if cell in record_of}
-        missing = tuple(cell for cell in planned if (cell.method, cell.seed) not in finished)
-        why = {cell: failed[cell] for cell in missing if cell in failed}
+    for (task, protocol), own in planned.items():
+        finished = {(cell.method, cell.seed): record_of[cell] for cell in own if cell in record_of}
+        missing = tuple(cell for cell in own if (cell.method, cell.seed) not in finished)
+        why = {cell: failures[cell] for cell in missing if cell in failures}
         table = tables.get((task, protocol)) or Results(task, protocol, {}, {}, {}, (), {})
-        groups.append(Group(task, protocol, table, finished, planned, missing, why))
+        groups.append(Group(task, protocol, table, finished, tuple(own), missing, why))
     return tuple(groups)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from volta.bench.records import EXTERNAL, Environment, instruction_sets, library_versions
-from volta.bench.store import RunStore
 from volta.figures.style import full_name, heading, metric_key, split_key
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS
 from volta.report.result_tables import warm_up_sentence
@@ -134,41 +133,31 @@ CAPABILITIES = {"DEFAULT": "default", "NO AVX": "default", "AVX2": "avx2", "AVX5
 """How torch calls an instruction set → the value of the variable that asks for it."""
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A named fact: words, and what is to be read letter by letter."""
-
-    name: str
-    value: str
-    code: str = ""
+Fact: TypeAlias = tuple[str, str, str]
+"""A named fact: its name, words, and what is to be read letter by letter."""
 
 
-@dataclass(frozen=True)
-class Reproduce:
-    """The commands of a run, what it was asked, versions, hardware and times."""
-
-    commands: tuple[str, ...]
-    facts: tuple[Fact, ...]
-
-
-def reproduce_view(run: Run) -> Reproduce:
-    """Return the commands, every setting, versions, hardware and times of the run."""
+def run_facts(run: Run) -> list[Fact]:
+    """Return every setting, versions, hardware and times of the run."""
     manifest, environment = run.manifest, run.manifest.environment
-    commit = environment.commit or ""
-    facts = (
-        *(Fact(name, _words(value)) for name, value in (manifest.config.stored if manifest.config else {}).items()),
-        Fact("variables", "" if (found := variables(environment)) else "none recorded", found),
-        Fact("volta", f"{environment.volta}, commit" if commit else f"{environment.volta}, no checkout", commit),
-        Fact("Python", environment.python),
-        Fact("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items())),
-        Fact("platform", f"{environment.platform}, {environment.machine}"),
-        Fact("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB"),
-        Fact("instruction set", environment.instruction_set or "not recorded"),
-        Fact("first command", manifest.created),
-        Fact("last command", manifest.updated),
-        Fact("last changed", last_change(run.store, manifest.updated) if run.store else manifest.updated),
-    )
-    return Reproduce(tuple(manifest.commands), facts)
+    commit, found = environment.commit or "", variables(environment)
+    # When the newest record was written, by its file, or the last command where that came after.
+    records = run.store.folder("cells").glob("*/record.json") if run.store else ()
+    newest = datetime.fromtimestamp(max((path.stat().st_mtime for path in records), default=0.0), UTC)
+    settings = manifest.config.stored if manifest.config else {}
+    return [
+        *((name, _words(value), "") for name, value in settings.items()),
+        ("variables", "" if found else "none recorded", found),
+        ("volta", f"{environment.volta}, commit" if commit else f"{environment.volta}, no checkout", commit),
+        ("Python", environment.python, ""),
+        ("packages", ", ".join(f"{name} {version}" for name, version in environment.packages.items()), ""),
+        ("platform", f"{environment.platform}, {environment.machine}", ""),
+        ("hardware", f"{environment.cpu}, {environment.cores} cores, {environment.memory_gb} GB", ""),
+        ("instruction set", environment.instruction_set or "not recorded", ""),
+        ("first command", manifest.created, ""),
+        ("last command", manifest.updated, ""),
+        ("last changed", max(newest.isoformat(timespec="seconds"), manifest.updated), ""),
+    ]
 
 
 def variables(environment: Environment) -> str:
@@ -187,13 +176,6 @@ def variables(environment: Environment) -> str:
     if len(kernels) == 1:
         found.append(f"OPENBLAS_CORETYPE={kernels.pop()}")
     return " ".join(found)
-
-
-def last_change(store: RunStore, at_least: str) -> str:
-    """Return when the newest record was written, by its file, or ``at_least`` where a command came after that."""
-    times = [path.stat().st_mtime for path in store.folder("cells").glob("*/record.json")]
-    newest = datetime.fromtimestamp(max(times, default=0.0), UTC).isoformat(timespec="seconds")
-    return max(newest, at_least)
 
 
 def _words(value: object) -> str:
@@ -216,29 +198,15 @@ MAX_NAMED = 6
 DIGEST_LETTERS = 64
 
 
-@dataclass(frozen=True)
-class Remarks:
-    """What is missing or failed, sets the task lacks, floored rows, notes of the methods, rows and data hashes."""
-
-    failed: tuple[str, ...]
-    never_run: tuple[str, ...]
-    absent: tuple[str, ...]
-    floored: tuple[str, ...]
-    notes: tuple[str, ...]
-    data: tuple[Fact, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to say."""
-        return not (self.failed or self.never_run or self.absent or self.floored or self.notes or self.data)
-
-
 def group_warnings(group: Group) -> list[str]:
     """Return what a reader must know before any number: what is reduced, mixed or missing."""
     lines = []
     if limits := budget_limits(group.budget):
         lines.append(f"Reduced run ({limits}): these numbers are not comparable with a full run’s or the paper’s.")
-    lines += [f"Features: {name}." for name in unusual_features(group)]
+    # No backbone that can be had is the paper's on Tiny ImageNet.
+    usual = set() if group.task == TINY_IMAGENET else {PAPER_BACKBONE}
+    backbones = {record.backbone for record in group.records.values() if record.backbone is not None}
+    lines += [f"Features: {name}." for name in sorted(backbones - usual)]
     if group.task == TINY_IMAGENET:
         lines.append(SAW_OOD)
     mixed = instruction_sets(group.records.values())
@@ -265,17 +233,8 @@ def group_warnings(group: Group) -> list[str]:
     return lines
 
 
-def unusual_features(group: Group) -> list[str]:
-    """Return the backbones of the features that the records rest on, where that is not the paper's.
-
-    No backbone that can be had is the paper's on Tiny ImageNet.
-    """
-    found = {record.backbone for record in group.records.values() if record.backbone is not None}
-    return sorted(found - ({PAPER_BACKBONE} if group.task != TINY_IMAGENET else set()))
-
-
-def group_remarks(group: Group) -> Remarks:
-    """Return what there is to say about the cells and the data of a group."""
+def group_remarks(group: Group) -> dict[str, Sequence[str | Fact]]:
+    """Return what is missing or failed, sets the task lacks, floored rows, notes of the methods, and data hashes."""
     notes: dict[str, list[str]] = {}
     floored = []
     for (method, seed), record in group.records.items():
@@ -286,14 +245,14 @@ def group_remarks(group: Group) -> Remarks:
                 f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
                 "and were floored in NLL"
             )
-    return Remarks(
-        failed=tuple(f"{cell.label}: {message}" for cell, message in group.failures.items()),
-        never_run=tuple(cell.label for cell in group.missing if cell not in group.failures),
-        absent=tuple(_absent(group)),
-        floored=tuple(floored),
-        notes=tuple(f"{' '.join(note.split())} — {_names(who)}" for note, who in notes.items()),
-        data=tuple(_data_facts(group)),
-    )
+    return {
+        "failed": [f"{cell.label}: {message}" for cell, message in group.failures.items()],
+        "never_run": [cell.label for cell in group.missing if cell not in group.failures],
+        "absent": _absent(group),
+        "floored": floored,
+        "notes": [f"{' '.join(note.split())} — {_names(who)}" for note, who in notes.items()],
+        "data": _data_facts(group),
+    }
 
 
 def _absent(group: Group) -> list[str]:
@@ -323,5 +282,5 @@ def _data_facts(group: Group) -> list[Fact]:
         # A set's hash is followed by whether the set is near, which a reader has from elsewhere.
         digest = hashes.get(name, "")[:DIGEST_LETTERS]
         words = [f"{rows[name]:,} rows"] if name in rows else []
-        facts.append(Fact(name, " ".join([*words, *(["sha256"] if digest else [])]), digest))
+        facts.append((name, " ".join([*words, *(["sha256"] if digest else [])]), digest))
     return facts
