@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from volta.report.formats import markdown_table
 from volta.report.run import Group, Run, budget_words, load_run
 from volta.report.table_model import Column, Row, Table, TableCell, show_number, show_p
 from volta.stats.bootstrap import N_RESAMPLES, Bootstrap, cell_scores, paired_bootstrap, with_averages
-from volta.stats.comparisons import PairTest, PairVerdict, compare_pair
+from volta.stats.comparisons import PairTest, PairVerdict, compare_pair, verdict_on
 from volta.stats.results import OverSeeds, Results, rows_to_csv
 from volta.stats.tests import ALPHA, higher_is_better, holm, margin_of
 from volta.stats.weighted import RowScores
@@ -30,19 +30,19 @@ def joined_table(a: Group, b: Group) -> Results:
     """Return both groups' values of the seeds they share as one table, methods named a:METHOD and b:METHOD."""
     values: dict[str, dict[str, dict[str, dict[int, float]]]] = {}
     cells: dict[tuple[str, int], Cell] = {}
+    origins, titles = {}, {}
     for method in a.methods:
         shared = _shared(a, b, method)
-        for side, table in ((A, a.table), (B, b.table)):
-            if shared:
-                values[side + method] = {
-                    where: {name: {s: v for s, v in by.items() if s in shared} for name, by in found.items()}
-                    for where, found in table.values[method].items()
-                }
-                cells |= {(side + method, seed): table.cells[method, seed] for seed in shared}
+        external = a.origin(method) == b.origin(method) == EXTERNAL
+        for name, table in ((A + method, a.table), (B + method, b.table)) if shared else ():
+            values[name] = {
+                where: {metric: {s: v for s, v in by.items() if s in shared} for metric, by in found.items()}
+                for where, found in table.values[method].items()
+            }
+            cells |= {(name, seed): table.cells[method, seed] for seed in shared}
+            origins[name], titles[name] = EXTERNAL if external else "extra", method
     near = tuple(name for name in a.near_first if name in b.near_first)
-    own = {method for method in a.methods if a.origin(method) == b.origin(method) == EXTERNAL}
-    origins = {name: EXTERNAL if name[len(A) :] in own else "extra" for name in values}
-    return Results(a.task, a.protocol, values, {name: name[len(A) :] for name in values}, origins, near, cells)
+    return Results(a.task, a.protocol, values, titles, origins, near, cells)
 
 
 def joined_bootstrap(store_a: RunStore, store_b: RunStore, table: Results, n_resamples: int) -> Bootstrap | str:
@@ -84,23 +84,21 @@ def without_shared_seeds(a: Group, b: Group) -> Iterable[str]:
 def run_remarks(a: Run, b: Run) -> Iterable[str]:
     """Give what differs between two runs besides their results: budget, device, code, machine, data."""
     first, second = a.manifest, b.manifest
+    pairs: list[tuple[str, object, object]] = []
     if first.config and second.config:
-        ran = (
+        pairs += [
             ("budgets differ", budget_words(first.config.budget), budget_words(second.config.budget)),
             ("devices differ", first.config.device, second.config.device),
-            ("numbers of threads differ", str(first.config.threads), str(second.config.threads)),
-        )
-        yield from (f"{words}: {left} in A, {right} in B" for words, left, right in ran if left != right)
-    pairs = (
+            ("numbers of threads differ", first.config.threads, second.config.threads),
+        ]
+    pairs += [
         ("instruction sets differ", first.environment.instruction_set, second.environment.instruction_set),
         ("volta differs", first.environment.volta, second.environment.volta),
         ("commit differs", first.environment.commit, second.environment.commit),
-    )
-    yield from (
-        f"{words}: {left or 'not recorded'} in A, {right or 'not recorded'} in B"
-        for words, left, right in pairs
-        if left != right
-    )
+    ]
+    for words, left, right in pairs:
+        if left != right:
+            yield f"{words}: {left or 'not recorded'} in A, {right or 'not recorded'} in B"
     data = [{(g.task, g.protocol): g.first_record.data for g in run.groups if g.first_record} for run in (a, b)]
     for key in data[0]:
         if key in data[1]:
@@ -150,17 +148,14 @@ def signed(value: float) -> str:
 
 
 def _fields(row: ChangeRow) -> tuple[str, ...]:
+    expected = ""
+    if row.expected_ece is not None and row.expected_ece_low is not None and row.expected_ece_high is not None:
+        expected = f" ({show_expected_ece(row.expected_ece, row.expected_ece_low, row.expected_ece_high)})"
     return (
         row.task, row.protocol, row.method, full_name(metric_key(row.metric, row.set)), str(row.n),
-        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{_expected_ece_words(row)}", signed(row.difference),
+        f"{row.mean_a:.4f}", f"{row.mean_b:.4f}{expected}", signed(row.difference),
         show_p(row.p), show_p(row.p_holm), verdict_words(row),
     )  # fmt: skip
-
-
-def _expected_ece_words(row: ChangeRow) -> str:
-    if row.expected_ece is None or row.expected_ece_low is None or row.expected_ece_high is None:
-        return ""
-    return f" ({show_expected_ece(row.expected_ece, row.expected_ece_low, row.expected_ece_high)})"
 
 
 def _notes(comparison: RunComparison, titles: tuple[str, str]) -> list[str]:
@@ -273,7 +268,7 @@ def compare_runs(
         higher_is_better(metric)
     run_a, run_b = load_run(store_a, say), load_run(store_b, say)
     groups_b = {(group.task, group.protocol): group for group in run_b.groups}
-    rows: list[ChangeRow] = []
+    tests: list[tuple[Results, str, int, PairTest]] = []
     remarks = list(run_remarks(run_a, run_b))
     for a in run_a.groups:
         b = groups_b.get((a.task, a.protocol))
@@ -282,18 +277,21 @@ def compare_runs(
         table = joined_table(a, b)
         remarks += without_shared_seeds(a, b)
         source = joined_bootstrap(store_a, store_b, table, n_resamples)
-        rows += [
-            _row(table, method, metric, where, source, n_identical(a, b, method))
-            for method in a.methods
-            if B + method in table.methods
-            for metric, where in _wanted(metrics, table, method)
-        ]
+        for method in a.methods:
+            n_same = n_identical(a, b, method)
+            for metric, where in _wanted(metrics, table, method):
+                test = compare_pair(table, B + method, A + method, metric, where, source)
+                tests.append((table, method, n_same, test))
     cells_a, cells_b = (
-        {_cell_name(group, key) for group in run.groups for key in group.records} for run in (run_a, run_b)
+        {
+            f"{group.task} · {group.protocol} · {method} · seed {seed}"
+            for group in run.groups
+            for method, seed in group.records
+        }
+        for run in (run_a, run_b)
     )
-    return RunComparison(
-        tuple(_corrected(rows)), tuple(sorted(cells_a - cells_b)), tuple(sorted(cells_b - cells_a)), tuple(remarks)
-    )
+    only_a, only_b = tuple(sorted(cells_a - cells_b)), tuple(sorted(cells_b - cells_a))
+    return RunComparison(tuple(_rows(tests)), only_a, only_b, tuple(remarks))
 
 
 def _wanted(metrics: Sequence[str], table: Results, method: str) -> Iterable[tuple[str, str]]:
@@ -305,54 +303,26 @@ def _wanted(metrics: Sequence[str], table: Results, method: str) -> Iterable[tup
                 yield metric, name
 
 
-def _row(
-    table: Results, method: str, metric: str, where: str, source: Bootstrap | str, identical: int
-) -> ChangeRow:  # fmt: skip
-    test = compare_pair(table, B + method, A + method, metric, where, source)
-    mean_a, mean_b = (table.sample(side + method, where, metric) for side in (A, B))
-    if mean_a is None or mean_b is None or test.difference is None:
-        raise InputError(f"{method} has no {metric} on {where} in one of the runs")
-    low, high = _interval(test)
-    return ChangeRow(
-        table.task, table.protocol, method, where, metric, test.n, mean_a.mean, mean_b.mean, test.difference, low, high,
-        test.boot_low, test.boot_high, test.p, test.p, margin_of(metric), test.p_equivalent,
-        "inconclusive", identical, test.note, *_expected_ece(table, B + method, metric, where),
-    )  # fmt: skip
-
-
-def _expected_ece(table: Results, method: str, metric: str, where: str) -> Iterator[float | None]:
-    for name in EXPECTED_ECE_METRICS:
-        sample = table.sample(method, where, name) if metric == "ece" else None
-        yield None if sample is None else sample.mean
-
-
-def _interval(test: PairTest) -> tuple[float | None, float | None]:
-    if test.gain is None or test.difference is None:
-        return None, None
-    low, high = test.gain.interval(ALPHA)
-    half = (high - low) / 2
-    return test.difference - half, test.difference + half
-
-
-def _corrected(rows: Sequence[ChangeRow]) -> list[ChangeRow]:
+def _rows(tests: Sequence[tuple[Results, str, int, PairTest]]) -> Iterator[ChangeRow]:
+    """Give the row of each test, of (table, method, seeds with identical predictions, test)."""
     # Predictions equal to the last bit test nothing; counting them would only weaken the tests that are left.
-    differing = [row for row in rows if not row.identical]
-    p_holm = dict(zip(map(id, differing), holm([row.p for row in differing]), strict=True))
-    p_same = dict(zip(map(id, differing), holm([row.p_equivalence for row in differing]), strict=True))
-    found = [
-        replace(row, p_holm=p_holm.get(id(row), row.p), p_equivalence=p_same.get(id(row), row.p_equivalence))
-        for row in rows
-    ]
-    return [replace(row, verdict=_verdict(row)) for row in found]
-
-
-def _verdict(row: ChangeRow) -> PairVerdict:
-    if row.p_equivalence is not None and row.p_equivalence < ALPHA:
-        return "equivalent"
-    if row.p_holm is None or row.p_holm >= ALPHA:
-        return "inconclusive"
-    return "better" if (row.difference > 0) == higher_is_better(row.metric) else "worse"
-
-
-def _cell_name(group: Group, key: tuple[str, int]) -> str:
-    return f"{group.task} · {group.protocol} · {key[0]} · seed {key[1]}"
+    differing = [test for _, _, n_same, test in tests if test.n != n_same]
+    p_holm = dict(zip(map(id, differing), holm([test.p for test in differing]), strict=True))
+    p_same = dict(zip(map(id, differing), holm([test.p_equivalent for test in differing]), strict=True))
+    for table, method, n_same, test in tests:
+        if test.first_sample is None or test.second_sample is None or test.difference is None:
+            raise InputError(f"{method} has no {test.metric} on {test.set} in one of the runs")
+        ends: tuple[float | None, float | None] = None, None
+        if test.gain is not None:
+            low, high = test.gain.interval(ALPHA)
+            ends = test.difference - (high - low) / 2, test.difference + (high - low) / 2
+        p, p_equivalent = p_holm.get(id(test), test.p), p_same.get(id(test), test.p_equivalent)
+        expected = [
+            table.sample(B + method, test.set, name) if test.metric == "ece" else None for name in EXPECTED_ECE_METRICS
+        ]
+        yield ChangeRow(
+            table.task, table.protocol, method, test.set, test.metric, test.n, test.second_sample.mean,
+            test.first_sample.mean, test.difference, *ends, test.boot_low, test.boot_high, test.p, p,
+            margin_of(test.metric), p_equivalent, verdict_on(test, p, p_equivalent), n_same, test.note,
+            *(None if sample is None else sample.mean for sample in expected),
+        )  # fmt: skip

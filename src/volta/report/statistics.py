@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -155,28 +155,25 @@ def answer_questions(
     ]
 
 
-def _comparisons(table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None) -> list[Question]:
+def _comparisons(
+    table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None
+) -> Iterator[Question]:
     if reference == ALL_PAIRS:
         rows = compare_all_pairs([table], bootstraps, alpha)
     else:
         rows = compare_with_reference([table], bootstraps, reference, alpha)
-    wanted = set(ranked_sets(table))
-    return [_question(row) for row in rows if (row.metric, row.set) in wanted and row.n]
+    for row in rows:
+        if (row.metric, row.set) in ranked_sets(table) and row.n:
+            interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
+            words = f"{row.reference} − {row.method}{interval}, n = {row.n}"
+            verdict = "" if row.verdict == "inconclusive" else row.verdict
+            yield Question(comparison_key(row), (row.reference, row.method), verdict, row.n, None, words)
 
 
 def comparison_key(row: TestRow) -> str:
     """Return the key of the question whether two methods differ on a metric and set."""
     name = full_name(metric_key(row.metric, row.set))
     return f"{row.task} · {row.protocol} · {name} · {row.reference} against {row.method}"
-
-
-def _question(row: TestRow) -> Question:
-    verdict = "" if row.verdict == "inconclusive" else row.verdict
-    interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
-    return Question(
-        comparison_key(row), (row.reference, row.method), verdict, row.n, None,
-        f"{row.reference} − {row.method}{interval}, n = {row.n}",
-    )  # fmt: skip
 
 
 SEQUENTIAL = "sequential.json"
@@ -246,8 +243,11 @@ def analyse(
     """
     if not questions:
         raise InputError("--decide has no question: run volta, or another --reference, and methods to compare it with")
-    given = {question.key: question for question in stored.decided} if stored else {}
-    kept = [_as_given(question, given.get(question.key), n_seeds) for question in questions]
+    decided = {question.key: question for question in stored.decided} if stored else {}
+    kept = []
+    for question in questions:
+        known = decided.get(question.key, question)
+        kept.append(known if known.n_seeds <= n_seeds else replace(question, verdict=""))
     seconds: dict[str, list[float]] = {}
     for record in store.records():
         seconds.setdefault(record.cell.method, []).append(record.wall_s)
@@ -255,12 +255,6 @@ def analyse(
     analysis = decide(kept, earlier, n_seeds, analyses, seconds=medians)
     write_analyses(store, analyses, analysis)
     return analysis
-
-
-def _as_given(question: Question, stored: Question | None, n_seeds: int) -> Question:
-    if stored is None:
-        return question
-    return stored if stored.n_seeds <= n_seeds else replace(question, verdict="")
 
 
 def analysis_lines(analysis: InterimAnalysis) -> list[str]:
