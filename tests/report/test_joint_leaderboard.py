@@ -43,12 +43,12 @@ def runs(tmp_path_factory):
 
 def test_runs_on_the_same_rows_stand_in_one_table(runs):
     found = joint_leaderboard(runs, n_resamples=100)
-    assert (found.n_checked, found.problems) == (10, ())
-    first, second = (set(joint.group.methods) for joint in found.groups)
+    assert (found.n_checked, found.problems) == (10, [])
+    first, second = (set(group.methods) for group, _ in found.groups)
     assert first == {"softmax", "energy [first]", "energy [second]", "knn(k=10)"}
     assert second == {"softmax"}
-    equal = {(row.metric, row.set): row.mean for row in found.groups[0].rows if row.method == "energy [first]"}
-    for row in found.groups[0].rows:
+    equal = {(row.metric, row.set): row.mean for row in found.groups[0][1] if row.method == "energy [first]"}
+    for row in found.groups[0][1]:
         if row.method == "energy [second]" and row.metric != "(overall)":
             assert row.mean == equal[row.metric, row.set]
             assert "energy [first]" in row.same_as
@@ -64,7 +64,7 @@ def test_values_are_those_of_the_predictions_and_the_runs_stay_as_they_are(runs,
     found = joint_leaderboard([run], n_resamples=0)
     (problem,) = found.problems
     assert problem.startswith(f"claimed: {cell.label}: accuracy on test is stored as 1, its predictions give 0.")
-    (row,) = [row for row in found.groups[0].rows if (row.method, row.metric) == (cell.method, "accuracy")]
+    (row,) = [row for row in found.groups[0][1] if (row.method, row.metric) == (cell.method, "accuracy")]
     assert row.mean < 1.0
     assert (run / "cells" / cell.folder / "record.json").read_bytes() == before
     damaged = run / "cells" / cell.folder / PREDICTIONS
@@ -88,7 +88,7 @@ def test_page_and_csv(runs, tmp_path):
 def test_every_run_of_our_method_has_a_place_and_budgets_are_named(tmp_path):
     short, long = bench(tmp_path / "short", "volta,softmax"), bench(tmp_path / "long", "volta,softmax", max_epochs=4)
     found = joint_leaderboard([short, long], n_resamples=0)
-    placed = {row.method for row in found.groups[0].rows if row.metric == "(overall)" and row.rank is not None}
+    placed = {row.method for row in found.groups[0][1] if row.metric == "(overall)" and row.rank is not None}
     assert placed == {"volta [short]", "volta [long]", "softmax [short]", "softmax [long]"}
     page = write_joint_leaderboard(found, tmp_path)[0].read_text(encoding="utf-8")
     assert "2 seeds · budgets differ (reduced: at most 3 epochs; reduced: at most 4 epochs)" in page
@@ -111,8 +111,8 @@ def test_own_predictions_in_a_run_do_not_part_it_from_others(tmp_path):
     first, second = bench(tmp_path / "first", "softmax"), bench(tmp_path / "second", "knn(k=10)")
     arrays = volta.open_run(first).predictions("softmax", 1)["test"]
     volta.evaluate(arrays["probs"], arrays["labels"]).save(first, "brought", seed=1)
-    (joint,) = joint_leaderboard([first, second], n_resamples=0).groups
-    assert set(joint.group.methods) == {"softmax", "brought", "knn(k=10)"}
+    ((group, _),) = joint_leaderboard([first, second], n_resamples=0).groups
+    assert set(group.methods) == {"softmax", "brought", "knn(k=10)"}
 
 
 def test_groups_whose_names_run_together_have_keys_of_their_own():

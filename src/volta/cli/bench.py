@@ -18,7 +18,6 @@ from volta.core.errors import InputError
 
 if TYPE_CHECKING:
     from volta.api import Run
-    from volta.bench.progress import Listener
     from volta.bench.runner import Plan
     from volta.data.task import ShiftOrigin
 
@@ -213,8 +212,11 @@ def bench(
 ) -> None:
     """Compare methods on tasks over seeds and write a report. Runs are resumable and can be extended."""
     import_from_here()
+    from rich.console import Console
+
     from volta.api import benchmark
     from volta.bench.config import parse_numbers, parse_seeds
+    from volta.bench.progress import Failures
     from volta.core.processes import n_cores
     from volta.features.extract import NotExtractedError
 
@@ -251,7 +253,7 @@ def bench(
                 severities=parse_numbers(severities, "--severities"),
                 report=not no_report,
                 dry_run=dry_run,
-                progress=_failures() if quiet else True,
+                progress=Failures(Console()) if quiet else True,
                 json_log=json_log,
                 command=shlex.join(["volta", *sys.argv[1:]]),
                 should_stop=should_stop,
@@ -273,11 +275,3 @@ def bench(
     echo(f"run: {run.path}" if no_report else f"report: {run.path / 'report.html'}")
     if plan.missing:
         raise typer.Exit(EXIT_FAILED_CELLS)
-
-
-def _failures() -> Listener:
-    from rich.console import Console
-
-    from volta.bench.progress import Failures
-
-    return Failures(Console())

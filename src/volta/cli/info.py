@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,17 +62,16 @@ def needs() -> list[Need]:
 
 def _need(requirement: str) -> Need | None:
     """Return a requirement; None if it is for another Python version."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found = _REQUIREMENT.match(requirement)
     if found is None:
         raise ValueError(f"{DISTRIBUTION} requires {requirement!r}, which cannot be parsed")
-    condition = found["condition"] or ""
+    condition, name = found["condition"] or "", found["name"]
     for relation, bound in _PYTHON.findall(condition):
         if (sys.version_info[:2] < _numbers(bound)) != (relation == "<"):
             return None
     extra = _EXTRA.search(condition)
-    name = found["name"]
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         installed: str | None = version(name)
     except PackageNotFoundError:
@@ -100,6 +98,9 @@ def doctor(
         echo(f"problem: {need.name} is {need.state}; {need.remedy}", err=True)
     if missing_core:
         raise typer.Exit(EXIT_PROBLEMS)
+    from volta.data.inventory import list_data
+    from volta.data.task import CACHE_VARIABLE, ROOT_VARIABLE, cache_folder, data_root
+
     for line in _machine(environment()):
         echo(line)
     if not found:
@@ -111,14 +112,14 @@ def doctor(
             for need in found
         ],
     )
-    for line in _folders(data):
-        echo(line)
+    echo(_folder("data folder", data_root(data), ROOT_VARIABLE))
+    echo(_folder("cache of derived arrays", cache_folder(), CACHE_VARIABLE))
     lacking = [need for need in found if need.state != "ok"]
     for remedy in dict.fromkeys(need.remedy for need in lacking):
         states = ", ".join(f"{need.name} is {need.state}" for need in lacking if need.remedy == remedy)
         echo(f"{states}: {remedy}")
-    for line in _missing_data(data):
-        echo(line)
+    if names := [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]:
+        echo(f"data not downloaded: {', '.join(names)}: volta data get NAME")
     if not lacking:
         echo("all optional packages are installed")
 
@@ -139,15 +140,6 @@ def _machine(found: Environment) -> list[str]:
     ]
 
 
-def _folders(data: Path | None) -> list[str]:
-    from volta.data.task import CACHE_VARIABLE, ROOT_VARIABLE, cache_folder, data_root
-
-    return [
-        _folder("data folder", data_root(data), ROOT_VARIABLE),
-        _folder("cache of derived arrays", cache_folder(), CACHE_VARIABLE),
-    ]
-
-
 def _folder(what: str, path: Path, variable: str) -> str:
     from volta.core.files import stored_bytes
 
@@ -157,13 +149,6 @@ def _folder(what: str, path: Path, variable: str) -> str:
     n_bytes = stored_bytes(path)
     writable = "" if os.access(path, os.W_OK) else ", not writable"
     return f"{what}: {path} ({n_bytes / 1e6:,.0f} MB{writable}; {chosen})"
-
-
-def _missing_data(data: Path | None) -> list[str]:
-    from volta.data.inventory import list_data
-
-    names = [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]
-    return [f"data not downloaded: {', '.join(names)}: volta data get NAME"] if names else []
 
 
 def tasks(
@@ -183,20 +168,18 @@ def methods() -> None:
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
 
-    def plugin_methods() -> Iterator[tuple[str, str, str]]:
-        for name, found in plugins("volta.methods").items():
-            if name not in METHODS:
-                try:
-                    yield name, find_method(name).title, f"plug-in {found.package}"
-                except InputError as error:
-                    warn_line(error)
-
+    asked, added = "extra, run with --methods all", []
+    for name, found in plugins("volta.methods").items():
+        if name not in METHODS:
+            try:
+                added.append((name, find_method(name).title, f"plug-in {found.package}"))
+            except InputError as error:
+                warn_line(error)
     origins = {"volta": "this paper", "paper": "baseline of the paper", "extra": "extra, not in the paper"}
-    asked = "extra, run with --methods all"
     print_table(
         ("method", "name", "origin"),
         [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
-        + list(plugin_methods())
+        + added
         + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from volta.data.feature_files import FeatureChunk, FeatureTable
     from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
-    from volta.estimators.explain import Explanation
 
 
 # An option under each heading of a command's help.
@@ -102,6 +101,24 @@ def check_extra_columns(given: Mapping[str, object], made: Mapping[str, object])
         raise InputError(f"--id is {taken[0]!r}, which is a column of the result; give the column another name")
 
 
+def policy_options(max_error: float | None, coverage: float | None, confidence: float | None) -> dict[str, float]:
+    """Return what ``fit_policy`` is asked for by options; raise if they exclude each other or are no shares."""
+    if max_error is not None and coverage is not None:
+        raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
+    asked = {"max_error": max_error, "coverage": coverage, "confidence": confidence}
+    check_shares(asked)
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def check_shares(options: Mapping[str, float | None]) -> None:
+    """Raise if a given option is no share strictly between 0 and 1."""
+    from volta.core.checks import check_fraction
+
+    for name, value in options.items():
+        if value is not None:
+            check_fraction(value, f"--{name.replace('_', '-')}")
+
+
 _PARTS = {"train": "training", "val": "validation", "cal": "calibration"}
 
 _OPTIONS = {"eval_set": "--eval", "cal_set": "--cal", "random_state": "--seed"}
@@ -127,7 +144,6 @@ def fit(
     quiet: QuietOption = False,
 ) -> None:
     """Fit a classifier on a table, with prediction sets, an abstention policy and OOD detection, in one file."""
-    from volta.core.checks import check_fraction
     from volta.data.feature_files import Roles, open_features
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.deciding import DEFAULT_COVERAGE
@@ -135,11 +151,7 @@ def fit(
     from volta.methods import find_method
 
     check_new_file(out, force, data, eval_, cal)
-    if max_error is not None and coverage is not None:
-        raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
-    for value, name in ((max_error, "--max-error"), (confidence, "--confidence"), (coverage, "--coverage")):
-        if value is not None:
-            check_fraction(value, name)
+    policy = policy_options(max_error, coverage, confidence)
     import_from_here()
     # Raises before training: a model that cannot be saved is useless to other commands.
     registered_name(find_method(method).method)
@@ -155,10 +167,8 @@ def fit(
     with stoppable(ALL_OR_NOTHING), warnings_as_lines():
         table = open_features(data, Roles(label, tuple(ids or ())), labelled=True)
         fit_on_tables(classifier, table, eval_, cal)
-        if any(asked is not None for asked in (max_error, coverage, confidence)):
-            coverage = DEFAULT_COVERAGE if max_error is None and coverage is None else coverage
-            surely = {} if confidence is None else {"confidence": confidence}
-            classifier.fit_policy(max_error, coverage=coverage, **surely)
+        if policy:
+            classifier.fit_policy(**policy if max_error is not None else {"coverage": DEFAULT_COVERAGE} | policy)
         classifier.save(out)
     for line in summary(classifier):
         echo(line)
@@ -170,14 +180,16 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
     import numpy as np
 
     from volta.core.files import hash_file
+    from volta.data.feature_files import Roles, open_features
 
     rows, labels = table.read_labelled()
     _warn_of_counters(rows, table.names)
-    classes = np.unique(labels)
+    classes, roles = np.unique(labels), Roles(table.label, known=table.ids)
     own: dict[str, tuple[Array, Array]] = {}
     for name, path in (("eval_set", eval_), ("cal_set", cal)):
         if path is not None:
-            own[name] = _like(table, path, rows.shape[1]).read_labelled(classes)
+            like = open_features(path, roles, names=table.names, n_features=rows.shape[1], labelled=True)
+            own[name] = like.read_labelled(classes)
     try:
         classifier.fit(rows, labels, **own)
     except ValueError as error:
@@ -229,13 +241,6 @@ def summary(classifier: VoltaClassifier) -> list[str]:
         f"calibration accuracy: {n_right} of {len(calibration.labels)}",
         f"policy: {policy_sentence(policy)}",
     ]
-
-
-def _like(table: FeatureTable, path: Path, n_features: int) -> FeatureTable:
-    from volta.data.feature_files import Roles, open_features
-
-    roles = Roles(table.label, known=table.ids)
-    return open_features(path, roles, names=table.names, n_features=n_features, labelled=True)
 
 
 def predict(
@@ -376,7 +381,6 @@ def decide(
     """Decide for every sample: answer, abstain or ood, with label, probability, p-value, set and reason."""
     import numpy as np
 
-    from volta.core.checks import check_fraction
     from volta.data.tables import check_new_table, new_table
     from volta.decisions.decide import ACTIONS
 
@@ -384,21 +388,16 @@ def decide(
     check_new_table(out, overwrite=force)
     if fpr is not None and fdr is not None:
         raise InputError(f"--fpr is {fpr} and --fdr {fdr}; pass one of them")
-    if max_error is not None and coverage is not None:
-        raise InputError(f"--max-error is {max_error} and --coverage {coverage}; pass one of them")
-    if confidence is not None and max_error is None and coverage is None:
+    policy = policy_options(max_error, coverage, confidence)
+    if list(policy) == ["confidence"]:
         raise InputError("--confidence requires --max-error or --coverage")
-    named = (alpha, "--alpha"), (fpr, "--fpr"), (fdr, "--fdr"), (max_error, "--max-error"), (coverage, "--coverage")
-    for value, name in (*named, (confidence, "--confidence")):
-        if value is not None:
-            check_fraction(value, name)
+    check_shares({"alpha": alpha, "fpr": fpr, "fdr": fdr})
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)
     counts = np.zeros(len(ACTIONS), dtype=np.int64)
     with stoppable(ALL_OR_NOTHING), warnings_as_lines(), row_progress("deciding", quiet=quiet) as advance:
-        if max_error is not None or coverage is not None:
-            surely = {} if confidence is None else {"confidence": confidence}
-            classifier.fit_policy(max_error, coverage=coverage, **surely)
+        if policy:
+            classifier.fit_policy(**policy)
         with new_table(out, overwrite=force) as writer:
             for part, decisions in decided(classifier, table, advance, alpha, fpr, fdr):
                 found = decision_columns(decisions)
@@ -435,7 +434,12 @@ def explain(
             for place, explanation in zip(places.tolist(), found, strict=True):
                 row = part.chunk.start + place
                 known = {name: values[place].item() for name, values in part.ids.items()}
-                lines.append(_json(row, known, explanation) if as_json else _text(row, known, explanation))
+                if as_json:
+                    value = {"row": row, **known, **dataclasses.asdict(explanation)}
+                    lines.append(json.dumps(value, default=lambda array: array.tolist(), ensure_ascii=False))
+                else:
+                    names = "".join(f", {name} {value}" for name, value in known.items())
+                    lines.append(f"row {row}{names}: {explanation}")
     # Printed last, so that a missing row number raises before any output.
     for line in lines:
         echo(line)
@@ -474,16 +478,6 @@ def _picked(table: FeatureTable, wanted: tuple[int, ...] | None) -> Iterator[tup
             return
     if wanted is not None:
         raise InputError(f"--rows asks for row {wanted[-1]}, but {table.table.path} has {n_rows} rows, from 0")
-
-
-def _text(row: int, known: dict[str, Any], explanation: Explanation) -> str:
-    names = "".join(f", {name} {value}" for name, value in known.items())
-    return f"row {row}{names}: {explanation}"
-
-
-def _json(row: int, known: dict[str, Any], explanation: Explanation) -> str:
-    value = {"row": row, **known, **dataclasses.asdict(explanation)}
-    return json.dumps(value, default=lambda array: array.tolist(), ensure_ascii=False)
 
 
 def export(

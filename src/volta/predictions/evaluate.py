@@ -77,14 +77,9 @@ class Plots:
         arrays = self.evaluation.arrays
         correct = arrays["test/probs"].argmax(axis=1) == arrays["test/labels"]
         curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
-        shown = _thinned(len(curve.coverage))
-        area = self.evaluation.metrics["test"]["aurc"]
-        axes.plot(curve.coverage[shown], curve.risk[shown], label=f"AURC {area:.4f}")
-        axes.set_xlim(0, 1)
-        axes.set_ylim(bottom=0)
+        _draw(axes, curve.coverage, curve.risk, f"AURC {self.evaluation.metrics['test']['aurc']:.4f}")
         axes.set_xlabel("coverage: share of rows kept, most certain first")
         axes.set_ylabel("risk: share of errors among them")
-        axes.legend()
         return axes
 
     def roc(self, ax: Axes | None = None) -> Axes:
@@ -96,15 +91,12 @@ class Plots:
         axes = _axes(ax)
         for name in outside:
             curve = roc_curve(arrays["test/ood_score"], arrays[f"{name}/ood_score"])
-            shown = _thinned(len(curve.fpr))
             area = self.evaluation.metrics[name]["auroc"]
-            axes.plot(curve.fpr[shown], curve.tpr[shown], label=f"{name.removeprefix('ood:')}: AUROC {area:.4f}")
+            _draw(axes, curve.fpr, curve.tpr, f"{name.removeprefix('ood:')}: AUROC {area:.4f}")
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=0.8, linestyle="--")
-        axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
         axes.set_xlabel("share of test rows called OOD")
         axes.set_ylabel("share of OOD rows called OOD")
-        axes.legend()
         return axes
 
 
@@ -118,8 +110,12 @@ def _axes(ax: Axes | None) -> Axes:
     return pyplot.subplots()[1]
 
 
-def _thinned(n: int) -> slice | np.ndarray:
-    return slice(None) if n <= CURVE_POINTS else np.unique(np.linspace(0, n - 1, CURVE_POINTS).astype(np.intp))
+def _draw(axes: Axes, x: Array, y: Array, label: str) -> None:
+    shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), CURVE_POINTS)).astype(np.intp))
+    axes.plot(x[shown], y[shown], label=label)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(bottom=0)
+    axes.legend()
 
 
 def write_page(

@@ -13,7 +13,7 @@ from volta.bench.cell_metrics import VAL, EvalSet
 from volta.bench.records import CellRecord
 from volta.core.types import Array
 from volta.figures import GroupNumbers, MethodBins, MethodCurve, ScoreHistogram
-from volta.figures.style import metric_key
+from volta.figures.style import metric_key, split_key
 from volta.metrics import RocCurve, reliability_bins, risk_coverage_curve, roc_curve
 from volta.metrics.bins import N_BINS
 from volta.report.run import Group
@@ -69,41 +69,38 @@ class CurveCollector:
         # By the metric that is the area beneath the curve, then by method: one curve per seed.
         self._curves: dict[str, dict[str, list[Floats]]] = {}
         self._histograms: dict[tuple[str, int], ScoreHistogram] = {}
-        self._ood_sets: dict[str, None] = {}
         self._coverage: Floats = np.zeros(0)
 
     def add(self, record: CellRecord, arrays: Mapping[str, Array]) -> None:
         """Take up the predictions of one cell."""
-        method, seed = record.cell.method, record.cell.seed
+        method, found = record.cell.method, {}
         for name in [key.removesuffix("/probs") for key in arrays if key.endswith("/probs")]:
-            if name == VAL:
-                continue
-            found = bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
-            by_method = self._bins.setdefault(name, {})
-            by_method[method] = by_method[method] + found if method in by_method else found
+            if name != VAL:
+                by_method = self._bins.setdefault(name, {})
+                sums = bin_sums(arrays[f"{name}/probs"], arrays[f"{name}/labels"])
+                by_method[method] = by_method.get(method, 0.0) + sums
         if "test/probs" in arrays:
             correct = arrays["test/probs"].argmax(axis=1) == arrays["test/labels"]
             curve = risk_coverage_curve(arrays["test/uncertainty"], correct)
             if not len(self._coverage):
                 self._coverage = np.linspace(curve.coverage[0], 1, min(CURVE_POINTS, len(correct)))
-            risk = np.interp(self._coverage, curve.coverage, curve.risk)
-            self._take("aurc", method, risk)
-            self._take("eaurc", method, risk - perfect_risk(self._coverage, float(1 - correct.mean())))
+            found["aurc"] = np.interp(self._coverage, curve.coverage, curve.risk)
+            found["eaurc"] = found["aurc"] - perfect_risk(self._coverage, float(1 - correct.mean()))
         scores = {
             key.removesuffix("/ood_score"): np.asarray(values, dtype=np.float64)
             for key, values in arrays.items()
             if key.endswith("/ood_score") and len(values)
         }
-        if "test" not in scores or len(scores) < 2:
-            return
-        for name, outside in scores.items():
-            if name != "test":
-                roc = roc_curve(scores["test"], outside)
-                self._ood_sets[name] = None
-                self._take(metric_key("auroc", name), method, true_positives_at(roc))
-                precision = precision_at(roc, len(scores["test"]), len(outside))
-                self._take(metric_key("aupr_out", name), method, precision)
-        self._histograms[method, seed] = _histogram(self._group, method, scores, record)
+        outside = [name for name in scores if name != "test"]
+        if "test" in scores and outside:
+            for name in outside:
+                roc = roc_curve(scores["test"], scores[name])
+                found[metric_key("auroc", name)] = true_positives_at(roc)
+                precision = precision_at(roc, len(scores["test"]), len(scores[name]))
+                found[metric_key("aupr_out", name)] = precision
+            self._histograms[method, record.cell.seed] = _histogram(self._group, method, scores, record)
+        for area, values in found.items():
+            self._curves.setdefault(area, {}).setdefault(method, []).append(values)
 
     def numbers(self) -> GroupNumbers:
         """Return what the charts of the group may need, from its values and from every cell taken up."""
@@ -123,16 +120,15 @@ class CurveCollector:
             curves=self._mean_curves("aurc", self._coverage),
             excess=self._mean_curves("eaurc", self._coverage),
             histograms=self._histograms,
-            roc={name: self._mean_curves(metric_key("auroc", name), ROC_GRID) for name in self._ood_sets},
-            precision_recall={
-                name: self._mean_curves(metric_key("aupr_out", name), RECALL_GRID) for name in self._ood_sets
-            },
+            roc=self._by_set("auroc", ROC_GRID),
+            precision_recall=self._by_set("aupr_out", RECALL_GRID),
             trainings={key: record.trainings for key, record in group.records.items() if record.trainings},
             networks=group.networks,
         )
 
-    def _take(self, area: str, method: str, curve: Floats) -> None:
-        self._curves.setdefault(area, {}).setdefault(method, []).append(curve)
+    def _by_set(self, metric: str, grid: Floats) -> dict[str, dict[str, MethodCurve]]:
+        areas = [area for area in self._curves if area.startswith(f"{metric}@")]
+        return {split_key(area)[1]: self._mean_curves(area, grid) for area in areas}
 
     def _mean_curves(self, area: str, grid: Floats) -> dict[str, MethodCurve]:
         group = self._group

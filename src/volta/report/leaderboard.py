@@ -138,14 +138,11 @@ def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) ->
     if row.rank is not None:
         parts.append(f"rank {row.rank:g} of {row.n_ranked}")
     if row.p_best is not None:
-        parts.append(f"is the best: p {_equals(show_p(row.p_best))}")
+        p = show_p(row.p_best)
+        parts.append(f"is the best: p {p if p.startswith('<') else f'= {p}'}")
     if row.same_as:
         parts.append(f"the same as {row.same_as}")
     return replace(cell, best=bool(row.in_confidence_set), tip="\n".join(parts))
-
-
-def _equals(p: str) -> str:
-    return p if p.startswith("<") else f"= {p}"
 
 
 MARK = "*"
@@ -207,20 +204,15 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class JointGroup:
-    """One task and protocol on one set of test rows: the methods of all runs that share them, and their ranks."""
-
-    group: Group
-    rows: tuple[LeaderboardRow, ...]
-
-
-@dataclass(frozen=True)
 class JointLeaderboard:
-    """The groups; how many cells were computed again; which of them did not agree with what is stored."""
+    """The groups with their ranks; how many cells were computed again; which of them did not agree.
 
-    groups: tuple[JointGroup, ...]
+    A group is one task and protocol on one set of test rows: the methods of all runs that share them.
+    """
+
+    groups: Sequence[tuple[Group, Sequence[LeaderboardRow]]]
     n_checked: int
-    problems: tuple[str, ...]
+    problems: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -249,8 +241,7 @@ def joint_leaderboard(
         problems += bad
         if say is not None:
             say(f"{run}: metrics of {len(own)} cells computed again from their predictions, {len(bad)} do not agree")
-    groups = tuple(_joint_group(part, n_resamples) for part in _by_test_rows(found))
-    return JointLeaderboard(groups, len(found), tuple(problems))
+    return JointLeaderboard([_joint_group(part, n_resamples) for part in _by_test_rows(found)], len(found), problems)
 
 
 def _checked_cells(run: str, store: RunStore) -> tuple[list[_CheckedCell], list[str]]:
@@ -303,7 +294,7 @@ def _by_test_rows(found: Sequence[_CheckedCell]) -> list[list[_CheckedCell]]:
     return [members for _, _, members in groups]
 
 
-def _joint_group(found: Sequence[_CheckedCell], n_resamples: int) -> JointGroup:
+def _joint_group(found: Sequence[_CheckedCell], n_resamples: int) -> tuple[Group, list[LeaderboardRow]]:
     n_runs = Counter(method for _, method in {(one.run, one.record.cell.method) for one in found})
     places: dict[tuple[str, int], tuple[RunStore, Cell]] = {}
     records = []
@@ -323,7 +314,7 @@ def _joint_group(found: Sequence[_CheckedCell], n_resamples: int) -> JointGroup:
         bootstraps = {(table.task, table.protocol): bootstrap_table(table, read, n_resamples)}
     by_cell = {(record.cell.method, record.cell.seed): record for record in records}
     group = Group(table.task, table.protocol, table, by_cell, tuple(record.cell for record in records), (), {})
-    return JointGroup(group, tuple(make_leaderboard([table], bootstraps, ALPHA)))
+    return group, make_leaderboard([table], bootstraps, ALPHA)
 
 
 def _run_names(runs: Sequence[Path]) -> list[str]:
@@ -343,20 +334,16 @@ CSV = "leaderboard.csv"
 
 def write_joint_leaderboard(found: JointLeaderboard, folder: Path) -> tuple[Path, Path]:
     """Write page and CSV into ``folder``; return their paths."""
-    rows = [row for group in found.groups for row in group.rows]
+    rows = [row for _, own in found.groups for row in own]
     write_text(folder / CSV, rows_to_csv(LeaderboardRow, rows))
-    write_text(folder / PAGE, joint_page(found))
+    tables = [(_title(group), leaderboard_table(group, own, ALPHA)) for group, own in found.groups]
+    page = render("joint.html", ("base.js", "tables.js", "joint.js"), tables=tables, found=found)
+    write_text(folder / PAGE, page)
     return folder / PAGE, folder / CSV
 
 
-def joint_page(found: JointLeaderboard) -> str:
-    """Return the page."""
-    tables = [(_title(group), leaderboard_table(group.group, group.rows, ALPHA)) for group in found.groups]
-    return render("joint.html", ("base.js", "tables.js", "joint.js"), tables=tables, found=found)
-
-
-def _title(joint: JointGroup) -> str:
-    context, records = joint.group.context, joint.group.records
+def _title(group: Group) -> str:
+    context, records = group.context, group.records
     counts = sorted(Counter(method for method, _ in records).values())
     seeds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]}–{counts[-1]}"
     budgets = dict.fromkeys(budget_words(record.budget) for record in records.values())
