@@ -30,7 +30,7 @@ from volta.figures.comparison import ablation_bars, parallel_coordinates, summar
 from volta.figures.cost import efficiency
 from volta.figures.ood import ood_bars, score_histograms
 from volta.figures.shift import corruption_heatmap
-from volta.stats import AblationRow
+from volta.stats.comparisons import AblationRow
 from volta.stats.results import columns_of
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
