@@ -124,9 +124,6 @@ def test_extreme_values_order(rows):
     evidence = fit_evidence(rows)
     scores = evidence.scores(np.outer([1e3, 1e10, 1e20, 1e30, 1e38], np.ones(5)))
     assert (np.diff(scores, axis=0) > 0).all()
-    million = rows.max(axis=0)
-    million[3] += 1e6 * evidence.high_unit[3]
-    assert evidence.scores([million])[0, 0] == pytest.approx(evidence.extreme_surprise)
 
 
 @pytest.mark.parametrize("decimals", [0, 3])

@@ -37,7 +37,6 @@ SPARE_NEIGHBOURS = 2
 MIN_SHRINKAGE = 1e-3
 # Deviations are cut here: none is infinite, and their logarithm still orders any two inputs that differ much.
 LARGEST = 1e300
-EXTREME_UNITS = 1e6
 _CHUNK_ELEMENTS = 1 << 20
 _FEW_ROWS = 32
 
@@ -103,11 +102,6 @@ class TableEvidence:
         found[:, 2] = _nearest(whitened, self.class_centres, self._squares[0], 1)[:, 0]
         found[:, 3] = _nearest(whitened, self.reference, self._squares[1], N_NEIGHBOURS).mean(axis=1) / self.unit
         return found
-
-    @cached_property
-    def extreme_surprise(self) -> float:
-        """The ``column`` score of a row with a column a million units out of range."""
-        return self._unseen + 2.0 * float(np.log1p(EXTREME_UNITS / 2.0))
 
     def explain(
         self, inputs: ArrayLike, *, names: Sequence[str] | None = None, most: int = 3
