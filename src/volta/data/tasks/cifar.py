@@ -251,6 +251,8 @@ def read_cifar100(folder: Path, part: str) -> Split:
 
 def class_names(path: Path, n_classes: int) -> tuple[str, ...]:
     """Return the class names of ``batches.meta.txt`` or ``fine_label_names.txt``."""
+    if not path.is_file():
+        raise InputError(f"{path} is not there; fetch the archive again")
     names = tuple(path.read_text(encoding="ascii", errors="replace").split())
     if len(names) != n_classes:
         raise InputError(f"{path} names {len(names)} classes, expected {n_classes}; fetch the archive again")
