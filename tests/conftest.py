@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
@@ -43,8 +44,8 @@ def _letters_as_shapes():
         yield
 
 
-@pytest.fixture
-def quick_figures(monkeypatch):
+@contextmanager
+def figures_laid_out():
     """Lay out every figure, as a real save does, but write no picture: what breaks a figure still breaks the test."""
 
     def save(figure, folder, name):
@@ -55,8 +56,14 @@ def quick_figures(monkeypatch):
             path.write_bytes(b"drawn")
         return paths
 
-    for place in ("volta.figures", "volta.figures.charts"):
-        monkeypatch.setattr(f"{place}.save_figure", save)
+    with mock.patch("volta.figures.save_figure", save), mock.patch("volta.figures.charts.save_figure", save):
+        yield
+
+
+@pytest.fixture
+def quick_figures():
+    with figures_laid_out():
+        yield
 
 
 @pytest.fixture(scope="session")

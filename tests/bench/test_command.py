@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.bench.running import ENVIRONMENT, QUICK, edit_manifest, results, volta, volta_process
+from tests.conftest import figures_laid_out
 from volta.bench.cell_metrics import TEST
 from volta.bench.store import RunStore
 
@@ -22,7 +23,8 @@ METHODS = "volta,softmax,temperature,conformal"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench") / "run"
-    done = volta("bench", "digits", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
+    with figures_laid_out():
+        done = volta("bench", "digits", "--methods", METHODS, *QUICK, "--executor", "local", "--out", folder)
     assert done.returncode == 0, done.stderr
     return folder, done
 

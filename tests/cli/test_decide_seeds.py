@@ -210,6 +210,7 @@ def test_an_unknown_reference_is_refused_before_anything_runs(tmp_path):
 
 
 # Over two seconds: two rounds of real cells and a report.
+@pytest.mark.usefixtures("quick_figures")
 def test_on_digits_it_runs_analyses_and_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr("volta.api.analyses_up_to", lambda cap: analyses_up_to(cap, (2, 3)))
     folder = tmp_path / "run"

@@ -112,6 +112,7 @@ def test_a_run_is_compared_with_another(evaluated, tmp_path):
     assert "worse" in said
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_one_seed_is_tested_over_the_rows(tmp_path):
     files = save(tmp_path / "sharp.npz", 3.0), save(tmp_path / "blunt.npz", 0.8, 1), save(tmp_path / "twin.npz", 3.0)
     invoke("evaluate", *files, "--out", tmp_path / "run", "--resamples", 200)
@@ -147,6 +148,7 @@ def own_files(folder: Path, labels: np.ndarray, n_ood: int, **more: np.ndarray) 
     return paths
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_external_predictions_join_benchmarked_methods(benchmarked, tmp_path):
     root, labels, n_ood = benchmarked
     paths = own_files(tmp_path, labels, n_ood)

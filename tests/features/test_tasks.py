@@ -151,7 +151,8 @@ def test_the_commands_extract_and_bench(places, monkeypatch, tmp_path):
     assert "volta data import" in refused.stderr
 
 
-# Over two seconds: 38 corrupted sets are made and scored, and two reports drawn.
+# Over two seconds: 38 corrupted sets are made and scored, and two reports laid out.
+@pytest.mark.usefixtures("quick_figures")
 def test_corruptions_of_own_images_are_tested_and_shown(places, tmp_path):
     run = tmp_path / "run"
     tiny = places / "tiny.onnx"

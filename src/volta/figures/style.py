@@ -91,6 +91,7 @@ _KNOWN = (
     "structured-matrix-scaling",
     "ensemble-temperature",
     "isotonic",
+    "epinet",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1
