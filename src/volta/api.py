@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -575,15 +576,6 @@ def _shown_progress() -> Listener:
     except ImportError as error:
         raise MissingDataError("showing progress needs rich: pip install 'volta-uq[bench]'") from error
     console = Console()
-    if console.is_jupyter:
-        return Bar(console) if _has_widgets() else Lines(console)
-    return Bar(console) if console.is_terminal else Lines(console)
-
-
-def _has_widgets() -> bool:
-    """Whether a notebook can redraw a bar; without widgets it would print a new one each time."""
-    try:
-        import ipywidgets  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    # Without widgets a notebook would print a new bar each time.
+    redraws = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
+    return Bar(console) if redraws else Lines(console)

@@ -176,7 +176,8 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
     axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
-    axes.text(0.05, 0.97, _ece_words(method), fontsize=7, va="top", bbox=BACKING, in_layout=False, zorder=5)
+    words = f"ECE {method.ece:.3f}" + ("" if method.expected is None else f"\nexpected {method.expected:.3f}")
+    axes.text(0.05, 0.97, words, fontsize=7, va="top", bbox=BACKING, in_layout=False, zorder=5)
     axes.set_aspect(0.84)
 
 
@@ -197,32 +198,22 @@ def accuracy_interval(method: MethodBins) -> tuple[Floats, Floats]:
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 
-def _bins_json(bins: MethodBins) -> Json:
-    low, high = accuracy_interval(bins)
-    return {
-        "n": bins.count,
-        "confidence": bins.confidence,
-        "accuracy": bins.accuracy,
-        "low": low,
-        "high": high,
-        "few": rows_per_seed(bins) < FEW_ROWS,
-        "ece": bins.ece,
-        "expected": bins.expected,
-    }
-
-
-def _ece_words(method: MethodBins) -> str:
-    expected = "" if method.expected is None else f"\nexpected {method.expected:.3f}"
-    return f"ECE {method.ece:.3f}{expected}"
-
-
 def _reliability_data(numbers: GroupNumbers) -> Json:
-    return {
-        "sets": {
-            name: {method: _bins_json(bins) for method, bins in by_method.items()}
-            for name, by_method in numbers.bins.items()
-        }
-    }
+    sets: dict[str, dict[str, Json]] = {}
+    for name, by_method in numbers.bins.items():
+        for method, bins in by_method.items():
+            low, high = accuracy_interval(bins)
+            sets.setdefault(name, {})[method] = {
+                "n": bins.count,
+                "confidence": bins.confidence,
+                "accuracy": bins.accuracy,
+                "low": low,
+                "high": high,
+                "few": rows_per_seed(bins) < FEW_ROWS,
+                "ece": bins.ece,
+                "expected": bins.expected,
+            }
+    return {"sets": sets}
 
 
 def _reliability_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:

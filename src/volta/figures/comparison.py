@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -172,28 +172,17 @@ def critical_difference(
     for index, item in enumerate(ordered):
         left = index < half
         depth = -(bars_depth + (index if left else len(ordered) - 1 - index) + 0.2)
-        _leader(axes, item, depth, left, (1, n))
+        rank, style = item.mean("rank"), style_of(item.name)
+        edge = 1 - 0.03 * (n - 1) if left else n + 0.03 * (n - 1)
+        axes.plot([rank, rank, edge], [0, depth, depth], color=FAINT, linewidth=0.6, zorder=1)
+        axes.plot(
+            rank, 0, marker=style.marker, color=style.color, markersize=5, markeredgecolor="white", markeredgewidth=0.4
+        )
+        text = plain(f"{shorten(item.title, 26)}  {rank:.2f}")
+        side, words = ("right", f"{text} ") if left else ("left", f" {text}")
+        weight = "bold" if item.ours else "normal"
+        axes.text(edge, depth, words, ha=side, va="center", fontsize=7.5, fontweight=weight)
     return figure
-
-
-def _leader(axes: Axes, item: MethodValues, depth: float, left: bool, ends: tuple[float, float]) -> None:
-    rank, style = item.mean("rank"), style_of(item.name)
-    edge = ends[0] - 0.03 * (ends[1] - ends[0]) if left else ends[1] + 0.03 * (ends[1] - ends[0])
-    axes.plot([rank, rank, edge], [0, depth, depth], color=FAINT, linewidth=0.6, zorder=1)
-    axes.plot(
-        rank, 0, marker=style.marker, color=style.color, markersize=5, markeredgecolor="white", markeredgewidth=0.4
-    )
-    text = f"{shorten(item.title, 26)}  {rank:.2f}"
-    weight = "bold" if item.ours else "normal"
-    axes.text(
-        edge,
-        depth,
-        f"{plain(text)} " if left else f" {plain(text)}",
-        ha="right" if left else "left",
-        va="center",
-        fontsize=7.5,
-        fontweight=weight,
-    )
 
 
 COLORS = {"better": "#8fcfb4", "worse": "#efc489", "equivalent": "#b9d0ef"}
@@ -437,29 +426,26 @@ def _changes(numbers: GroupNumbers) -> list[tuple[str, AblationRow, float]]:
 
 def _ablation_bars_data(numbers: GroupNumbers) -> Json:
     """Return the differences by metric and reference; ``bend`` is where a compressed axis stops being linear."""
-    found: dict[tuple[str, str], list[tuple[AblationRow, float]]] = {}
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
     for key, row, difference in _changes(numbers):
-        found.setdefault((key, row.reference), []).append((row, difference))
-    tables: dict[str, dict[str, object]] = {}
-    for (key, reference), rows in found.items():
-        tables.setdefault(key, {})[reference] = {
-            "axis": f"{metric_label(key)}: difference from {numbers.title(reference)}",
-            "bend": dwarfed_reach([reach for row, d in rows if (reach := abs(d) + (row.std or 0.0)) > 0]),
-            "rows": [_row_json(row, difference) for row, difference in rows],
-        }
+        axis = f"{metric_label(key)}: difference from {numbers.title(row.reference)}"
+        table = tables.setdefault(key, {}).setdefault(row.reference, {"axis": axis, "rows": []})
+        table["rows"].append(
+            {
+                "row": row.row,
+                "difference": difference,
+                "std": row.std or 0.0,
+                "p": row.p,
+                "significant": bool(row.significant),
+                "better": difference <= 0 if metric_of(row.metric).higher_is_better is False else difference >= 0,
+                "same": abs(difference) < NO_DIFFERENCE,
+            }
+        )
+    for by_reference in tables.values():
+        for table in by_reference.values():
+            reaches = [abs(row["difference"]) + row["std"] for row in table["rows"]]
+            table["bend"] = dwarfed_reach([reach for reach in reaches if reach > 0])
     return {"tables": tables}
-
-
-def _row_json(row: AblationRow, difference: float) -> Json:
-    return {
-        "row": row.row,
-        "difference": difference,
-        "std": row.std or 0.0,
-        "p": row.p,
-        "significant": bool(row.significant),
-        "better": difference <= 0 if metric_of(row.metric).higher_is_better is False else difference >= 0,
-        "same": abs(difference) < NO_DIFFERENCE,
-    }
 
 
 def _ablation_bars_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:

@@ -97,17 +97,14 @@ def _logits(rows: RowSet) -> Floats:
 def _apply(model: ExternalModel, fitted: FittedCalibrator, n_classes: int | None) -> ExternalModel:
     sets = {}
     for name, rows in model.sets.items():
-        if rows.n_classes is None:
-            sets[name] = rows
-            continue
-        if rows.n_classes != n_classes:
+        if rows.n_classes not in (None, n_classes):
             raise InputError(f"{rows.where} has {rows.n_classes} classes but the calibrator was fitted to {n_classes}")
-        values = _logits(rows)
-        sets[name] = (
-            replace(rows, probs=fitted.probs(values))
-            if rows.logits is None
-            else replace(rows, logits=fitted.logits(values))
-        )
+        if rows.logits is not None:
+            sets[name] = replace(rows, logits=fitted.logits(_logits(rows)))
+        elif rows.probs is not None:
+            sets[name] = replace(rows, probs=fitted.probs(_logits(rows)))
+        else:
+            sets[name] = rows
     return replace(model, sets=sets)
 
 

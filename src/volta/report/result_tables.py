@@ -23,7 +23,7 @@ from volta.figures.style import (
 )
 from volta.metrics import METRICS
 from volta.metrics.expected_ece import EXPECTED_ECE_METRICS, show_expected_ece
-from volta.networks.recipe import TrainingLog, TrainingMark
+from volta.networks.recipe import TrainingMark
 from volta.paper import PaperComparison, recompute_paper_tests
 from volta.report.run import Group
 from volta.report.statistics import ALL_PAIRS, Statistics
@@ -144,7 +144,10 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
         cell = value_entry(group, name, key, decimals)
         for test in tests.get((name, key), ()):
             mark = "*" if group.is_ours(test.reference) else "†"
-            tip = f"{cell.tip}\nagainst {group.title(test.reference)}: {_ablation_tip(test)}"
+            words = test.note
+            if test.difference is not None:
+                words = f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+            tip = f"{cell.tip}\nagainst {group.title(test.reference)}: {words}"
             cell = replace(cell, tip=tip, mark=cell.mark + (mark if test.significant else ""))
         return cell
 
@@ -266,22 +269,10 @@ def arrow(metric: str) -> str:
     return "" if direction == "–" else direction
 
 
-def better_than(metric: str, difference: float | None) -> bool | None:
-    """Return whether a difference in a metric is a gain; None where it is none or the metric has no direction."""
-    up = METRICS[metric].higher_is_better
-    return None if difference is None or difference == 0 or up is None else (difference > 0) == up
-
-
 def _test_tip(test: TestRow, own: str) -> str:
-    better = better_than(test.metric, test.difference)
-    who = "" if better is None else f" ({own} better)" if better else f" ({own} worse)"
-    return f"{own} − this: {test.difference:+.4f}{who}\np {show_p(test.p)}, Holm {show_p(test.p_holm)}"
-
-
-def _ablation_tip(test: AblationRow) -> str:
-    if test.difference is None:
-        return test.note
-    return f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+    up, difference = METRICS[test.metric].higher_is_better, test.difference
+    who = f" ({own} {'better' if (difference > 0) == up else 'worse'})" if difference and up is not None else ""
+    return f"{own} − this: {difference:+.4f}{who}\np {show_p(test.p)}, Holm {show_p(test.p_holm)}"
 
 
 def reference_title(group: Group, tests: Sequence[TestRow], reference: str | None) -> str:
@@ -464,7 +455,12 @@ def training_table(group: Group) -> Table | None:
         )
         ranges = [_range([getattr(log, name) for log in logs], tip) for name in ("epochs", "max_epochs", "best_epoch")]
         n_networks = TableCell(str(len(logs)), float(len(logs)))
-        rows.append(method_row(group, method, (n_networks, *ranges, text_cell(_weights_kept(logs)), _marks(logs))))
+        stopping = {log.patience is not None for log in logs}
+        kept = "mixed" if len(stopping) > 1 else "best epoch’s" if True in stopping else "last epoch’s"
+        count = Counter(mark for log in logs for mark in log.marks)
+        words = "; ".join(f"{mark}: {n} of {len(logs)}" for mark, n in count.items()) or "–"
+        marks = TableCell(words, words, tone="worse" if count[WARM_UP] or count["still improving"] else "")
+        rows.append(method_row(group, method, (n_networks, *ranges, text_cell(kept), marks)))
     if not rows:
         return None
     columns = (
@@ -495,17 +491,6 @@ def warm_up_sentence(group: Group) -> str:
 def _range(values: Sequence[int], tip: str) -> TableCell:
     low, high = min(values), max(values)
     return TableCell(str(low) if low == high else f"{low}–{high}", sum(values) / len(values), tip=tip)
-
-
-def _weights_kept(logs: Sequence[TrainingLog]) -> str:
-    stopping = [log.patience is not None for log in logs]
-    return "best epoch’s" if all(stopping) else "last epoch’s" if not any(stopping) else "mixed"
-
-
-def _marks(logs: Sequence[TrainingLog]) -> TableCell:
-    count = Counter(mark for log in logs for mark in log.marks)
-    words = "; ".join(f"{mark}: {n} of {len(logs)}" for mark, n in count.items()) or "–"
-    return TableCell(words, words, tone="worse" if count[WARM_UP] or count["still improving"] else "")
 
 
 def group_tables(group: Group, own: Statistics) -> dict[str, Table]:
