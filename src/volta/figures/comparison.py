@@ -114,11 +114,6 @@ def _data(numbers: GroupNumbers) -> Json:
     return {"label": "Summary heatmap", "tables": {"": table}}
 
 
-def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
-    named = ((metric, metric_label(metric)) for metric in summary_metrics(numbers))
-    return (Choice("order", "order by", (("", "plan"), *named)),)
-
-
 SUMMARY_HEATMAP = Chart(
     name="summary_heatmap",
     title="Summary",
@@ -127,7 +122,9 @@ SUMMARY_HEATMAP = Chart(
     available=lambda numbers: bool(summary_metrics(numbers)),
     data=_data,
     prints=(PrintVersion("summary_heatmap", summary_heatmap),),
-    choices=_choices,
+    choices=lambda numbers: (
+        Choice("order", "order by", (("", "plan"), *((key, metric_label(key)) for key in summary_metrics(numbers)))),
+    ),
     wide=True,
 )
 

@@ -213,9 +213,14 @@ def _check_set(name: str, rows: RowSet, labelled: bool) -> RowSet:
         raise InputError(f"{rows.where} has both probs and logits; keep one of them")
     if rows.n_classes is None and not is_ood(name):
         raise InputError(f"{rows.where} has neither probs nor logits; add one of them")
-    if rows.logits is not None:
-        _check_logits(rows, rows.logits)
-    unlabelled = is_ood(name) or (not labelled and _has_no_labels(rows))
+    if rows.logits is not None and not (finite := np.isfinite(rows.logits)).all():
+        row = int(np.argmin(finite.all(axis=1)))
+        value = rows.logits[row][~finite[row]][0]
+        rows.refuse(row, f"logits hold {value}; drop the row, or find what produced it")
+    labels = rows.labels
+    unlabelled = is_ood(name) or (
+        not labelled and (labels is None or (labels.dtype.kind in "if" and bool((labels == NO_LABEL).all())))
+    )
     checked = replace(
         rows,
         probs=None if rows.probs is None else _checked_probs(rows, rows.probs),
@@ -226,11 +231,6 @@ def _check_set(name: str, rows: RowSet, labelled: bool) -> RowSet:
     )
     _check_ids(checked)
     return checked
-
-
-def _has_no_labels(rows: RowSet) -> bool:
-    labels = rows.labels
-    return labels is None or (labels.dtype.kind in "if" and bool((labels == NO_LABEL).all()))
 
 
 def _check_set_name(name: str, rows: RowSet) -> None:
@@ -274,13 +274,6 @@ def _checked_probs(rows: RowSet, values: Array) -> Array:
     if np.abs(sums - 1).max() > sum_tolerance(values.dtype, values.shape[1]):
         values = values / sums[:, None]
     return values
-
-
-def _check_logits(rows: RowSet, values: Array) -> None:
-    finite = np.isfinite(values)
-    if not finite.all():
-        row = int(np.argmin(finite.all(axis=1)))
-        rows.refuse(row, f"logits hold {values[row][~finite[row]][0]}; drop the row, or find what produced it")
 
 
 def _matrix(rows: RowSet, name: str) -> Array | None:

@@ -72,20 +72,17 @@ def match_rows(models: Iterable[ExternalModel], known: Mapping[RowsKey, Referenc
             where = model.seed, name
             if where not in references:
                 first = Reference(f"{model.label} in {model.where}", len(rows), rows.labels, rows.ids)
-                references[where] = _same_rows(rows, name, references) or first
+                # Those of an earlier seed where that has exactly these ids.
+                earlier = (
+                    other
+                    for (_, set_name), other in references.items()
+                    if set_name == name and other.ids is not None and rows.ids is not None
+                    if np.array_equal(np.sort(other.ids), np.sort(rows.ids))
+                )
+                references[where] = next(earlier, first)
             sets[name] = _matched(rows, references[where])
         matched.append(replace(model, sets=sets))
     return matched
-
-
-def _same_rows(rows: RowSet, name: str, references: Mapping[RowsKey, Reference]) -> Reference | None:
-    """Return an earlier seed's reference for the same set with exactly these ids."""
-    if rows.ids is None:
-        return None
-    for (_, other), reference in references.items():
-        if other == name and reference.ids is not None and np.array_equal(np.sort(reference.ids), np.sort(rows.ids)):
-            return reference
-    return None
 
 
 def _matched(rows: RowSet, reference: Reference) -> RowSet:

@@ -163,15 +163,24 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
     own = [row for row in rows if (row.task, row.protocol) == (table.task, table.protocol)]
     keys = ranked_sets(table)
     values = {(row.method, row.metric, row.set): row for row in own}
-    decimals = {
-        key: decimals_for([row.mean for row in own if (row.metric, row.set) == key and row.mean is not None])
-        for key in keys
-    }
+    headings, decimals = [], []
+    for metric, where in keys:
+        key = metric_key(metric, where)
+        short = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}
+        about = short.get(set_label(key), set_label(key))
+        headings.append(f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}")
+        means = [row.mean for row in own if (row.metric, row.set) == (metric, where) and row.mean is not None]
+        decimals.append(decimals_for(means))
     body = []
     for overall in (row for row in own if row.metric == OVERALL):
         found = [values.get((overall.method, metric, where)) for metric, where in keys]
         n_best = sum(row is not None and bool(row.in_confidence_set) for row in found)
-        cells = [_text(row, decimals[metric, where]) for row, (metric, where) in zip(found, keys, strict=True)]
+        cells = [
+            "–"
+            if row is None or row.mean is None
+            else show(row.metric, row.mean, digits) + (MARK if row.in_confidence_set else "")
+            for row, digits in zip(found, decimals, strict=True)
+        ]
         tested = any(row is not None and row.in_confidence_set is not None for row in found)
         rank = "–" if overall.rank is None else f"{overall.rank:g}"
         body.append((rank, table.titles[overall.method], *cells, f"{n_best} of {len(keys)}" if tested else "–"))
@@ -179,24 +188,12 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
     return Standings(
         title=f"{table.task} · {table.protocol} · mean of {seeds} seed{'s' if seeds != 1 else ''}"
         + (f" · {budget_words(budget)}" if budget is not None and budget_limits(budget) else ""),
-        columns=("rank", "method", *(_heading(metric, where) for metric, where in keys), "best on"),
+        columns=("rank", "method", *headings, "best on"),
         rows=tuple(body),
         legend=f"{MARK} in the confidence set of the best; best on: number of such metrics. Rank: by mean rank."
         if any(MARK in cell for row in body for cell in row)
         else "Rank: by mean rank. The confidence set of the best needs several seeds and a report.",
     )
-
-
-def _text(row: LeaderboardRow | None, decimals: int) -> str:
-    if row is None or row.mean is None:
-        return "–"
-    return show(row.metric, row.mean, decimals) + (MARK if row.in_confidence_set else "")
-
-
-def _heading(metric: str, where: str) -> str:
-    key = metric_key(metric, where)
-    about = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}.get(set_label(key), set_label(key))
-    return f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}"
 
 
 TOLERANCE = 1e-9

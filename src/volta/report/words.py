@@ -33,10 +33,16 @@ def finding_sentence(group: Group, own: Statistics) -> str:
     found = find(group.task, own.leaderboard, own.pairs)
     if found.n_methods == 1:
         return _alone(group, found.first or group.compared)
-    tested = sorted((one for one in found.aspects if one.is_tested), key=_order)
+    # Near OOD before far OOD.
+    tested = sorted(
+        (one for one in found.aspects if one.is_tested),
+        key=lambda one: (ORDER.index(one.metric), "" if one.set.startswith("near") else one.set),
+    )
     sentences = _leaders(group, tested) or _no_winner(group, found, tested)
     if tested and found.n_pairs:
-        sentences.append(_significant_pairs(group, found))
+        seeds = "1 seed" if group.context.n_seeds == 1 else f"{group.context.n_seeds} seeds"
+        basis = f"on any ranked metric ({seeds}, {group.context.n_rows:,} test samples)"
+        sentences.append(f"{found.n_different} of {found.n_pairs} pairs differ significantly {basis}.")
     return f"On {group.task}, {' '.join(sentences)}"
 
 
@@ -76,12 +82,6 @@ def _no_winner(group: Group, found: Finding, tested: Sequence[Aspect]) -> list[s
     return sentences
 
 
-def _significant_pairs(group: Group, found: Finding) -> str:
-    seeds = "1 seed" if group.context.n_seeds == 1 else f"{group.context.n_seeds} seeds"
-    basis = f"on any ranked metric ({seeds}, {group.context.n_rows:,} test samples)"
-    return f"{found.n_different} of {found.n_pairs} pairs differ significantly {basis}."
-
-
 def _alone(group: Group, names: Sequence[str]) -> str:
     """Return accuracy and ECE of the only method, with the range of the ECE expected under perfect calibration."""
     name = names[0]
@@ -117,11 +117,6 @@ def _subject(aspect: Aspect) -> str:
         kind = split_key(key)[1].partition(":")[0]
         return f"{kind}-OOD AUROC" if kind in ("near", "far") else full_name(key)
     return f"{_SUBJECTS[aspect.metric]} ({heading(key)})"
-
-
-def _order(aspect: Aspect) -> tuple[int, str]:
-    # Near OOD before far OOD.
-    return ORDER.index(aspect.metric), "" if aspect.set.startswith("near") else aspect.set
 
 
 def listed(words: Sequence[str]) -> str:
