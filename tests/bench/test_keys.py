@@ -129,7 +129,7 @@ def test_code_that_decides_no_result_changes_no_key(copy):
         "bench/store.py:RunStore",
         "bench/cell.py:measure_efficiency",
         "methods/registry.py:find_method",
-        "methods/saving.py:save_method",
+        "methods/saving.py:save_methods",
         "networks/spec.py:spec_from_json",
         "cli/bench.py:bench",
         "report/build.py:build_report",

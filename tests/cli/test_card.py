@@ -36,16 +36,17 @@ def test_the_card_says_what_the_model_is_and_rests_on(shell, cards):
     assert "# Model card: model.safetensors" in text
     assert "**classes**: ash, birch, oak" in text
     assert "length, width, weight, g" in text
-    assert "540 training, 60 of them validation, 60 calibration" in text
-    assert "all but the calibration rows trained and, in 5 folds, steered" in text
-    assert "training losses of a network that is kept" in text
-    assert "validation loss" not in text
+    assert "600 training, 600 calibration" in text
+    assert "each of 5 fits leaves out a fold of the rows, which calibrate it" in text
+    assert "Losses are those of the validation rows." in text
+    assert "cross-conformal prediction: near what is asked" in text
+    assert "measured, not proven" in text
     assert f"SHA-256 {hash_file(shell.model)}" in text
     assert f"| train.csv | {hash_file(shell.train)} |" in text
     for title in ("Calibration", "Risk and coverage", "Policies", "Prediction sets", "OOD flags", "Data", "Limits"):
         assert f"## {title}" in text
     assert "with confidence 95 % at most 20 % of answered rows are wrong" in text
-    assert "60 calibration rows are too few for fpr = 0.01, which needs 99: no flag" in text
+    assert "too few" not in text
     assert "What is not guaranteed:" in text
 
 
@@ -90,12 +91,11 @@ def test_rows_out_of_all_range_count_as_flagged_at_every_rate(shell, tmp_path):
     done = run("card", shell.model, "--data", test, "--id", "tree", "--out", tmp_path, "--quiet")
     assert done.exit_code == 0, done.output
     text = text_of(tmp_path, "")
-    line = next(line for line in text.splitlines() if "too few for fpr = 0.01" in line)
-    assert line.startswith("| 1 % |")
-    assert line.endswith("| 7 % |")
+    line = next(line for line in text.splitlines() if line.startswith("| 1 % |") and "enough" in line)
+    assert float(line.split("|")[-2].strip(" %")) >= 7.0
     classifier = VoltaClassifier.load(shell.model)
     del classifier.feature_names_in_
-    line = next(line for line in text.splitlines() if line.startswith("| 10 % |"))
+    line = next(line for line in text.splitlines() if line.startswith("| 10 % |") and "enough" in line)
     assert line.endswith(f"| {100 * classifier.is_ood(rows, fpr=0.1).mean():.3g} % |")
 
 

@@ -15,7 +15,6 @@ from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier
 from volta.core.errors import InputError, MissingDataError, VoltaError
 from volta.data import tables
 from volta.data.tables import new_table, open_table, read_columns
-from volta.estimators.deciding import TooFewRowsWarning
 
 
 @pytest.fixture(scope="module")
@@ -104,31 +103,18 @@ def test_a_bound_over_the_whole_file(shell, classifier, tmp_path, monkeypatch):
     path = write_csv(tmp_path / "in.csv", rows, None)
     done = run("decide", shell.model, path, "--id", "tree", "--fdr", 0.1, "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
-    assert "60 calibration rows are few for fdr = 0.1: no row of this batch of 80 is flagged unless" in done.stderr
     found = read(tmp_path / "out.csv")
-    with pytest.warns(TooFewRowsWarning, match="unless at least 14 are far out"):
-        flags = classifier.is_ood(rows, fdr=0.1)
+    flags = classifier.is_ood(rows, fdr=0.1)
     assert ((found["action"] == "ood") == flags).all()
     assert (found["action"] == "ood").sum() >= 20
     assert "p-value selected at FDR 0.1 over this file" in found["reason"][5]
-
-
-def test_a_bound_over_the_whole_file_leaves_absurd_rows_ood(shell, tmp_path):
-    rows = shell.new_rows.copy()
-    rows[3] = 1e12
-    path = write_csv(tmp_path / "in.csv", rows, None)
-    done = run("decide", shell.model, path, "--id", "tree", "--fdr", 0.01, "--out", tmp_path / "out.csv")
-    assert done.exit_code == 0, done.output
-    found = read(tmp_path / "out.csv")
-    assert np.flatnonzero(found["action"] == "ood").tolist() == [3]
-    assert found["reason"][3].endswith("or a column a million deviations out of range")
 
 
 def test_too_few_calibration_rows_are_a_warning_once(shell, tmp_path, monkeypatch):
     monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
     done = run("decide", shell.model, shell.new, "--id", "tree", "--fpr", 0.001, "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
-    assert done.stderr.count("warning: 60 calibration rows are too few for fpr = 0.001, which needs 999") == 1
+    assert done.stderr.count("warning: 600 calibration rows are too few for fpr = 0.001, which needs 999") == 1
 
 
 def test_explanations_as_text_and_as_json(shell, classifier):
@@ -136,11 +122,11 @@ def test_explanations_as_text_and_as_json(shell, classifier):
     assert done.exit_code == 0, done.output
     two, five = (str(found) for found in VoltaClassifier.load(shell.model).explain(_named(shell, [2, 5])))
     assert done.stdout == f"row 2, tree t2: {two}\nrow 5, tree t5: {five}\n"
-    assert re.search("length is .*, training rows have", done.stdout)
+    assert re.search("length is .*: training rows have", done.stdout)
     done = run("explain", shell.model, shell.new, "--id", "tree", "--rows", "5", "--json", "--most", 1)
     value = json.loads(done.stdout)
     assert (value["row"], value["tree"]) == (5, "t5")
-    assert len(value["classes"]) == len(value["rows"]) == len(value["out_of_range"]) == 1
+    assert len(value["classes"]) == len(value["rows"]) == len(value["columns"]) == 1
     assert len(value["rows"][0]["values"]) == 3
     assert run("explain", shell.model, shell.new, "--id", "tree", "--rows", "0,500").stdout == ""
     first = run("explain", shell.model, shell.new, "--id", "tree")

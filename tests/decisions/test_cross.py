@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.decisions.exact import binomial_range
 from volta.core.errors import InputError
-from volta.decisions import conformal_pvalues, cross_bound, cross_pvalues, fit_cross
+from volta.decisions import conditional_level, conformal_pvalues, cross_bound, cross_pvalues, fit_cross
 
 
 def folds_of(rng, n_folds, most=9, ties=5):
@@ -65,9 +65,18 @@ def test_one_model_gives_the_split_pvalues():
     assert np.array_equal(found, conformal_pvalues(calibration, scores))
 
 
+def test_one_fold_is_split_calibration():
+    rng = np.random.default_rng(2)
+    calibration, scores = rng.integers(0, 9, 80).astype(float), rng.integers(-1, 11, 40).astype(float)
+    test = fit_cross([calibration])
+    assert np.array_equal(test.pvalues([scores]), conformal_pvalues(calibration, scores))
+    assert test.bound(0.07).tolist() == [0.07]
+    assert test.levels(0.05, 0.95).tolist() == [conditional_level(80, 0.05, 0.95)]
+
+
 def test_notes_and_bounds():
     test = fit_cross([np.arange(10.0), np.arange(8.0)])
-    assert test.note(0.05) == "18 held-out samples are too few for 0.05, which needs 19"
+    assert test.note(0.05) == "18 calibration rows are too few for fpr = 0.05, which needs 19: no flag"
     assert test.note(0.1) == ""
     assert not test.flags([[99.0], [99.0]], fpr=0.05).any()
     assert test.bound(0.1).tolist() == [cross_bound(0.1, [10, 8])]
@@ -95,8 +104,10 @@ def test_bound_holds_and_rate_is_near_alpha_for_means_of_the_other_folds(n):
 
 
 def test_rejects_bad_arguments():
-    with pytest.raises(InputError, match="held_out has 1 folds"):
-        fit_cross([[0.1]])
+    with pytest.raises(InputError, match="held_out has no fold"):
+        fit_cross([])
+    with pytest.raises(InputError, match="confidence is set, and no such bound is known for cross-fitted"):
+        fit_cross([[0.1], [0.2]]).levels(0.5, 0.9)
     with pytest.raises(InputError, match=r"held_out\[1\] row 0 is NaN"):
         fit_cross([[0.1], [np.nan]])
     with pytest.raises(InputError, match="differ in folds"):

@@ -36,4 +36,4 @@ def test_the_landing_pages_example_is_readmes():
     (code,) = python_blocks("docs/index.md")
     readme = python_blocks("README.md")[0].splitlines()
     assert [line for line in code.splitlines() if line not in readme] == []
-    assert len([line for line in code.splitlines() if line.strip()]) == 9
+    assert len([line for line in code.splitlines() if line.strip()]) == 10

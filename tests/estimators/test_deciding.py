@@ -67,8 +67,9 @@ def test_pvalues_flags_and_discoveries(fitted):
     assert np.array_equal(fitted.is_ood(far, conditional="class"), by_class <= 0.05)
     with pytest.raises(InputError, match="conditional is 'row'; pass none or class"):
         fitted.is_ood(far, conditional="row")
-    with pytest.raises(InputError, match="fdr is set and conditional too"):
-        fitted.is_ood(far, fdr=0.1, conditional="class")
+    for more in ({"conditional": "class"}, {"confidence": 0.9}):
+        with pytest.raises(InputError, match="fdr is set with conditional or confidence"):
+            fitted.is_ood(far, fdr=0.1, **more)
 
 
 def test_one_call_decides(fitted):
@@ -86,8 +87,19 @@ def test_one_call_decides(fitted):
     assert np.array_equal(answered, ~fitted.abstain(rows) & ~fitted.is_ood(rows))
 
 
+def test_sixty_rows_suffice_for_flags_sets_and_policies():
+    classifier = quick(method="linear").fit(*draw(60))
+    new, labels = draw(300, 1)
+    assert classifier.is_ood(new + 100.0).all()
+    assert classifier.is_ood(new).mean() < 0.15
+    sets = classifier.predict_set(new)
+    assert sets[np.arange(300), labels].mean() > 0.8
+    assert not sets.all()
+    assert 0.8 < 1.0 - classifier.abstain(new).mean() < 1.0
+
+
 def test_too_few_rows_are_said_to_be_too_few():
-    classifier = quick().fit(*draw(60))
+    classifier = quick(calibration="split").fit(*draw(60))
     new = draw(5)[0]
     with pytest.warns(TooFewRowsWarning, match="6 calibration rows are too few for fpr = 0.05, which needs 19"):
         assert not classifier.is_ood(new + 100.0).any()
@@ -98,7 +110,7 @@ def test_too_few_rows_are_said_to_be_too_few():
 
 
 def test_warnings_point_at_the_users_line():
-    classifier = quick().fit(*draw(60))
+    classifier = quick(calibration="split").fit(*draw(60))
     new = draw(5)[0]
     for call in (classifier.is_ood, classifier.predict_set, classifier.abstain, classifier.decide):
         with pytest.warns(TooFewRowsWarning) as said:
@@ -130,19 +142,6 @@ def test_a_row_is_judged_alike_by_itself_and_among_others(method):
         assert alone.pvalue[0] == together.pvalue[place]
         assert alone.action[0] == together.action[place]
         assert np.array_equal(alone.sets[0], together.sets[place])
-
-
-@pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
-def test_an_absurd_row_is_ood_and_no_pvalue_says_more_than_calibration_rows_can():
-    classifier = quick(max_epochs=5).fit(*draw(300), eval_set=draw(100, 1), cal_set=draw(9, 2))
-    far = draw(2, 3)[0]
-    far[1, 0] = 1e30
-    assert classifier.ood_pvalues(far)[1] == 1 / 10
-    assert classifier.is_ood(far, 0.01).tolist() == [False, True]
-    assert classifier.is_ood(far, fdr=0.01).tolist() == [False, True]
-    decided = classifier.decide(far, fpr=0.01)
-    assert decided[1].action == "ood"
-    assert "a million deviations out" in decided[1].reason
 
 
 def test_a_far_row_is_ood_though_calibration_rows_are_far_too():

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.Calib
 
 @pytest.fixture(scope="module")
 def fitted():
-    return quick(max_epochs=30, keep_rows=True).fit(*draw(300))
+    return quick(max_epochs=30, keep_rows=True, calibration="split").fit(*draw(300))
 
 
 def test_the_nearest_classes_are_the_likeliest_of_volta(fitted):
@@ -31,10 +31,10 @@ def test_columns_out_of_range_are_named_in_the_users_units():
     classifier = quick().fit(frame, labels)
     new = frame.iloc[:1].assign(pay=90_000.0)
     (found,) = classifier.explain(new)
-    assert found.out_of_range[0].name == "pay"
-    assert found.out_of_range[0].value == 90_000.0
-    assert frame["pay"].quantile(0.9) < found.out_of_range[0].high <= frame["pay"].max() + 1
-    assert "pay is 90000, training rows have" in str(found)
+    assert (found.columns[0].name, found.columns[0].reason) == ("pay", "out of range")
+    assert found.columns[0].value == 90_000.0
+    assert frame["pay"].quantile(0.9) < found.columns[0].high <= frame["pay"].max()
+    assert "pay is 90000, out of range: training rows have" in str(found)
     assert found.rows is None
 
 

@@ -131,7 +131,7 @@ def test_a_strangers_file_that_lacks_a_part_ends_in_a_sentence(fitted, tmp_path,
     }
     del state[missing]
     path = tmp_path / "images.safetensors"
-    save_classifier(fitted, path, inner.method_, state, backbone=None, weights=None, cache=None)
+    save_classifier(fitted, path, inner._methods(), state, backbone=None, weights=None, cache=None)
     with pytest.raises(StoreError, match=rf"images\.safetensors .*{missing}"):
         VoltaImageClassifier.load(path, backbone=small_backbone())
 

@@ -11,7 +11,7 @@ import torch
 
 from volta import LabelledOutputs, Outputs, PostHocClassifier, VoltaClassifier, __version__
 from volta.core.errors import InputError, NotFittedError
-from volta.decisions import fit_evidence, fit_join, fit_range_check
+from volta.decisions import fit_evidence, fit_join
 from volta.estimators import onnx
 from volta.estimators.deciding import TooFewRowsWarning
 
@@ -47,7 +47,8 @@ def assert_decides_alike(session, classifier, rows, **settings):
     prediction = classifier.predict_full(rows)
     np.testing.assert_allclose(got["probs"], prediction.probs, atol=1e-5)
     np.testing.assert_allclose(got["uncertainty"], prediction.uncertainty, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(got["ood_score"], classifier._scored(rows)[1], rtol=1e-5, atol=1e-5)
+    # The method's score, in single precision in a graph, may be a rank off where it is next to one of the ranks.
+    assert np.isclose(got["ood_score"], classifier._scored(rows).ood.mean(axis=0), rtol=1e-5, atol=1e-5).mean() >= 0.99
     np.testing.assert_array_equal(got["ood_pvalue"], expected.pvalue)
     np.testing.assert_array_equal(got["set"], expected.sets)
     np.testing.assert_array_equal(got["decision"], expected.action)
@@ -78,10 +79,10 @@ def test_metadata_hold_classes_version_and_thresholds(volta_graph):
     assert notes["classes"] == ["a", "b", "c"]
     assert notes["volta_version"] == __version__
     assert notes["decisions"] == ["answer", "abstain", "ood"]
-    assert (notes["alpha"], notes["fpr"], notes["n_calibration"]) == (0.2, 0.1, 50)
+    assert (notes["alpha"], notes["fpr"], notes["n_calibration"]) == (0.2, 0.1, 500)
+    assert notes["n_folds"] == 5
     assert notes["abstain_above"] == pytest.approx(classifier.policy_.threshold)
-    sets = classifier.calibration_.sets(0.2, "lac", "none", True)
-    assert notes["set_threshold"] == pytest.approx(sets.thresholds.values[0])
+    assert notes["set_threshold"] is None
 
 
 def test_a_row_with_nan_is_ood(volta_graph):
@@ -95,8 +96,7 @@ def test_a_row_with_nan_is_ood(volta_graph):
     np.testing.assert_array_equal(got["decision"][[0, 2]], kept.action)
 
 
-@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
-def test_an_absurd_row_is_ood_however_few_calibration_rows_there_are(tmp_path):
+def test_an_absurd_row_of_sixty_is_ood(tmp_path):
     rows, labels = rows_of(60, seed=0)
     classifier = VoltaClassifier("linear").fit(rows, labels)
     classifier.to_onnx(tmp_path / "few.onnx")
@@ -108,7 +108,18 @@ def test_an_absurd_row_is_ood_however_few_calibration_rows_there_are(tmp_path):
     assert_decides_alike(session, classifier, np.concatenate([rows, far]))
     assert (run(session, inputs=far.astype(np.float64))["decision"] == 2).all()
     assert classifier.is_ood(far).all()
-    assert not classifier.is_ood(rows).any()
+    assert classifier.is_ood(rows).mean() < 0.2
+
+
+def test_one_fit_has_one_threshold(tmp_path):
+    rows, labels = rows_of(400, seed=0)
+    classifier = VoltaClassifier("linear", calibration="split").fit(rows, labels)
+    classifier.to_onnx(tmp_path / "split.onnx")
+    session = opened(tmp_path / "split.onnx")
+    assert_decides_alike(session, classifier, np.concatenate([rows_of(200, seed=1)[0], far_rows()]))
+    notes = {name: json.loads(value) for name, value in session.get_modelmeta().custom_metadata_map.items()}
+    assert notes["set_threshold"] == pytest.approx(np.sort(classifier.calibration_.true_scores["lac"])[36])
+    assert (notes["n_calibration"], notes["n_folds"]) == (40, 1)
 
 
 def test_columns_far_from_0_for_their_spread_are_decided_alike(tmp_path):
@@ -188,23 +199,13 @@ def test_ranks_are_those_of_numpy_for_every_length():
         np.testing.assert_array_equal(got.numpy(), expected)
 
 
-def test_range_scores_are_the_range_checks():
-    rows, _ = rows_of(200, seed=0)
-    guard = fit_range_check(rows)
-    wide = np.concatenate([rows, far_rows()]).astype(np.float64)
-    furthest, distance = onnx.RangeScores(guard)(torch.tensor(wide))
-    expected = guard.parts(wide)
-    np.testing.assert_allclose(np.maximum(furthest.numpy()[:, 0], 0.0), expected[0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(distance.numpy()[:, 0], expected[1], rtol=1e-9)
-
-
 def test_evidence_and_join_are_those_of_python(tmp_path):
     random = np.random.default_rng(0)
     rows, labels = rows_of(400, seed=0)
     rows[:, 0] = rows[:, 0].round()
     evidence = fit_evidence(rows[:200], labels[:200])
     join, _ = fit_join(evidence.scores(rows[200:]).round(10), bounded=[False, True, False, False])
-    graph = torch.nn.Sequential(onnx.EvidenceScores(evidence), onnx.Joined(join, np.full(4, 1e-9)))
+    graph = torch.nn.Sequential(onnx.EvidenceScores(evidence), onnx.Joined(join, onnx.Rounding()))
     wide = np.concatenate([rows, far_rows(), random.normal(size=rows.shape)]).astype(np.float64)
     expected = evidence.scores(wide)
     np.testing.assert_allclose(graph[0](torch.tensor(wide)).numpy(), expected, rtol=1e-9, atol=1e-12)
@@ -221,7 +222,7 @@ def test_what_cannot_be_exported_is_refused_and_leaves_no_file(tmp_path):
     with pytest.raises(NotFittedError, match="is not fitted"):
         VoltaClassifier().to_onnx(path)
     rows, labels = rows_of(60, seed=0)
-    classifier = VoltaClassifier("mc_dropout", max_epochs=1).fit(rows, labels)
+    classifier = VoltaClassifier("mc_dropout", calibration="split", max_epochs=1).fit(rows, labels)
     with pytest.warns(TooFewRowsWarning, match="too few for fpr"), pytest.raises(InputError, match="MC Dropout cannot"):
         classifier.to_onnx(path, alpha=0.5)
     with pytest.raises(InputError, match="fpr"):

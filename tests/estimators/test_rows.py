@@ -3,51 +3,65 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.estimators.inputs import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
 
 
-def parts(labels, **options):
-    found = split_rows(labels, **options)
-    return found.train, found.val, found.cal
-
-
 def test_every_row_has_one_place_and_a_tenth_each_is_held_out():
     labels = np.arange(200) % 4
-    train, val, cal = parts(labels)
-    assert sorted(np.concatenate([train, val, cal])) == list(range(200))
-    assert (len(val), len(cal)) == (20, 20)
-    assert np.bincount(labels[val]).tolist() == [5, 5, 5, 5]
+    (found,) = split_rows(labels, 1)
+    assert sorted(np.concatenate(found)) == list(range(200))
+    assert (len(found.val), len(found.cal)) == (20, 20)
+    assert np.bincount(labels[found.val]).tolist() == [5, 5, 5, 5]
+
+
+def test_with_folds_every_row_calibrates_once():
+    labels = np.arange(203) % 4
+    found = split_rows(labels, 5)
+    assert sorted(np.concatenate([each.cal for each in found])) == list(range(203))
+    for each in found:
+        assert sorted(np.concatenate(each)) == list(range(203))
+        assert len(each.val) == 20
+        assert len(each.cal) in (40, 41)
+
+
+def test_duplicates_are_in_one_fold():
+    labels = np.zeros(100, dtype=np.int64)
+    labels[::2] = 1
+    duplicates = np.arange(100) // 4 * 2 + labels
+    for found in split_rows(labels, 5, duplicates=np.unique(duplicates, return_inverse=True)[1]):
+        for one, other in ((found.train, found.val), (found.train, found.cal), (found.val, found.cal)):
+            assert not set(duplicates[one]) & set(duplicates[other])
 
 
 def test_calibration_rows_do_not_depend_on_the_labels():
-    first = split_rows(np.arange(300) % 3).cal
-    second = split_rows(np.where(np.arange(300) < 270, 0, np.arange(300) % 5)).cal
-    assert np.array_equal(first, second)
+    for n_folds in (1, 5):
+        first = split_rows(np.arange(300) % 3, n_folds)
+        second = split_rows(np.where(np.arange(300) < 270, 0, np.arange(300) % 5), n_folds)
+        assert all(np.array_equal(one.cal, other.cal) for one, other in zip(first, second, strict=True))
 
 
 def test_own_rows_leave_more_to_train_on():
     labels = np.arange(100) % 2
-    train, val, cal = parts(labels, hold_val=False)
-    assert (len(train), len(val), len(cal)) == (90, 0, 10)
-    train, val, cal = parts(labels, hold_cal=False)
-    assert (len(train), len(val), len(cal)) == (90, 10, 0)
-    train, val, cal = parts(labels[:3], hold_val=False, hold_cal=False)
-    assert (len(train), len(val), len(cal)) == (3, 0, 0)
+    (found,) = split_rows(labels, 1, hold_val=False)
+    assert (len(found.train), len(found.val), len(found.cal)) == (90, 0, 10)
+    (found,) = split_rows(labels, 0)
+    assert (len(found.train), len(found.val), len(found.cal)) == (90, 10, 0)
 
 
 def test_the_last_row_of_a_class_is_trained_on():
     for extra in range(20):
         labels = np.concatenate([np.zeros(40 + extra, dtype=int), np.repeat(np.arange(1, 30), 2)])
-        train, _, cal = parts(labels)
-        assert set(labels[train]) == set(np.delete(labels, cal))
+        (found,) = split_rows(labels, 1)
+        assert set(labels[found.train]) == set(np.delete(labels, found.cal))
 
 
 def test_too_few_rows_are_refused():
     with pytest.raises(InputError, match="X has 1 sample; fit needs at least 10"):
-        split_rows(np.zeros(1, dtype=int))
-    with pytest.raises(InputError, match="y has a class with 1 row"):
-        split_rows(np.append(np.zeros(20, dtype=int), 1))
+        split_rows(np.zeros(1, dtype=int), 1)
+    with pytest.raises(InputError, match="y has fewer than 2 rows of 1 of 2 classes, first 'b'"):
+        VoltaClassifier("linear").fit(np.arange(42.0).reshape(21, 2), ["a"] * 20 + ["b"])
 
 
 @pytest.mark.parametrize("kind", ["normal", "rounded", "single"])

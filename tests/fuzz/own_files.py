@@ -26,7 +26,7 @@ from volta.core.checksummed import FileKind, decode_arrays, encode_arrays, encod
 from volta.core.errors import StoreError
 from volta.data.lookup import TASK_KIND, TaskRecord
 from volta.methods import METHODS
-from volta.methods.saving import MODEL_FILE, load_method, save_method
+from volta.methods.saving import MODEL_FILE, load_methods, save_methods
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 from volta.report.statistics import ANALYSES_FILE, read_analyses
@@ -187,13 +187,13 @@ def _network(path: Path) -> str:
 
 
 def _model(path: Path) -> bytes:
-    method, _ = load_method(path, METHODS)
+    (method,), _ = load_methods(path, METHODS)
     return method.predict(blobs(n_features=4)[1].inputs[:5]).probs.tobytes()
 
 
 def _any_model(path: Path) -> str:
     """Load it: what a method that fits its class then predicts is the stranger's affair."""
-    return repr(load_method(path, METHODS)[0])
+    return repr(load_methods(path, METHODS)[0])
 
 
 def _cached(name: str) -> Callable[[Path], str]:
@@ -252,7 +252,7 @@ def _trained() -> tuple[bytes, bytes]:
     trainer = Trainer(seed=1, budget=Budget(max_epochs=1))
     method = METHODS["volta"]().fit(data, trainer)
     with tempfile.TemporaryDirectory(prefix="volta-fuzz-") as folder:
-        save_method(method, "volta", Path(folder) / "m")
+        save_methods([method], "volta", Path(folder) / "m")
         return encode_network(trainer.network(data)), (Path(folder) / "m").read_bytes()
 
 

@@ -16,7 +16,7 @@ from volta.core.errors import InputError, NotFittedError, StoreError
 from volta.core.types import FitData, Split
 from volta.methods import ABLATION, METHODS, find_method
 from volta.methods.calibrators import CalibrationWarning
-from volta.methods.saving import count_values, load_method, parameters_of, save_method
+from volta.methods.saving import count_values, load_methods, parameters_of, save_methods
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
@@ -105,8 +105,8 @@ def test_unfitted_use_raises(name):
 def test_saved_and_loaded_methods_predict_the_same(name, tmp_path):
     method, test = fitted_on_blobs(name)
     registered = "volta" if name in ABLATION else name
-    save_method(method, registered, tmp_path / "model.safetensors")
-    loaded, extra = load_method(tmp_path / "model.safetensors", METHODS)
+    save_methods([method], registered, tmp_path / "model.safetensors")
+    (loaded,), extra = load_methods(tmp_path / "model.safetensors", METHODS)
     assert extra == {}
     assert type(loaded) is type(method)
     assert parameters_of(loaded) == parameters_of(method)
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_method_is_refused(tmp_path):
     path = tmp_path / "x.safetensors"
     path.write_bytes(b"not a safetensors file")
     with pytest.raises(StoreError, match="is not a saved VOLTA method"):
-        load_method(path, METHODS)
+        load_methods(path, METHODS)
 
 
 @pytest.mark.parametrize("n_classes", [2, 200])

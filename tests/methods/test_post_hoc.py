@@ -10,7 +10,7 @@ from tests.methods.test_contract import same
 from volta.core.errors import InputError
 from volta.methods import METHODS
 from volta.methods.base import PostHoc
-from volta.methods.saving import load_method, save_method
+from volta.methods.saving import load_methods, save_methods
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
@@ -74,8 +74,8 @@ def test_plain_arrays_give_what_the_trainer_gives(setting, name, tmp_path):
     prediction = method.predict_outputs(outputs)
     same(prediction, through_trainer.predict(test.inputs))
     same(prediction, through_trainer.predict_outputs(trainer.cache.outputs(network, "test", test.inputs)))
-    save_method(method, name, tmp_path / "method.safetensors")
-    loaded, _ = load_method(tmp_path / "method.safetensors", METHODS)
+    save_methods([method], name, tmp_path / "method.safetensors")
+    (loaded,), _ = load_methods(tmp_path / "method.safetensors", METHODS)
     same(prediction, loaded.predict_outputs(outputs))
     with pytest.raises(InputError, match="was fitted from outputs, without a network; call predict_outputs"):
         method.predict(test.inputs)

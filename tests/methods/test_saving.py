@@ -11,7 +11,7 @@ from volta.core.types import Prediction
 from volta.methods import METHODS
 from volta.methods.base import PostHoc
 from volta.methods.mahalanobis import Gaussians
-from volta.methods.saving import count_values, load_method, save_method
+from volta.methods.saving import count_values, load_methods, save_methods
 from volta.networks.outputs import FitOutputs, LabelledOutputs, Outputs
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
@@ -54,8 +54,8 @@ class Undeclared(PostHoc):
 def test_nested_dataclasses_save_themselves(tmp_path):
     method = Nested().fit_from_outputs(train=ROWS)
     assert count_values(method) == 7
-    save_method(method, "nested", tmp_path / "a.safetensors")
-    loaded, _ = load_method(tmp_path / "a.safetensors", {"nested": Nested})
+    save_methods([method], "nested", tmp_path / "a.safetensors")
+    (loaded,), _ = load_methods(tmp_path / "a.safetensors", {"nested": Nested})
     (pair,) = loaded.pairs_
     assert type(pair) is Pair
     assert pair.first.tolist() == [0, 1, 2]
@@ -66,15 +66,15 @@ def test_nested_dataclasses_save_themselves(tmp_path):
 def test_a_methods_own_dataclass_comes_back_as_such(tmp_path):
     data, _ = blobs()
     method = METHODS["mahalanobis"]().fit(data, Trainer(seed=0, budget=Budget(max_epochs=1)))
-    save_method(method, "mahalanobis", tmp_path / "a.safetensors")
-    loaded, _ = load_method(tmp_path / "a.safetensors", METHODS)
+    save_methods([method], "mahalanobis", tmp_path / "a.safetensors")
+    (loaded,), _ = load_methods(tmp_path / "a.safetensors", METHODS)
     assert isinstance(loaded.gaussians_, Gaussians)
     assert np.array_equal(loaded.gaussians_.means, method.gaussians_.means)
 
 
 def test_a_class_the_method_does_not_name_is_neither_written_nor_built(tmp_path):
-    with pytest.raises(StoreError, match="learned/pair_ is a Pair; name its class in the method's learned_types"):
-        save_method(Undeclared().fit_from_outputs(train=ROWS), "x", tmp_path / "a.safetensors")
-    save_method(Nested().fit_from_outputs(train=ROWS), "x", tmp_path / "a.safetensors")
+    with pytest.raises(StoreError, match="learned/0/pair_ is a Pair; name its class in the method's learned_types"):
+        save_methods([Undeclared().fit_from_outputs(train=ROWS)], "x", tmp_path / "a.safetensors")
+    save_methods([Nested().fit_from_outputs(train=ROWS)], "x", tmp_path / "a.safetensors")
     with pytest.raises(StoreError, match="holds a 'Pair', which its method does not learn"):
-        load_method(tmp_path / "a.safetensors", {"x": Undeclared})
+        load_methods(tmp_path / "a.safetensors", {"x": Undeclared})

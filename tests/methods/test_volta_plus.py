@@ -152,29 +152,6 @@ def test_huge_rows_give_finite_scores_above_all_others(setting):
     assert found.ood_score.min() > method.predict(test.inputs).ood_score.max()
 
 
-def test_a_hundred_rows_suffice_and_folds_judge_distances_by_rows_left_out():
-    random = np.random.default_rng(0)
-    labels = np.arange(100) % 2
-    mixing = random.normal(size=(5, 60))
-
-    def draw(labels):
-        latent = random.normal(size=(len(labels), 5)) + labels[:, None]
-        return (latent @ mixing + 0.3 * random.normal(size=(len(labels), 60))).astype(np.float32)
-
-    rows = Split(draw(labels), labels)
-    data = FitData(rows, replace(rows, inputs=rows.inputs[:]), rows.take(np.arange(4)), 2, n_folds=5)
-    trainer = Trainer(seed=1)
-    method = VoltaPlus(hidden=32, neighbours=True).fit(data, trainer)
-    assert trainer.n_trained == 12
-    new = draw(np.arange(400) % 2)
-    own, of_new = (
-        method.distances_.of(prepared(method.network_.spec.body, rows))[0].mean() for rows in (data.train.inputs, new)
-    )
-    # Rows that the covariance was fitted on lie nearer than new ones; the scale comes from rows that it was not.
-    assert own < 0.9 * method.scales_[0, 1]
-    assert method.scales_[0, 1] == pytest.approx(of_new, rel=0.15)
-
-
 def labelled(labels, rows):
     """Return fit data of rows (n, d): the first half trains, the rest is held out."""
     every = Split(rows.astype(np.float32), labels)

@@ -231,10 +231,10 @@ def summary(classifier: VoltaClassifier) -> list[str]:
     from volta.estimators.card import policy_sentence
 
     record, policy, calibration = classifier.fit_record_, classifier.policy_, classifier.calibration_
-    parts = ", ".join(f"{record.n_rows(part)} {name}" for part, name in _PARTS.items())
-    if record.n_folds:
-        n_train, n_cal = record.n_rows("train"), record.n_rows("cal")
-        parts = f"{n_train} training ({record.n_folds}-fold cross-validation), {n_cal} calibration"
+    if record.n_folds > 1:
+        parts = f"{record.n_rows('train')}, each held out of one of {record.n_folds} fits"
+    else:
+        parts = ", ".join(f"{record.n_rows(part)} {name}" for part, name in _PARTS.items())
     n_right = int((calibration.predicted == calibration.labels).sum())
     return [
         f"{len(classifier.classes_)} classes, {classifier.n_features_in_} features; samples: {parts}",

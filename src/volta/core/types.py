@@ -122,8 +122,7 @@ class FitData:
     ``val`` steers early stopping and temperatures; ``cal``, a plain random draw, is kept for conformal sets and
     thresholds, so that their guarantees rest on rows nothing else was tuned on. For pixels, ``normalise`` is the (mean,
     std) per channel and ``augment`` asks for flips and crops in training. ``paper_epochs`` is the baselines' longest
-    training in the paper. With ``n_folds`` > 0 rows are too few to hold some out: ``val`` are the training rows
-    themselves, and whatever is fitted on them must rest on networks trained without them, fold by fold.
+    training in the paper.
     """
 
     train: Split
@@ -135,7 +134,6 @@ class FitData:
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     augment: bool = False
     paper_epochs: int = 100
-    n_folds: int = 0
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -153,8 +151,7 @@ class FitData:
             if (weights := getattr(self, name).weights) is not None:
                 parts[name].append(hash_array(weights))
         settings = [self.n_classes, self.encoder, self.kind, self.normalise, self.augment, self.paper_epochs]
-        # A part that is not there leaves the hash as it was: stored results of such data stay valid.
-        return hash_text(canonical_json([parts, settings, *([self.n_folds] if self.n_folds else [])]))
+        return hash_text(canonical_json([parts, settings]))
 
 
 @dataclass(frozen=True)

@@ -30,17 +30,14 @@ from volta.decisions.monitor import Drift, Monitor, MonitorState, OrderDrift, dr
 from volta.decisions.online import AdaptiveLevel, GuaranteeWatch, WatchState
 from volta.decisions.ood import (
     OodTest,
-    ScoreCombination,
     ScoreJoin,
     benjamini_hochberg,
     bonferroni,
     conformal_pvalues,
-    fit_combination,
     fit_join,
     fit_ood,
 )
 from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
-from volta.decisions.range_check import OutOfRange, RangeCheck, fit_range_check
 from volta.decisions.shift import ShiftWeights, shift_weights
 
 __all__ = [
@@ -59,10 +56,7 @@ __all__ = [
     "MonitorState",
     "OodTest",
     "OrderDrift",
-    "OutOfRange",
     "Policy",
-    "RangeCheck",
-    "ScoreCombination",
     "ScoreJoin",
     "SetPredictor",
     "SetScore",
@@ -82,7 +76,6 @@ __all__ = [
     "cross_pvalues",
     "decide",
     "drift_in_order",
-    "fit_combination",
     "fit_coverage",
     "fit_cross",
     "fit_evidence",
@@ -91,7 +84,6 @@ __all__ = [
     "fit_join",
     "fit_ood",
     "fit_policy",
-    "fit_range_check",
     "fit_sets",
     "fit_thresholds",
     "lac_scores",

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from volta.core.checks import check_count, check_labels, check_scores
 from volta.core.errors import InputError
-from volta.decisions.conformal import Floats, first_names, float_level, smallest_n
+from volta.decisions.conformal import Floats, calibration_needed, first_names, float_level, level_of
 
 
 @dataclass(frozen=True, eq=False)
 class CrossTest:
     """Held-out scores, sorted, of each fold and within it of each group; made by `fit_cross`.
 
-    ``scores[k][g]``: those of group g in fold k; one group where ``grouped`` is False.
+    ``scores[k][g]``: those of group g in fold k; one group where ``grouped`` is False. One fold is split calibration.
     """
 
     scores: tuple[tuple[Floats, ...], ...]
@@ -84,6 +84,19 @@ class CrossTest:
         """Return ``pvalues(scores) <= fpr``; P(flag | in-distribution) is near ``fpr``, at most ``bound(fpr)``."""
         return np.asarray(self.pvalues(scores, groups=groups) <= float_level(fpr, "fpr"))
 
+    def levels(self, alpha: float, confidence: float | None) -> Floats:
+        """Return the level of each group that p-values are compared with; see `level_of`. A confidence needs one fold.
+
+        >>> fit_cross([np.arange(200.0)]).levels(0.05, 0.95).round(3)
+        array([0.025])
+        """
+        if confidence is not None and len(self.scores) > 1:
+            raise InputError(
+                "confidence is set, and no such bound is known for cross-fitted calibration; fit with "
+                "calibration='split' or with cal_set"
+            )
+        return np.array([level_of(n, alpha, confidence) for n in self.counts.tolist()])
+
     def sets(self, scores: ArrayLike, *, alpha: float = 0.1) -> NDArray[np.bool_]:
         """Return (n_samples, n_classes) membership of {k : p_k(x) > alpha}; scores: (n_folds, n_samples, n_classes).
 
@@ -97,16 +110,28 @@ class CrossTest:
         sizes = zip(*(tuple(map(len, fold)) for fold in self.scores), strict=True)
         return np.array([cross_bound(alpha, group) for group in sizes])
 
-    def note(self, alpha: float, names: Sequence[Any] | None = None) -> str:
-        """Say in words where no p-value can be as small as ``alpha``; empty where one can in every group."""
-        needed = smallest_n(alpha)
-        few = np.flatnonzero(self.counts < needed)
-        if not len(few):
+    def note(
+        self, alpha: float, names: Sequence[Any] | None = None, *, level: str = "fpr", confidence: float | None = None
+    ) -> str:
+        """Say in words where no p-value can be as small as ``alpha``; empty where one can in every group.
+
+        names: what to call the groups, their numbers unless set; level: the name of the argument ``alpha``.
+        """
+        needed = calibration_needed(alpha, confidence)
+        if self._fewest >= needed:
             return ""
+        few = np.flatnonzero(self.counts < needed)
+        asked = f"{level} = {alpha:g}" + ("" if confidence is None else f" with confidence {confidence:g}")
+        what = "no flag" if level == "fpr" else "every set holds every class"
         if not self.grouped:
-            return f"{self.counts[0]} held-out samples are too few for {alpha:g}, which needs {needed}"
+            return f"{self.counts[0]} calibration rows are too few for {asked}, which needs {needed}: {what}"
         called = first_names([names[group] if names is not None else group for group in few.tolist()])
-        return f"groups {called} have fewer than the {needed} held-out samples that {alpha:g} needs"
+        kind, what = ("groups", "no flag there") if level == "fpr" else ("classes", "they are in every set")
+        return f"{kind} {called} have fewer than the {needed} calibration rows that {asked} needs: {what}"
+
+    @cached_property
+    def _fewest(self) -> int:
+        return int(self.counts.min())
 
 
 def fit_cross(
@@ -131,8 +156,8 @@ def fit_cross(
     array([0.6, 1. ])
     """
     folds = [check_scores(scores, f"held_out[{fold}]") for fold, scores in enumerate(held_out)]
-    if len(folds) < 2:
-        raise InputError(f"held_out has {len(folds)} folds; pass the scores of at least 2")
+    if not folds:
+        raise InputError("held_out has no fold; pass the scores of at least one")
     if groups is None:
         return CrossTest(tuple((np.sort(fold),) for fold in folds), grouped=False)
     if [len(fold) for fold in folds] != [np.size(np.asarray(fold)) for fold in groups]:
@@ -160,14 +185,17 @@ def cross_pvalues(held_out: Sequence[ArrayLike], scores: ArrayLike) -> Floats:
 def cross_bound(alpha: float, fold_sizes: Sequence[int]) -> float:
     """Return what P(p ≤ α) of a cross-conformal p-value is proven to be at most, for K folds of these sizes.
 
-    2α + 2 (1 − α)(K − 1)/(n + K) for any sizes: Σ_k (1 + #_k)/(n + K) is a weighted mean of the folds' p-values, which
-    is at most u with probability at most 2u. 2α + (1 − K/n)/(K + 1) for equal sizes, and so 2α for folds of one sample.
+    α for one fold, which is split calibration. For more folds of any sizes 2α + 2 (1 − α)(K − 1)/(n + K):
+    Σ_k (1 + #_k)/(n + K) is a weighted mean of the folds' p-values, which is at most u with probability at most 2u.
+    2α + (1 − K/n)/(K + 1) for equal sizes, and so 2α for folds of one sample.
     Reference: Vovk and Wang (2020); Barber, Candès, Ramdas and Tibshirani (2021), Theorem 4.
 
     >>> round(cross_bound(0.05, [80] * 5), 4), cross_bound(0.05, [1] * 100)
     (0.1188, 0.1)
     """
     level, n_folds, n = float_level(alpha, "alpha"), len(fold_sizes), int(sum(fold_sizes))
+    if n_folds == 1:
+        return level
     found = 2 * level + 2 * (1 - level) * (n_folds - 1) / (n + n_folds)
     if len(set(fold_sizes)) == 1 and n:
         found = min(found, 2 * level + (1 - n_folds / n) / (n_folds + 1))

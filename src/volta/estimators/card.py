@@ -16,13 +16,11 @@ from volta.core.errors import InputError
 from volta.core.files import hash_file
 from volta.data.feature_files import FeatureChunk, FeatureTable
 from volta.data.tables import labels_like
-from volta.decisions import SetPredictor, fit_thresholds
-from volta.decisions.conformal import Floats, SetScore, binomial_interval, conformal_rank
+from volta.decisions.conformal import Floats, binomial_interval, conformal_rank
 from volta.decisions.policies import Policy
 from volta.estimators.classifier import FitRecord, VoltaClassifier
-from volta.estimators.deciding import SET_ALPHAS
+from volta.estimators.deciding import SET_ALPHAS, Calibration
 from volta.estimators.saving import registered_name
-from volta.methods.linear import Linear
 from volta.methods.saving import parameters_of
 from volta.metrics.bins import N_BINS, RowStatistics
 from volta.metrics.calibration import ReliabilityBins, bins_of
@@ -67,21 +65,6 @@ def parameter_words(value: Any) -> str:
     return str(value)
 
 
-def loss_words(n_folds: int, solved: bool) -> tuple[str, str]:
-    """Return what the losses of networks are called, and of which rows they are.
-
-    ``solved``: the method finds its weights without epochs, and has one loss, over all folds.
-    """
-    if not n_folds:
-        return "validation loss", "those of the validation rows"
-    if solved:
-        return "validation loss", "those of each row by a fit without its fold"
-    return (
-        "loss",
-        "training losses of a network that is kept, of its own rows, and of a fold's network those of rows left out",
-    )
-
-
 def policy_sentence(policy: Policy) -> str:
     """Return what a policy guarantees and what it costs, with the number of rows it rests on."""
     if not policy.exists:
@@ -93,10 +76,11 @@ def policy_sentence(policy: Policy) -> str:
             f"{percent(policy.coverage)} of rows are answered on average, {within} with confidence "
             f"{percent(policy.confidence)}, from {policy.n} calibration rows; no guarantee on the error{note}"
         )
+    proven = " (of cross-fitted rows: measured, not proven)" if policy.cross_fitted else ""
     return (
-        f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered rows are wrong; "
-        f"about {percent(policy.coverage)} of rows are answered ({within}), from {policy.n} calibration rows, "
-        f"{policy.n_answered} of them answered, {policy.n_errors} wrong"
+        f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered rows are "
+        f"wrong{proven}; about {percent(policy.coverage)} of rows are answered ({within}), from {policy.n} calibration "
+        f"rows, {policy.n_answered} of them answered, {policy.n_errors} wrong"
     )
 
 
@@ -129,7 +113,8 @@ def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
     """Return what the model keeps of its calibration rows, which it was neither trained nor tempered on."""
     kept = classifier.calibration_
     rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, kept.true_probs)
-    source = f"the {len(kept.labels)} calibration rows, which were not used to train the model"
+    seen = "which were not used to train the model" if kept.n_folds == 1 else "each by the fit that did not see it"
+    source = f"the {len(kept.labels)} calibration rows, {seen}"
     return Evidence(source, rows, kept.uncertainty, kept.set_sizes[classifier.set_score_], None, None)
 
 
@@ -137,35 +122,29 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
     """Judge the rows of a labelled table, chunk by chunk."""
     pieces: list[tuple[NDArray[Any], ...]] = []
     sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
-    predictors = [_sets(classifier, alpha) for alpha in SET_ALPHAS]
-    test = classifier.calibration_.ood_test()
+    kept = classifier.calibration_
     for part in table.chunks():
         labels = _numbers(classifier, table, part)
-        prediction, ood, extreme = classifier._scored(part.rows)
-        probs, predicted, each = prediction.probs, prediction.labels, np.arange(len(labels))
+        scored = classifier._scored(part.rows)
+        probs, predicted, each = scored.prediction.probs, scored.prediction.labels, np.arange(len(labels))
         statistics = probs[each, predicted], predicted == labels, probs[each, labels]
-        pieces.append((*statistics, prediction.uncertainty, test.pvalues(ood), extreme))
-        for place, predictor in enumerate(predictors):
-            sets = predictor.predict(probs)
+        pvalues = kept.ood_test().unchecked_pvalues(scored.ood)
+        pieces.append((*statistics, scored.prediction.uncertainty, pvalues))
+        for place, alpha in enumerate(SET_ALPHAS):
+            sets = kept.sets(scored.probs, alpha, classifier.set_score_)
             sizes[place] += sets.sum()
             hits[place] += sets[each, labels].sum()
         advance(len(labels), part.chunk.done)
-    *whole, uncertainty, pvalues, far = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    rows, n_rows = RowStatistics(*whole), len(far)
+    *whole, uncertainty, pvalues = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    rows, n_rows = RowStatistics(*whole), len(pvalues)
     return Evidence(
         source=f"the {n_rows} labelled rows of {table.table.path.name}",
         rows=rows,
         uncertainty=uncertainty,
         set_sizes=tuple((sizes / n_rows).tolist()),
         set_coverage=tuple((hits / n_rows).tolist()),
-        flagged=tuple(float(np.mean((pvalues <= fpr) | far)) for fpr in FPRS),
+        flagged=tuple(float(np.mean(pvalues <= fpr)) for fpr in FPRS),
     )
-
-
-def _sets(classifier: VoltaClassifier, alpha: float) -> SetPredictor:
-    kept, score = classifier.calibration_, classifier.set_score_
-    thresholds = fit_thresholds(kept.true_scores[score], kept.labels, kept.n_classes, alpha=alpha)
-    return SetPredictor(SetScore(score), thresholds, randomised=False, allow_empty=True)
 
 
 def _numbers(classifier: VoltaClassifier, table: FeatureTable, part: FeatureChunk) -> NDArray[np.int64]:
@@ -432,33 +411,47 @@ def _policies(classifier: VoltaClassifier) -> Section:
 
 def _card_sets(classifier: VoltaClassifier, evidence: Evidence) -> Section:
     kept, score = classifier.calibration_, classifier.set_score_
-    rows = []
+    test, rows = kept.set_test(score), []
     for place, alpha in enumerate(SET_ALPHAS):
-        rank = conformal_rank(len(kept.labels), alpha)
-        low, high = rank.interval()
-        threshold = f"{np.sort(kept.true_scores[score])[rank.rank - 1]:.4g}" if rank.enough else "infinite: every class"
-        row: tuple[str, ...] = (f"{alpha:g}", threshold, percent(1 - alpha), f"{percent(low)} to {percent(high)}")
+        row: tuple[str, ...] = (f"{alpha:g}", percent(1 - alpha), percent(1 - float(test.bound(alpha)[0])))
+        row += (_range_words(len(kept.labels), alpha) if kept.n_folds == 1 else "not known",)
         row += (f"{evidence.set_sizes[place]:.3f}",)
         rows.append(row if evidence.set_coverage is None else (*row, percent(evidence.set_coverage[place])))
-    head = ("alpha", "threshold", "coverage guaranteed", "given these rows, 95 %", "mean size")
+    head = ("alpha", "coverage asked", "coverage proven", "given these rows, 95 %", "mean size")
     table = CardTable(head if evidence.set_coverage is None else (*head, "coverage measured"), tuple(rows))
     return Section(
         "Prediction sets",
         (
-            f"Score {score}, {len(kept.labels)} calibration rows. A set holds the true class with at least the "
-            f"probability guaranteed, over calibration and new rows together. Sizes are from {evidence.source}.",
+            f"Score {score}, {len(kept.labels)} calibration rows, {_calibration_words(kept)}. A set holds the true "
+            "class with at least the probability proven, over calibration and new rows together. Sizes are from "
+            f"{evidence.source}.",
         ),
         tables=(table,),
     )
 
 
+def _range_words(n_calibration: int, alpha: float) -> str:
+    low, high = conformal_rank(n_calibration, alpha).interval()
+    return f"{percent(low)} to {percent(high)}"
+
+
+def _calibration_words(kept: Calibration) -> str:
+    """Return how the calibration rows were held out, and the theorem that the guarantee rests on."""
+    if kept.n_folds == 1:
+        return "held out of one fit (split conformal prediction, exact: Vovk et al. 2005)"
+    return (
+        f"each held out of one of {kept.n_folds} fits (cross-conformal prediction: near what is asked; proven by Vovk "
+        "and Wang 2020, Barber et al. 2021)"
+    )
+
+
 def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
-    test = classifier.calibration_.ood_test()
+    kept = classifier.calibration_
+    test = kept.ood_test()
     rows: list[tuple[str, ...]] = [
-        (percent(fpr), percent(float(test.false_alarm_rate(fpr)[0])), test.note(fpr) or "enough calibration rows")
-        for fpr in FPRS
+        (percent(fpr), percent(float(test.bound(fpr)[0])), test.note(fpr) or "enough calibration rows") for fpr in FPRS
     ]
-    head: tuple[str, ...] = ("fpr asked", "false alarms guaranteed, at most", "rows")
+    head: tuple[str, ...] = ("fpr asked", "false alarms proven, at most", "rows")
     if evidence.flagged is not None:
         rows = [(*row, percent(share)) for row, share in zip(rows, evidence.flagged, strict=True)]
         head = (*head, "flagged of the rows given")
@@ -466,8 +459,8 @@ def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
         "OOD flags",
         (
             "A row is flagged where its conformal p-value is at most fpr. Of rows that come as the calibration rows "
-            f"did at most this share is flagged, on average over calibration draws; n = {len(test.scores[0])}. "
-            "A row far beyond all that training and validation rows held is flagged whatever fpr is.",
+            f"did at most this share is flagged, on average over calibration draws; n = {len(kept.labels)}, "
+            f"{_calibration_words(kept)}.",
         ),
         tables=(CardTable(head, tuple(rows)),),
     )
@@ -481,16 +474,16 @@ def _data(classifier: VoltaClassifier) -> Section:
         tuple((word, str(record.n_rows(part)), record.data_hash[part]) for part, word in _part_words(record).items()),
     )
     tables = (parts, _class_counts(classifier, record))
-    few = (
-        f"Rows are few, so that all but the calibration rows trained and, in {record.n_folds} folds, steered; the "
-        "validation rows among them were left out of one more fit, to join OOD scores.",
+    cross = (
+        f"Cross-fitted: each of {record.n_folds} fits leaves out a fold of the rows, which calibrate it, and keeps a "
+        "tenth of all rows for temperatures.",
     )
-    sentences = ("What the model was fitted on.", *(few if record.n_folds else ()))
+    sentences = ("What the model was fitted on.", *(cross if record.n_folds > 1 else ()))
     return Section("Data", sentences, tables=(files, *tables) if record.files else tables)
 
 
 def _class_counts(classifier: VoltaClassifier, record: FitRecord) -> CardTable:
-    counts = [record.class_counts[part] for part in PART_WORDS]
+    counts = [record.class_counts[part] for part in _part_words(record)]
     rows = [(str(name), *(str(part[k]) for part in counts)) for k, name in enumerate(classifier.classes_)]
     if len(rows) > MOST_NAMES:
         rows = [*rows[:MOST_NAMES], (f"and {len(rows) - MOST_NAMES} more", *("" for _ in counts))]
@@ -498,8 +491,8 @@ def _class_counts(classifier: VoltaClassifier, record: FitRecord) -> CardTable:
 
 
 def _part_words(record: FitRecord) -> dict[str, str]:
-    """Return what each part of the rows is called, where validation rows trained too."""
-    return PART_WORDS | {"val": "of them validation"} if record.n_folds else PART_WORDS
+    """Return what each part of the rows is called."""
+    return {part: word for part, word in PART_WORDS.items() if part in record.class_counts}
 
 
 def _training(classifier: VoltaClassifier) -> Section:
@@ -510,13 +503,12 @@ def _training(classifier: VoltaClassifier) -> Section:
         (*map(str, (place, log.epochs, log.max_epochs, log.kept_epoch)), f"{log.val_loss:.4f}", f"{log.seconds:.1f}")
         for place, log in enumerate(logs, start=1)
     )
-    loss, meaning = loss_words(classifier.fit_record_.n_folds, isinstance(classifier.method_, Linear))
-    head = ("network", "epochs", "at most", "weights of epoch", loss, "seconds")
+    head = ("network", "epochs", "at most", "weights of epoch", "validation loss", "seconds")
     figure = CardFigure(
-        losses_svg([log.val_losses for log in logs], loss),
+        losses_svg([log.val_losses for log in logs], "validation loss"),
         "Cross-entropy after each epoch, before any temperature.",
     )
-    return Section("Training", (f"Losses are {meaning}.",), (figure,), (CardTable(head, rows),))
+    return Section("Training", ("Losses are those of the validation rows.",), (figure,), (CardTable(head, rows),))
 
 
 def _some(names: list[str]) -> str:

@@ -7,41 +7,37 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from volta._version import __version__
-from volta.core.checks import CHUNK_ELEMENTS, check_count, check_features
+from volta.core.checks import check_count, check_features
 from volta.core.errors import InputError, warn_user
 from volta.core.files import hash_array
-from volta.core.scaling import ScaleName, fit_scaler
+from volta.core.scaling import ScaleName, Scaler, fit_scaler
 from volta.core.types import Array, FitData, Prediction, Split
+from volta.decisions import TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats, ScoreName
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
     DecidingMixin,
-    Flags,
+    HeldOut,
     calibrate,
-    fit_ood_score,
+    evidence_scores,
+    hold_out,
     predict_rows,
 )
 from volta.estimators.explain import Explanation, explain_rows, fit_reference
-from volta.estimators.inputs import (
-    FEW_VAL_ROWS,
-    N_FOLDS,
-    ClassWeight,
-    averaging_one,
-    check_rows,
-    split_fit_input,
-)
+from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, check_rows, prepare_fit_input
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
 if TYPE_CHECKING:
@@ -59,9 +55,9 @@ class FitRecord:
 
     ``class_counts``: part → rows of each class, in the order of ``classes_``; ``data_hash``: part → SHA-256 over
     features and class numbers as they were used; ``files``: name → SHA-256 of the files they were read from, where they
-    were; ``label``: the column that held the classes; ``versions``: package → version. Where ``n_folds`` is not 0
-    that many folds replaced the validation set: ``train`` are all but the calibration samples, and ``val`` are those of
-    them that another fit left out, to join OOD scores and order a policy's thresholds.
+    were; ``label``: the column that held the classes; ``versions``: package → version. With ``n_folds`` above 1 each
+    row calibrates the one of as many fits that did not see it: ``train`` and ``cal`` are all rows, and ``val`` is
+    there only where the user has rows for it.
     """
 
     class_counts: dict[str, tuple[int, ...]]
@@ -69,7 +65,7 @@ class FitRecord:
     versions: dict[str, str]
     files: dict[str, str] = field(default_factory=dict)
     label: str | None = None
-    n_folds: int = 0
+    n_folds: int = 1
 
     def n_rows(self, part: str) -> int:
         """Return how many rows a part has."""
@@ -163,12 +159,32 @@ def seed_of(random_state: int | np.random.RandomState | None) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+@dataclass(frozen=True, eq=False)
+class RowMember:
+    """One fit on rows of features: a method, and the scaling and evidence that were learned on the same rows."""
+
+    method: Method
+    n_classes: int
+    scaler: Scaler
+    evidence: TableEvidence
+
+    def predict(self, inputs: Array) -> Prediction:
+        """Return what the method says of rows (n, d) in the user's units."""
+        return predict_rows(self.method, self.scaler, inputs, self.n_classes)
+
+    def evidence_of(self, inputs: Array, prediction: Prediction) -> Floats:
+        """Return (n, m) OOD scores of the rows, the method's own last."""
+        return evidence_scores(self.evidence, inputs, prediction)
+
+
 class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A method on your own features: probabilities, uncertainty, abstention, prediction sets, OOD flags.
 
-    Features are scaled inside the model. Of the samples given to ``fit`` 10 % (stratified) are the validation set, for
-    early stopping and temperatures, and 10 % (a plain random draw) the calibration set, for prediction sets, policies
-    and OOD flags alone. Guarantees hold for new samples that are exchangeable with those given to ``fit``.
+    Features are scaled inside the model. Up to 3,000 samples are cross-fitted: five fits, each without a fifth of the
+    samples, which calibrates it; their predictions are averaged, and a new sample is compared with every sample by the
+    fit that did not see that one. Of more samples 10 % (a plain random draw) are the calibration set of one fit. Each
+    fit keeps 10 % of all samples (stratified) as its validation set, for early stopping and temperatures. Guarantees
+    hold for new samples that are exchangeable with those given to ``fit``.
 
     Parameters
     ----------
@@ -184,6 +200,12 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     class_weight
         How much each class counts in training: None, all alike; ``balanced``: n / (K · its rows); or a dict of labels
         and weights, where a class that is not named has 1. Calibration rows are never weighted.
+    calibration
+        ``cross``: five fits, every row calibrates; guarantees are near what is asked, and proven at about twice the
+        error rate. ``split``: one fit and a tenth of the rows, guarantees exact. ``auto``: ``cross`` for at most 3,000
+        rows without ``cal_set``, else ``split``.
+    n_jobs
+        How many fits run at a time, in processes of their own; None: one.
     random_state
         Decides initial weights, batches and sampling; the split of rows does not depend on it.
     max_epochs
@@ -201,13 +223,14 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         (K,) the labels, sorted; column k of the probabilities belongs to ``classes_[k]``.
     n_features_in_, feature_names_in_
         Number of columns, and their names where X had any; later calls must have the same.
+    members_
+        The fits: one with split calibration, five with cross-fitting. A member's ``method`` sees scaled rows.
     method_
-        The fitted method; it sees scaled rows.
+        The method of the first fit.
     policy_
         Which rows are answered; see ``fit_policy``.
     fit_record_
-        The training, validation and calibration samples: how many of each class, their hashes, and whether folds
-        replaced the validation set.
+        The training, validation and calibration samples: how many of each class, their hashes, and the number of folds.
     history_
         How each network was trained: ``val_losses``, ``best_epoch``, ``epochs``, ``max_epochs``, ``seconds``.
 
@@ -235,6 +258,8 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         protocol: ProtocolName = "fair",
         scale: ScaleName = "auto",
         class_weight: ClassWeight = None,
+        calibration: CalibrationName = "auto",
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = 42,
         max_epochs: int | None = None,
         keep_rows: bool = False,
@@ -246,6 +271,8 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self.protocol = protocol
         self.scale = scale
         self.class_weight = class_weight
+        self.calibration = calibration
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_epochs = max_epochs
         self.keep_rows = keep_rows
@@ -270,65 +297,67 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         The order of rows does not matter.
         """
         method = new_method(self.method, self.encoder, self.protocol)
-        parts = split_fit_input(
+        given = prepare_fit_input(
             self,
             X,
             y,
+            calibration=self.calibration,
             sample_weight=sample_weight,
             class_weight=self.class_weight,
             eval_set=eval_set,
             cal_set=cal_set,
         )
-        self.classes_ = parts.classes
-        few = eval_set is None and self.protocol == "fair" and len(parts.val) < FEW_VAL_ROWS
-        learned = parts.learned if few else parts.train
-        self.scaler_ = fit_scaler(learned.inputs, self.scale, self.encoder)  # type: ignore[arg-type]
-        if self.scaler_.kind == "none":
-            check_features(learned.inputs, "X")
-        train = replace(learned, inputs=self.scaler_.apply(learned.inputs), weights=averaging_one(learned.weights))
-        val = train if few else self._scaled(parts.val)
-        data = FitData(
-            train,
-            val,
-            # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
-            val,
-            n_classes=len(self.classes_),
-            encoder=self.encoder,  # type: ignore[arg-type]
-            n_folds=N_FOLDS if few else 0,
-        )
+        self.classes_ = given.classes
         self.seed_ = seed_of(self.random_state)
-        other = copy.deepcopy(method)
-        self.method_, self.history_ = self._train(method, data, self.verbose)
-        if few:
-            # Rows that trained look less surprising than new ones do: another fit predicts the validation rows. Its
-            # own temperature does not matter, so nothing is said about too few rows for one.
-            held_out = self._scaled(parts.val)
-            data = replace(data, train=self._scaled(parts.train), val=held_out, cal=held_out, n_folds=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                other, _ = self._train(other, data, verbose=False)
-        self._calibrate(other if few else self.method_, data.train.inputs, parts.val, parts.cal)
-        recorded = {"train": learned, "val": parts.val, "cal": parts.cal}
-        self.fit_record_ = record_fit(recorded, self.classes_, N_FOLDS if few else 0)
-        index = np.concatenate([parts.train_index, parts.val_index]) if few else parts.train_index
+        parts = [given.parts(draw) for draw in given.draws]
+        fits = Parallel(self.n_jobs)(
+            delayed(self._fit_member)(copy.deepcopy(method), *each, few=len(parts) > 1) for each in parts
+        )
+        self.members_ = [member for member, _, _ in fits]
+        self.history_ = tuple(log for _, logs, _ in fits for log in logs)
+        warn_about(self.history_)
+        from volta.methods.conformal import Aps
+
+        self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
+        self.calibration_ = calibrate([held_out for _, _, held_out in fits])
+        self._set_policy(coverage=DEFAULT_COVERAGE)
+        train, val, cal = parts[0]
+        recorded = {"train": train, "val": val, "cal": cal}
+        if len(parts) > 1:
+            recorded = {"train": given.rows, "cal": given.rows} | ({} if given.val is None else {"val": given.val})
+        self.fit_record_ = record_fit(recorded, self.classes_, len(parts))
+        learned, index = (given.rows, given.index) if len(parts) > 1 else (train, given.index[given.draws[0].train])
         kept = (index, learned.inputs) if self.keep_rows else None
-        self.reference_ = fit_reference(self.method_, train.inputs, train.labels, data.n_classes, kept)
+        scaled: Array = self.scaler_.apply(learned.inputs)
+        self.reference_ = fit_reference(self.method_, scaled, learned.labels, len(self.classes_), kept)
         return self
+
+    members_: list[RowMember]
+
+    @property
+    def method_(self) -> Method:
+        """The method of the first fit."""
+        return self.members_[0].method
+
+    @property
+    def scaler_(self) -> Scaler:
+        """The scaling of the first fit."""
+        return self.members_[0].scaler
 
     def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
         """Return for each row the nearest classes, columns out of range, and with ``keep_rows`` similar training rows.
 
         At most ``most`` of each. ``print`` shows an explanation in words.
         """
-        rows = self._rows(X)
+        rows = self._inputs(X)
         names = getattr(self, "feature_names_in_", None)
         return explain_rows(
             rows,
             method=self.method_,
             scaler=self.scaler_,
-            range_check=self.ood_score_.range_check,
+            evidence=self.members_[0].evidence,
             reference=self.reference_,
-            prediction=predict_rows(self.method_, self.scaler_, rows, len(self.classes_)),
+            prediction=self.predict_full(X),
             classes=self.classes_,
             names=None if names is None else [str(name) for name in names],
             most=check_count(most, "most"),
@@ -339,7 +368,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         from volta.estimators.saving import save_classifier
 
         self._fitted()
-        save_classifier(self, path, self.method_, self._state())
+        save_classifier(self, path, self._methods(), self._state())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -347,22 +376,30 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         from volta.estimators.saving import load_classifier
         from volta.methods.saving import MODEL_FILE
 
-        method, parameters, state, classes = load_classifier(Path(path), "VoltaClassifier")
+        methods, parameters, state, classes = load_classifier(Path(path), "VoltaClassifier")
         with MODEL_FILE.parsing(path):
-            return cls(**parameters)._restore(method, classes, state)
+            return cls(**parameters)._restore(methods, classes, state)
+
+    def _methods(self) -> list[Method]:
+        return [member.method for member in self.members_]
 
     def _state(self) -> dict[str, Any]:
-        """Return what ``fit`` learned, but the method and the classes, as a saved file holds it."""
+        """Return what ``fit`` learned, but the methods and the classes, as a saved file holds it."""
         state = {name: getattr(self, name) for name in _STATE}
+        state["members"] = [{"scaler": each.scaler, "evidence": each.evidence} for each in self.members_]
         if hasattr(self, "feature_names_in_"):
             state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
         return state
 
-    def _restore(self, method: Method, classes: NDArray[Any], state: dict[str, Any]) -> Self:
+    def _restore(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> Self:
         """Take over what an equal classifier learned, from a saved file."""
         from volta.estimators.saving import restore_state
 
-        restore_state(self, method, classes, state, (*_STATE, "feature_names_in_"))
+        members = state.pop("members")
+        self.members_ = [
+            RowMember(method, len(classes), **learned) for method, learned in zip(methods, members, strict=True)
+        ]
+        restore_state(self, classes, state, (*_STATE, "feature_names_in_"))
         if "feature_names_in_" in state:
             self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
         return self
@@ -385,62 +422,47 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self._fitted()
         export_classifier(self, fix_rules(self, alpha, fpr), file_path(path))
 
-    def _train(self, method: Method, data: FitData, verbose: bool) -> tuple[Method, tuple[TrainingLog, ...]]:
-        """Return the fitted method and how its networks were trained; warn where a training looks unfinished."""
+    def _fit_member(
+        self, method: Method, train: Split, val: Split, cal: Split, *, few: bool
+    ) -> tuple[RowMember, tuple[TrainingLog, ...], HeldOut]:
+        """Return one fit, how its networks were trained, and what it says of the rows that calibrate it."""
+        from volta.methods.calibrators import CalibrationWarning
         from volta.networks.trainer import Trainer, pick_device
         from volta.networks.training import one_thread_for
 
+        n_classes = len(self.classes_)
+        scaler = fit_scaler(train.inputs, self.scale, self.encoder)  # type: ignore[arg-type]
+        if scaler.kind == "none":
+            check_features(train.inputs, "X")
+        scaled = Split(scaler.apply(train.inputs), train.labels, averaging_one(train.weights))
+        scaled_val = Split(scaler.apply(val.inputs), val.labels, averaging_one(val.weights))
+        # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
+        data = FitData(scaled, scaled_val, scaled_val, n_classes=n_classes, encoder=self.encoder)  # type: ignore[arg-type]
         max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
         trainer = Trainer(
             seed=self.seed_,
             protocol=self.protocol,
             budget=Budget(max_epochs=max_epochs),
             device=pick_device(self.device),
-            on_epoch=ProgressLines() if verbose else None,
+            on_epoch=ProgressLines() if self.verbose else None,
         )
-        with one_thread_for(data.train.inputs.size):
+        with one_thread_for(scaled.inputs.size), warnings.catch_warnings():
+            if few:
+                # A tenth of few rows may all be right, and leave the temperature as it was learned: no reason to worry.
+                warnings.simplefilter("ignore", CalibrationWarning)
             fitted = method.fit(data, trainer)
-        history = tuple(trainer.trainings.values())
-        warn_about(history)
-        return fitted, history
+        member = RowMember(fitted, n_classes, scaler, fit_evidence(train.inputs, train.labels))
+        held_out = hold_out(member, cal.inputs, cal.labels, val.inputs, val.labels)
+        return member, tuple(trainer.trainings.values()), held_out
 
-    def _calibrate(self, for_val: Method, scaled_train: Array, val: Split, cal: Split) -> None:
-        """Calibrate on ``cal``; ``for_val`` predicts validation rows, which it was not trained on."""
-        from volta.methods.conformal import Aps
-
-        predicted_val = predict_rows(for_val, self.scaler_, val.inputs, len(self.classes_))
-        self.ood_score_ = fit_ood_score(self.scaler_, scaled_train, val.inputs, predicted_val)
-        predicted_cal = predict_rows(self.method_, self.scaler_, cal.inputs, len(self.classes_))
-        ood, _ = self.ood_score_.of(cal.inputs, predicted_cal)
-        self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
-        self.calibration_ = calibrate(predicted_cal, cal.labels, ood, predicted_val.uncertainty)
-        self._set_policy(coverage=DEFAULT_COVERAGE)
-
-    def _scaled(self, part: Split) -> Split:
-        return Split(self.scaler_.apply(part.inputs), part.labels, averaging_one(part.weights))
-
-    def _rows(self, X: Any) -> Array:  # noqa: N803
+    def _inputs(self, X: Any) -> Array:  # noqa: N803
         self._fitted()
         return check_rows(self, X)
-
-    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
-        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        rows = self._rows(X)
-        return predict_rows(self.method_, self.scaler_, rows, len(self.classes_))
-
-    def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
-        rows = self._rows(X)
-        # Scaled once for the network and the range check, unless there are so many rows that a copy is large.
-        exact = self.scaler_.exact(rows) if rows.size <= CHUNK_ELEMENTS else None
-        prediction = predict_rows(self.method_, self.scaler_, rows, len(self.classes_), exact)
-        return prediction, *self.ood_score_.of(rows, prediction, exact)
 
 
 _STATE = (
     "n_features_in_",
-    "scaler_",
     "calibration_",
-    "ood_score_",
     "reference_",
     "history_",
     "set_score_",

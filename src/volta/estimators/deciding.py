@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,28 +19,25 @@ from numpy.typing import NDArray
 from volta.core.checks import check_fraction, check_prediction
 from volta.core.errors import InputError, VoltaWarning, warn_user
 from volta.core.quantile import conformal_quantile
-from volta.core.scaling import Scaler, row_parts
+from volta.core.scaling import Scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.decisions import (
     Decisions,
     Monitor,
     MonitorState,
-    OodTest,
     Policy,
-    RangeCheck,
-    ScoreCombination,
-    SetPredictor,
+    ScoreJoin,
+    TableEvidence,
     benjamini_hochberg,
-    fit_combination,
     fit_coverage,
-    fit_ood,
+    fit_join,
     fit_policy,
-    fit_range_check,
-    fit_thresholds,
 )
 from volta.decisions.conformal import SCORE_NAMES, Conditional, Floats, ScoreName, SetScore
-from volta.decisions.decide import ACTIONS, unchecked_decisions
+from volta.decisions.cross import CrossTest, fit_cross
+from volta.decisions.decide import unchecked_decisions
+from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 from volta.decisions.ood import discovery_note
 from volta.estimators.inputs import UnfittedClassifierError
 from volta.networks.outputs import Outputs
@@ -52,20 +49,18 @@ if TYPE_CHECKING:
 Flags: TypeAlias = NDArray[np.bool_]
 
 BLOCK_ROWS = 32
+FEW_ROWS = 16
 _DROPPED_BITS = 20
 _DECIMALS = 12
 _LARGEST = 1e290
 
 
-def predict_rows(
-    method: Method, scaler: Scaler, rows: Array, n_classes: int, exact: Floats | None = None
-) -> Prediction:
-    """Scale and predict rows (n, d) in float64; ``exact`` is ``scaler.exact(rows)`` where it is known.
+def predict_rows(method: Method, scaler: Scaler, rows: Array, n_classes: int) -> Prediction:
+    """Scale and predict rows (n, d) in float64.
 
     A method that computes in single precision gets whole blocks: the last row is repeated and its results are cut off.
     """
-    limit = scaler.limit
-    scaled = scaler.apply(rows, np.float64) if exact is None else np.minimum(np.maximum(exact, -limit), limit)
+    scaled = scaler.apply(rows, np.float64)
     if not method.single_precision:
         return settled(check_prediction(method.title, method._predict, scaled, n_classes))
     return settled(check_prediction(method.title, method._predict, _in_blocks(scaled), n_classes), len(rows))
@@ -113,9 +108,6 @@ def without_last_bits(values: Floats) -> Floats:
     return ((bits + (1 << (_DROPPED_BITS - 1))) & -(1 << _DROPPED_BITS)).view(np.float64)
 
 
-EXTREME = 1e6
-"""A row with a column so many standard deviations out of range is OOD whatever its p-value, unless validation rows are
-as far out: then such values, for example codes for missing entries, belong to the data."""
 SET_ALPHAS = (0.2, 0.1, 0.05, 0.01)
 """For these the mean size of sets on calibration rows is kept."""
 
@@ -124,89 +116,62 @@ class TooFewRowsWarning(VoltaWarning):
     """There are too few calibration rows for what is asked; the message says what is done instead."""
 
 
+class Member(Protocol):
+    """One fit of a classifier, for inputs that the classifier has checked."""
+
+    def predict(self, inputs: Any) -> Prediction:
+        """Return what the method says of the inputs."""
+
+    def evidence_of(self, inputs: Any, prediction: Prediction) -> Floats:
+        """Return (n, m) OOD scores, the method's own last; higher = more OOD."""
+
+
+def evidence_scores(evidence: TableEvidence | None, rows: Array, prediction: Prediction) -> Floats:
+    """Return the evidence of rows (n, d), where there is any, and the method's OOD score last."""
+    own = prediction.ood_score[:, None]
+    if evidence is None:
+        return own
+    few = len(rows) <= FEW_ROWS
+    found = evidence.unchecked_scores(rows.astype(np.float64, copy=False)) if few else evidence.scores(rows)
+    return np.hstack([settled_scores(found), own])
+
+
+def join_predictions(found: Sequence[Prediction]) -> Prediction:
+    """Return the mean of what the fits say, and of sets what most say."""
+    if len(found) == 1:
+        return found[0]
+    sets = [prediction.sets for prediction in found if prediction.sets is not None]
+    return Prediction(
+        np.mean([prediction.probs for prediction in found], axis=0),
+        np.mean([prediction.uncertainty for prediction in found], axis=0),
+        np.mean([prediction.ood_score for prediction in found], axis=0),
+        np.mean(sets, axis=0) >= 0.5 if sets else None,
+    )
+
+
 @dataclass(frozen=True, eq=False)
-class OodScore:
-    """One OOD score a row from the method's own and the range check's two; see `fit_combination` for how.
+class Scored:
+    """What K fits say of n rows: ``prediction``, joined; ``probs`` (K, n, n_classes) and ``ood`` (K, n) of each fit."""
 
-    The range check's range and distance are ranked each by itself: wild values in single columns would otherwise hide
-    rows whose columns do not go together.
-    ``range_check`` saw training rows and ``combination`` validation rows, never calibration rows.
-    """
-
-    scaler: Scaler
-    range_check: RangeCheck
-    combination: ScoreCombination
-
-    def of(self, rows: Array, prediction: Prediction, exact: Floats | None = None) -> tuple[Floats, Flags]:
-        """Return (n,) scores of rows (n, d) in the user's units, higher = more OOD, and which rows are extreme."""
-        scores = np.empty((3, len(rows)))
-        scores[0] = prediction.ood_score
-        scores[1:] = range_scores(self.range_check, self.scaler, rows, exact)
-        return self.combination.unchecked_score(scores), scores[1] > self.extreme_beyond
-
-    @cached_property
-    def extreme_beyond(self) -> float:
-        """How far out of range a row must be to be OOD whatever its p-value."""
-        return extreme_beyond(self.combination)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureOodScore:
-    """The OOD score of a network's outputs: the method's and the range check's of penultimate vectors, if any."""
-
-    range_check: RangeCheck | None
-    combination: ScoreCombination
-
-    def of(self, outputs: Outputs, prediction: Prediction) -> tuple[Floats, Flags]:
-        """Return (n,) scores, higher = more OOD, and which rows are extreme."""
-        scores = output_scores(self.range_check, outputs, prediction)
-        extreme = np.zeros(len(prediction), dtype=np.bool_)
-        if self.range_check is not None:
-            extreme = scores[1] > extreme_beyond(self.combination)
-        return self.combination.score(*scores), extreme
-
-
-def extreme_beyond(combination: ScoreCombination) -> float:
-    """Return how far out of range a row must be to be OOD whatever its p-value: twice as far as any validation row."""
-    return max(EXTREME, 2.0 * float(combination.reference[1][-1]))
-
-
-def output_scores(range_check: RangeCheck | None, outputs: Outputs, prediction: Prediction) -> tuple[Floats, ...]:
-    """Return the method's score and, where there is a range check, its two."""
-    if range_check is None:
-        return (prediction.ood_score,)
-    return (prediction.ood_score, *map(settled_scores, range_check.parts(outputs.need_features())))
-
-
-def fit_ood_score(scaler: Scaler, train: Array, val: Array, val_prediction: Prediction) -> OodScore:
-    """Fit the range check on scaled training rows and the combination on validation rows in the user's units."""
-    range_check = fit_range_check(train)
-    combination = fit_combination(val_prediction.ood_score, *range_scores(range_check, scaler, val))
-    return OodScore(scaler, range_check, combination)
-
-
-def range_scores(range_check: RangeCheck, scaler: Scaler, rows: Array, exact: Floats | None = None) -> Floats:
-    """Return the range check's two scores (2, n) of rows in the user's units."""
-    scores = np.empty((2, len(rows)))
-    if exact is not None:
-        scores[0], scores[1] = range_check.unchecked_parts(exact)
-        return settled_scores(scores)
-    for part in row_parts(rows):
-        scores[0, part], scores[1, part] = range_check.unchecked_parts(scaler.exact(rows[part]))
-    return settled_scores(scores)
+    prediction: Prediction
+    probs: Floats
+    ood: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What is known of n calibration rows, each array (n,), and of validation rows where a policy needs other rows.
 
-    ``labels`` and ``predicted`` are class numbers, ``confidence`` the probability of the latter; ``true_scores`` holds,
-    for each score of prediction sets, how badly a row's own class fits it, and ``set_sizes`` the mean size of sets at
-    each of ``SET_ALPHAS``; ``reference`` is the uncertainty of validation rows; ``true_probs`` are the probabilities of
-    the rows' own classes, with all their digits.
+    ``fold``: the number of the fit that a row calibrates, which did not see it; ``labels`` and ``predicted`` are class
+    numbers, ``confidence`` the probability of the latter; ``true_scores`` holds, for each score of prediction sets, how
+    badly a row's own class fits it, and ``set_sizes`` the mean size of sets at each of ``SET_ALPHAS``; ``join`` makes
+    one OOD score of several, and ``ood`` are those; ``reference`` is the uncertainty of validation rows and
+    ``reference_correct`` whether they are right; ``true_probs`` are the probabilities of the rows' own classes, with
+    all their digits.
     """
 
     n_classes: int
+    fold: NDArray[np.int64]
     labels: NDArray[np.int64]
     predicted: NDArray[np.int64]
     confidence: Floats
@@ -214,41 +179,62 @@ class Calibration:
     set_sizes: dict[str, tuple[float, ...]]
     uncertainty: Floats
     ood: Floats
+    join: ScoreJoin
     reference: Floats
+    reference_correct: Flags
     true_probs: Floats
+
+    @cached_property
+    def rows_of(self) -> list[NDArray[np.intp]]:
+        """Places of the rows that calibrate each fit."""
+        return [np.flatnonzero(self.fold == place) for place in range(int(self.fold.max()) + 1)]
+
+    @property
+    def n_folds(self) -> int:
+        """How many fits there are; 1 is split calibration."""
+        return len(self.rows_of)
 
     def sets(
         self,
+        probs: Floats,
         alpha: float,
         score: ScoreName,
-        conditional: Conditional,
-        allow_empty: bool,
+        *,
+        conditional: Conditional = "none",
+        confidence: float | None = None,
         names: Sequence[Any] | None = None,
-    ) -> SetPredictor:
-        """Calibrate prediction sets, once for the same request; warn where there are too few rows for ``alpha``.
+    ) -> NDArray[np.bool_]:
+        """Return (n, n_classes) sets of rows by each fit's probabilities (K, n, n_classes); warn of too few rows.
 
         names: what the warning calls the classes, their numbers unless set.
         """
+        test = self.set_test(score, conditional)
+        alpha = check_fraction(alpha, "alpha")
+        warn_if(test.note(alpha, names, level="alpha", confidence=confidence))
+        scores = np.stack([SetScore(score).of(each, None) for each in probs])
+        return np.asarray(test.unchecked_pvalues(scores) > test.levels(alpha, confidence))
+
+    def set_test(self, score: ScoreName, conditional: Conditional = "none") -> CrossTest:
+        """Calibrate prediction sets, over all rows or within each class."""
         if score not in self.true_scores:
             raise InputError(f"score is {score!r}; pass one of {', '.join(self.true_scores)}")
-        alpha = check_fraction(alpha, "alpha")
-        request = (alpha, score, conditional, allow_empty)
-        if (found := self._sets.get(request)) is None:
-            thresholds = fit_thresholds(
-                self.true_scores[score], self.labels, self.n_classes, alpha=alpha, conditional=conditional
-            )
-            found = SetPredictor(SetScore(score), thresholds, randomised=False, allow_empty=allow_empty)
-            self._sets[request] = found
-        if found.thresholds.always_included:
-            warn_if(found.thresholds.note_of(range(self.n_classes) if names is None else names))
-        return found
+        return self._test(score, self.true_scores[score], self.labels, conditional)
+
+    def ood_test(self, conditional: Conditional = "none") -> CrossTest:
+        """Calibrate OOD p-values, over all rows or within each predicted class."""
+        return self._test("ood", self.ood, self.predicted, conditional)
 
     def policy(self, max_error: float | None, coverage: float | None, confidence: float) -> Policy:
         """Find the policy with at most ``max_error`` among answered rows, or the one that answers ``coverage``."""
         if coverage is None and max_error is not None:
-            correct = self.predicted == self.labels
             return fit_policy(
-                self.uncertainty, correct, max_error=max_error, confidence=confidence, reference=self.reference
+                self.uncertainty,
+                self.predicted == self.labels,
+                max_error=max_error,
+                confidence=confidence,
+                reference=self.reference,
+                reference_correct=self.reference_correct,
+                cross_fitted=self.n_folds > 1,
             )
         if coverage is not None and max_error is None:
             return fit_coverage(self.uncertainty, coverage=coverage, confidence=confidence)
@@ -256,33 +242,59 @@ class Calibration:
             f"max_error is {max_error} and coverage {coverage}; pass one of them, e.g. fit_policy(max_error=0.02)"
         )
 
-    def ood_test(self, conditional: Conditional = "none") -> OodTest:
-        """Calibrate OOD p-values, over all rows or within each predicted class."""
-        if conditional == "none":
-            return self._plain_test
-        if conditional == "class":
-            return fit_ood(self.ood, groups=self.predicted, n_groups=self.n_classes)
-        raise InputError(f"conditional is {conditional!r}; pass none or class")
+    def _test(self, name: str, scores: Floats, groups: NDArray[np.int64], conditional: Conditional) -> CrossTest:
+        if conditional not in ("none", "class"):
+            raise InputError(f"conditional is {conditional!r}; pass none or class")
+        if (found := self._tests.get((name, conditional))) is None:
+            grouped = [groups[rows] for rows in self.rows_of] if conditional == "class" else None
+            found = fit_cross([scores[rows] for rows in self.rows_of], groups=grouped, n_groups=self.n_classes)
+            self._tests[name, conditional] = found
+        return found
 
     @cached_property
-    def _plain_test(self) -> OodTest:
-        return fit_ood(self.ood)
-
-    @cached_property
-    def _sets(self) -> dict[tuple[Any, ...], SetPredictor]:
+    def _tests(self) -> dict[tuple[str, str], CrossTest]:
         return {}
 
 
-def calibrate(prediction: Prediction, labels: NDArray[np.int64], ood: Floats, reference: Floats) -> Calibration:
-    """Keep what later calls need of the calibration rows' predictions."""
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a fit says of rows that it did not train on: those that calibrate it, with ``evidence`` (n, m), and others.
+
+    ``val_uncertainty``, ``val_correct``: of validation rows.
+    """
+
+    prediction: Prediction
+    labels: NDArray[np.int64]
+    evidence: Floats
+    val_uncertainty: Floats
+    val_correct: Flags
+
+
+def hold_out(member: Member, cal: Any, labels: NDArray[np.int64], val: Any, val_labels: NDArray[np.int64]) -> HeldOut:
+    """Return what a fit says of calibration and validation inputs."""
+    prediction, of_val = member.predict(cal), member.predict(val)
+    evidence = member.evidence_of(cal, prediction)
+    return HeldOut(prediction, labels, evidence, of_val.uncertainty, of_val.labels == val_labels)
+
+
+def calibrate(held_out: Sequence[HeldOut]) -> Calibration:
+    """Keep what later calls need of the calibration rows' predictions, each by the fit that did not see the row."""
+    probs = np.concatenate([found.prediction.probs for found in held_out])
+    labels = np.concatenate([found.labels for found in held_out])
     rows = np.arange(len(labels))
-    scores = {name: SetScore(name).of(prediction.probs, None) for name in SCORE_NAMES}
+    scores = {name: SetScore(name).of(probs, None) for name in SCORE_NAMES}
     true_scores: dict[str, Floats] = {name: values[rows, labels] for name, values in scores.items()}
+    evidence = np.concatenate([found.evidence for found in held_out])
+    # One column is the method's own score; ranks are joined under weights of which the last is the method's.
+    weights = (*EVIDENCE_WEIGHTS, MODEL_WEIGHT) if evidence.shape[1] > 1 else None
+    bounded = [False] * (evidence.shape[1] - 1) + [True]
+    joined, ood = fit_join(evidence, weights=weights, bounded=bounded)
     return Calibration(
-        n_classes=prediction.probs.shape[1],
+        n_classes=probs.shape[1],
+        fold=np.repeat(np.arange(len(held_out)), [len(found.labels) for found in held_out]),
         labels=labels,
-        predicted=prediction.labels,
-        confidence=prediction.probs.max(axis=1).astype(np.float64),
+        predicted=np.concatenate([found.prediction.labels for found in held_out]),
+        confidence=probs.max(axis=1).astype(np.float64),
         true_scores=true_scores,
         set_sizes={
             name: tuple(
@@ -290,10 +302,12 @@ def calibrate(prediction: Prediction, labels: NDArray[np.int64], ood: Floats, re
             )
             for name, values in scores.items()
         },
-        uncertainty=prediction.uncertainty,
+        uncertainty=np.concatenate([found.prediction.uncertainty for found in held_out]),
         ood=ood,
-        reference=reference,
-        true_probs=prediction.probs[rows, labels].astype(np.float64),
+        join=joined,
+        reference=np.concatenate([found.val_uncertainty for found in held_out]),
+        reference_correct=np.concatenate([found.val_correct for found in held_out]),
+        true_probs=probs[rows, labels].astype(np.float64),
     )
 
 
@@ -303,7 +317,7 @@ def warn_if(note: str) -> None:
         warn_user(note, TooFewRowsWarning)
 
 
-CALIBRATION_TYPES: tuple[type, ...] = (Calibration, OodScore, FeatureOodScore, Scaler, RangeCheck, ScoreCombination)
+CALIBRATION_TYPES: tuple[type, ...] = (Calibration, ScoreJoin, Scaler, TableEvidence)
 """The dataclasses that a saved classifier may hold besides its method's."""
 
 
@@ -325,13 +339,27 @@ class DecidingMixin:
     set_score_: ScoreName
     seed_: int
 
-    @abstractmethod
-    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
-        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+    members_: Sequence[Member]
 
     @abstractmethod
-    def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
-        """Return ``predict_full(X)``, the (n,) scores that OOD p-values compare, and which rows are extreme."""
+    def _inputs(self, X: Any) -> Any:  # noqa: N803
+        """Return X as the members take it; raise unless there is a fit and X is like its rows."""
+
+    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
+        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
+        inputs = self._inputs(X)
+        return join_predictions([member.predict(inputs) for member in self.members_])
+
+    def _scored(self, X: Any) -> Scored:  # noqa: N803
+        """Return what each fit says of the rows, OOD scores joined."""
+        inputs = self._inputs(X)
+        found = [member.predict(inputs) for member in self.members_]
+        join = self.calibration_.join
+        ood = [
+            join.unchecked_score(member.evidence_of(inputs, each))
+            for member, each in zip(self.members_, found, strict=True)
+        ]
+        return Scored(join_predictions(found), np.stack([each.probs for each in found]), np.stack(ood))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "calibration_")
@@ -361,18 +389,31 @@ class DecidingMixin:
         *,
         score: ScoreName | None = None,
         conditional: Conditional = "none",
+        confidence: float | None = None,
         allow_empty: bool = True,
     ) -> NDArray[np.bool_]:
         """Return (n, K) sets that hold the true class with probability at least 1 − alpha.
 
+        With split calibration that is exact; with cross-fitting the probability is near 1 − alpha and proven to be at
+        least 1 − `cross_bound` (alpha, fold sizes), about 1 − 2 alpha. ``confidence`` (split calibration): with that
+        probability over calibration draws it is at least 1 − alpha for the new rows of this model.
         ``score``: ``lac`` (the smallest sets), ``aps`` or ``raps`` (sets that grow where a row is ambiguous); None
         takes ``aps`` for the method of that name, else ``lac``. ``conditional="class"`` gives the guarantee for every
         class. A ``lac`` set is empty where no class fits; ``allow_empty=False`` puts the likeliest class there.
         """
-        probs = self.predict_full(X).probs
-        return self.calibration_.sets(
-            alpha, self.set_score_ if score is None else score, conditional, allow_empty, self.classes_.tolist()
-        ).predict(probs)
+        scored = self._scored(X)
+        sets = self.calibration_.sets(
+            scored.probs,
+            alpha,
+            self.set_score_ if score is None else score,
+            conditional=conditional,
+            confidence=confidence,
+            names=self.classes_.tolist(),
+        )
+        if not allow_empty:
+            empty = np.flatnonzero(~sets.any(axis=1))
+            sets[empty, scored.prediction.labels[empty]] = True
+        return sets
 
     def fit_policy(
         self, max_error: float | None = None, *, coverage: float | None = None, confidence: float = 0.95
@@ -405,12 +446,11 @@ class DecidingMixin:
     def ood_pvalues(self, X: Any, *, conditional: Conditional = "none") -> NDArray[np.float64]:  # noqa: N803
         """Return conformal p-values of "the row is like the calibration rows": P(p ≤ t) ≤ t for rows that are.
 
-        The score joins the method's own and the range check's. ``conditional="class"`` compares with calibration rows
-        of the same predicted class.
+        With cross-fitting P(p ≤ t) is near t and proven to be at most `cross_bound` (t, fold sizes). The score joins
+        the method's own with the evidence of columns, distances and neighbours (`fit_evidence`, `fit_join`).
+        ``conditional="class"`` compares with calibration rows of the same predicted class.
         """
-        prediction, ood, _ = self._scored(X)
-        test = self.calibration_.ood_test(conditional)
-        return test.pvalues(ood, groups=prediction.labels if test.grouped else None)
+        return self._pvalues(self._scored(X), conditional)
 
     def is_ood(
         self,
@@ -419,25 +459,29 @@ class DecidingMixin:
         *,
         fdr: float | None = None,
         conditional: Conditional = "none",
+        confidence: float | None = None,
     ) -> NDArray[np.bool_]:
         """Flag OOD rows: at most the share ``fpr``, 0.05 unless set, of in-distribution rows is flagged, on average.
 
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
-        ``conditional="class"`` keeps ``fpr`` within every predicted class. An extreme row is flagged whatever its
-        p-value: a column is a million standard deviations out of range, and twice as far as in any validation row.
+        ``conditional="class"`` keeps ``fpr`` within every predicted class. ``confidence`` (split calibration): with
+        that probability over calibration draws at most ``fpr`` of this model's in-distribution rows are flagged. With
+        cross-fitting the rate is near ``fpr``; see :meth:`ood_pvalues`.
         """
-        if fdr is not None and conditional != "none":
-            raise InputError("fdr is set and conditional too; the bound over a batch needs conditional='none'")
+        if fdr is not None and (conditional != "none" or confidence is not None):
+            raise InputError("fdr is set with conditional or confidence; the bound over a batch needs neither")
         if fdr is not None and fpr is not None:
             raise InputError(f"fpr is {fpr} and fdr {fdr}; pass one of them")
-        prediction, ood, extreme = self._scored(X)
-        test = self.calibration_.ood_test(conditional)
+        scored = self._scored(X)
+        pvalues = self._pvalues(scored, conditional)
         if fdr is not None:
-            warn_if(discovery_note(len(self.calibration_.ood), len(ood), fdr))
-            return np.asarray(benjamini_hochberg(test.pvalues(ood), fdr) | extreme)
-        level = DEFAULT_FPR if fpr is None else fpr
-        warn_if(test.note(level, self.classes_.tolist()))
-        return np.asarray(test.flags(ood, fpr=level, groups=prediction.labels if test.grouped else None) | extreme)
+            warn_if(discovery_note(len(self.calibration_.ood), len(pvalues), fdr))
+            return benjamini_hochberg(pvalues, fdr)
+        level, test = DEFAULT_FPR if fpr is None else fpr, self.calibration_.ood_test(conditional)
+        levels = test.levels(level, confidence)
+        warn_if(test.note(level, self.classes_.tolist(), confidence=confidence))
+        own = levels[scored.prediction.labels] if test.grouped else levels
+        return np.asarray(pvalues <= own)
 
     def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
@@ -455,35 +499,34 @@ class DecidingMixin:
 
         ``reason`` says in words why a row at that level is OOD.
         """
-        prediction, ood, extreme = self._scored(X)
-        test, probs = self.calibration_.ood_test(), prediction.probs
+        scored = self._scored(X)
+        test, prediction = self.calibration_.ood_test(), scored.prediction
         if not reason:
             warn_if(test.note(level))
         found = unchecked_decisions(
-            probs,
+            prediction.probs,
             prediction.uncertainty,
             self._policy(None),
-            test.unchecked_pvalues(ood),
+            test.unchecked_pvalues(scored.ood),
             level,
-            self.calibration_.sets(alpha, self.set_score_, "none", True).unchecked_sets(probs),
+            self.calibration_.sets(scored.probs, alpha, self.set_score_),
             self.classes_,
         )
-        if not (reason or extreme.any()):
-            return found
-        answer, abstain, unlike = found.reasons
-        unlike = reason or unlike
-        if not extreme.any():
-            return replace(found, reasons=(answer, abstain, unlike))
-        action = np.where(extreme, ACTIONS.index("ood"), found.action)
-        return replace(
-            found, action=action, reasons=(answer, abstain, f"{unlike}, or a column a million deviations out of range")
-        )
+        return replace(found, reasons=(*found.reasons[:2], reason)) if reason else found
 
     def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
         """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
         self._fitted()
         seed = self.seed_ if random_state is None else random_state
-        return ClassifierMonitor(self, Monitor(self.calibration_.ood, alpha=alpha, rng=rng(seed, "monitor")))
+        # Scores of one fit and of the rows it did not see: only those are exchangeable with a stream's.
+        scores = self.calibration_.ood[self.calibration_.rows_of[0]]
+        return ClassifierMonitor(self, Monitor(scores, alpha=alpha, rng=rng(seed, "monitor")))
+
+    def _pvalues(self, scored: Scored, conditional: Conditional) -> NDArray[np.float64]:
+        test = self.calibration_.ood_test(conditional)
+        if not test.grouped:
+            return test.unchecked_pvalues(scored.ood)
+        return test.pvalues(scored.ood, groups=scored.probs.argmax(axis=2))
 
     def _set_policy(
         self, max_error: float | None = None, coverage: float | None = None, confidence: float = 0.95
@@ -515,4 +558,4 @@ class ClassifierMonitor:
 
     def update(self, X: Any) -> MonitorState:  # noqa: N803
         """Take the next rows of the stream, in order, and return the state after them."""
-        return self._scores.update(self._classifier._scored(X)[1])
+        return self._scores.update(self._classifier._scored(X).ood[0])

@@ -1,8 +1,8 @@
-"""Why a row was classified as it was: the nearest classes, columns out of range, the most similar training rows."""
+"""Why a row was classified as it was: the nearest classes, columns that speak against it, similar training rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
-from volta.decisions import OutOfRange, RangeCheck
+from volta.decisions import ColumnEvidence, TableEvidence
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
@@ -40,23 +40,24 @@ class SimilarRow:
 class Explanation:
     """What stands behind one row's prediction.
 
-    ``classes``: the nearest by cosine to their prototype, nearest first; ``out_of_range``: columns outside what
-    training rows have, the furthest first, in the user's units; ``rows``: the most similar training rows, None unless
-    the model keeps them.
+    ``classes``: the nearest by cosine to their prototype, nearest first; ``columns``: those that speak against the row,
+    the strongest first, in the user's units; ``rows``: the most similar training rows, None unless the model keeps
+    them.
     """
 
     label: Any
     probability: float
     classes: tuple[NearClass, ...]
-    out_of_range: tuple[OutOfRange, ...]
+    columns: tuple[ColumnEvidence, ...]
     rows: tuple[SimilarRow, ...] | None
 
     def __str__(self) -> str:
         lines = [f"{self.label} with probability {self.probability:.3g}"]
         lines += [f"  like class {near.label}: cosine {near.similarity:.3f}" for near in self.classes]
         lines += [
-            f"  {column.name} is {column.value:.6g}, training rows have {column.low:.6g} to {column.high:.6g}"
-            for column in self.out_of_range
+            f"  {column.name} is {column.value:.6g}, {column.reason}: training rows have {column.low:.6g} to "
+            f"{column.high:.6g}"
+            for column in self.columns
         ]
         lines += [
             f"  like training row {row.index} ({row.label}): cosine {row.similarity:.3f}" for row in self.rows or ()
@@ -107,7 +108,7 @@ def explain_rows(
     *,
     method: Method,
     scaler: Scaler,
-    range_check: RangeCheck,
+    evidence: TableEvidence,
     reference: Reference,
     prediction: Prediction,
     classes: NDArray[Any],
@@ -117,14 +118,14 @@ def explain_rows(
     """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike."""
     vectors = _unit(_vectors(method, scaler.apply(rows)))
     similarities = vectors @ reference.prototypes.T
-    outside = range_check.explain(scaler.exact(rows), names=names, most=most)
+    unlike = evidence.explain(rows, names=names, most=most)
     labels = prediction.labels
     return [
         Explanation(
             label=_plain(classes[labels[row]]),
             probability=float(prediction.probs[row, labels[row]]),
             classes=_nearest_classes(similarities[row], prediction.probs[row], classes, most),
-            out_of_range=tuple(_in_units(found, scaler, float(rows[row, found.column])) for found in outside[row]),
+            columns=unlike[row],
             rows=None if reference.kept is None else _similar(vectors[row], reference.kept, classes, most),
         )
         for row in range(len(rows))
@@ -143,11 +144,6 @@ def _similar(vector: Array, kept: TrainingRows, classes: NDArray[Any], most: int
         SimilarRow(int(kept.index[i]), _plain(classes[kept.labels[i]]), float(cosines[i]), kept.values[i])
         for i in order
     )
-
-
-def _in_units(found: OutOfRange, scaler: Scaler, value: float) -> OutOfRange:
-    low, high = (scaler.restore(found.column, limit) for limit in (found.low, found.high))
-    return replace(found, value=value, low=low, high=high)
 
 
 def _vectors(method: Method, scaled: Array) -> Array:

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from volta.core.checks import refuse_mask
 from volta.core.errors import InputError, MissingDataError, StoreError
 from volta.core.scaling import ScaleName
-from volta.core.types import Array, Prediction
+from volta.core.types import Array
 from volta.data.images import list_images, place_images
 from volta.decisions import Policy
-from volta.decisions.conformal import Floats
 from volta.estimators.classifier import VoltaClassifier
-from volta.estimators.deciding import DecidingMixin, Flags
+from volta.estimators.deciding import DecidingMixin
 from volta.estimators.explain import Explanation
+from volta.estimators.inputs import CalibrationName
 
 if TYPE_CHECKING:
     from torch import nn
@@ -100,7 +100,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
     backbone
         ``efficientnet-lite0``, ``resnet18``, ``hf:MODEL``, ``timm:NAME``, a file ending in ``.onnx``, or a torch module
         from normalised images to features.
-    method, protocol, scale, random_state, max_epochs, keep_rows, verbose, device
+    method, protocol, scale, calibration, random_state, max_epochs, keep_rows, verbose, device
         As for :class:`VoltaClassifier`; ``device`` is also where the backbone runs.
     weights
         A file with the backbone's weights, in place of the usual ones.
@@ -141,6 +141,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         method: str | Method = "volta",
         protocol: ProtocolName = "fair",
         scale: ScaleName = "auto",
+        calibration: CalibrationName = "auto",
         random_state: int | np.random.RandomState | None = 42,
         max_epochs: int | None = None,
         keep_rows: bool = False,
@@ -153,6 +154,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         self.method = method
         self.protocol = protocol
         self.scale = scale
+        self.calibration = calibration
         self.random_state = random_state
         self.max_epochs = max_epochs
         self.keep_rows = keep_rows
@@ -185,6 +187,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
             encoder="vision",
             protocol=self.protocol,
             scale=self.scale,
+            calibration=self.calibration,
             random_state=self.random_state,
             max_epochs=self.max_epochs,
             keep_rows=self.keep_rows,
@@ -236,7 +239,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         }
         parameters = {"backbone": self.backbone, "weights": self.weights, "cache": self.cache}
         plain = {name: str(value) if isinstance(value, str | Path) else None for name, value in parameters.items()}
-        save_classifier(self, path, self.classifier_.method_, state, **plain)
+        save_classifier(self, path, self.classifier_._methods(), state, **plain)
 
     @classmethod
     def load(
@@ -257,7 +260,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         from volta.features.backbones.load import is_from_hub, load_backbone
         from volta.methods.saving import MODEL_FILE
 
-        method, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
+        methods, parameters, state, classes = load_classifier(Path(path), "VoltaImageClassifier")
         for name, given in (("backbone", backbone), ("weights", weights)):
             parameters[name] = parameters.get(name) if given is None else given
         with MODEL_FILE.parsing(path):
@@ -282,7 +285,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
             classifier = cls(**parameters)
             classifier._use(found)
             classifier.classifier_ = VoltaClassifier(encoder="vision", **shared)
-            classifier.classifier_._restore(method, classes, state["classifier"])
+            classifier.classifier_._restore(methods, classes, state["classifier"])
             classifier._share()
         return classifier
 
@@ -306,6 +309,7 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         """Take over what decisions are made by; ``classifier_`` keeps the same objects."""
         inner = self.classifier_
         self.classes_, self.calibration_, self.set_score_ = inner.classes_, inner.calibration_, inner.set_score_
+        self.members_ = inner.members_
         self.policy_, self.policy_settings_, self.seed_ = inner.policy_, inner.policy_settings_, inner.seed_
 
     def _engine(self) -> Engine:
@@ -334,14 +338,8 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
         made = extract(images, self.backbone_, cache=_path(self.cache), device=device, on_progress=shown)
         return made.array
 
-    def predict_full(self, X: Any) -> Prediction:  # noqa: N803
-        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        features = self.features(X)
-        return self.classifier_.predict_full(features)
-
-    def _scored(self, X: Any) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
-        features = self.features(X)
-        return self.classifier_._scored(features)
+    def _inputs(self, X: Any) -> Array:  # noqa: N803
+        return self.features(X)
 
 
 def _path(value: Path | str | None) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,16 +20,15 @@ from volta.core.splits import (
     MOST_DUPLICATES,
     OVERLAP_RAISES,
     OVERLAP_WARNS,
+    FitRows,
+    all_of,
+    check_two_of_each,
     content_keys,
     duplicate_groups,
     n_overlapping,
     split_fit_rows,
 )
 from volta.core.types import Array, Split
-
-if TYPE_CHECKING:
-    from volta.core.splits import FitRows
-
 
 _FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
 
@@ -144,13 +143,16 @@ def _missing(targets: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(len(targets), dtype=np.bool_)
 
 
-HELD_OUT = 0.2
+N_FOLDS = 5
+"""Twenty folds raise false alarms on few rows (benchmarks/flags.py) and take four times as long to fit and to ask."""
+
+CROSS_ROWS = 3000
+"""Up to so many rows ``calibration="auto"`` cross-fits; a tenth of more is enough for a guarantee by one fit."""
+
+VAL_SHARE = CAL_SHARE = 0.1
 MIN_ROWS = 10
 
-FEW_VAL_ROWS = 300
-"""Below this many validation samples all but the calibration samples train, and folds replace the validation set."""
-
-N_FOLDS = 5
+CalibrationName: TypeAlias = Literal["auto", "cross", "split"]
 
 
 class RepeatedRowsWarning(VoltaWarning):
@@ -159,25 +161,34 @@ class RepeatedRowsWarning(VoltaWarning):
 
 def split_rows(
     labels: NDArray[np.int64],
+    n_folds: int,
     *,
     hold_val: bool = True,
-    hold_cal: bool = True,
     draw: int = 0,
     duplicates: NDArray[np.int64] | None = None,
-) -> FitRows:
-    """Hold out a tenth of the samples as validation set (``val``) and a tenth as calibration set (``cal``).
+) -> list[FitRows]:
+    """Return the rows that each fit trains on (``train``), is tuned on (``val``) and is calibrated on (``cal``).
 
-    Calibration samples are a plain random draw from all, so that they are exchangeable with new ones, rare classes
-    included; see `split_fit_rows`. What is not held out, because the user has samples for it, is empty. The draw
-    depends on the number of samples, the labels and ``draw`` alone. ``duplicates``: see `duplicate_groups`.
+    With ``n_folds`` of 1 a tenth of the samples calibrates the one fit, with 0 none does; else every sample calibrates
+    the fit of its fold, and no other. Calibration samples are a plain random draw from all, so that they are
+    exchangeable with new ones, rare classes included; ``val`` is a stratified tenth of all, where ``hold_val``. The
+    draw depends on the number of samples, the labels and ``draw`` alone. ``duplicates``: see `duplicate_groups`.
     """
-    if hold_val or hold_cal:
-        _check_rows(labels)
-    n_rows = len(labels) if duplicates is None else int(duplicates.max()) + 1
-    n_held_out = max(2, round(HELD_OUT * n_rows))
-    n_val = n_held_out // 2 if hold_val else 0
-    n_cal = n_held_out - n_held_out // 2 if hold_cal else 0
-    return split_fit_rows(labels, n_val, n_cal, rng(SPLIT_SEED, "estimator", "splits", draw), duplicates)
+    _check_rows(labels)
+    groups = np.arange(len(labels)) if duplicates is None else duplicates
+    n_groups = int(groups.max()) + 1
+    order = rng(SPLIT_SEED, "estimator", "folds", draw).permutation(n_groups)
+    n_cal = max(1, round(CAL_SHARE * n_groups))
+    folds = [order[: n_cal * n_folds]] if n_folds < 2 else np.array_split(order, n_folds)
+    parts = []
+    for place, fold in enumerate(folds):
+        cal = all_of(groups, fold)
+        rest = np.setdiff1d(np.arange(len(labels)), cal)
+        n_val = max(1, round(VAL_SHARE * n_groups)) if hold_val else 0
+        own = None if duplicates is None else np.unique(groups[rest], return_inverse=True)[1]
+        drawn = split_fit_rows(labels[rest], n_val, 0, rng(SPLIT_SEED, "estimator", "val", draw, place), own)
+        parts.append(FitRows(rest[drawn.train], rest[drawn.val], cal))
+    return parts
 
 
 def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -214,12 +225,6 @@ def _check_rows(labels: NDArray[np.int64]) -> None:
     if len(labels) < MIN_ROWS:
         count = "1 sample" if len(labels) == 1 else f"{len(labels)} rows"
         raise InputError(f"X has {count}; fit needs at least {MIN_ROWS} to hold some out")
-    if (rarest := int((counts := np.bincount(labels)).min())) < 2:
-        row = int(np.argmax(labels == counts.argmin()))
-        raise InputError(
-            f"y has a class with {rarest} row, that of row {row}; fit needs 2 of each, to train on and to hold out, "
-            "or rows of your own in eval_set and cal_set"
-        )
 
 
 ClassWeight: TypeAlias = Literal["balanced"] | Mapping[Any, float] | None
@@ -278,42 +283,46 @@ def averaging_one(weights: NDArray[np.float64] | None) -> NDArray[np.float64] | 
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """The rows of a fit in the user's units, the labels there are, and where rows that may train stood in X."""
+class FitInput:
+    """The rows of a fit in the user's units, in an order of their content, and what each fit sees of them.
+
+    ``index``: where each of the ``rows`` stood in X; ``draws``: rows of each fit's parts; ``val`` and ``cal`` take the
+    place of a draw's where the user has rows for them.
+    """
 
     classes: NDArray[Any]
-    train: Split
-    val: Split
-    cal: Split
-    train_index: NDArray[np.int64]
-    val_index: NDArray[np.int64]
+    rows: Split
+    index: NDArray[np.int64]
+    draws: list[FitRows]
+    val: Split | None
+    cal: Split | None
 
-    @property
-    def learned(self) -> Split:
-        """Training and validation rows together."""
-        train, val = self.train, self.val
-        return Split(
-            np.concatenate([train.inputs, val.inputs]),
-            np.concatenate([train.labels, val.labels]),
-            None if train.weights is None or val.weights is None else np.concatenate([train.weights, val.weights]),
-        )
+    def parts(self, draw: FitRows) -> tuple[Split, Split, Split]:
+        """Return a fit's training, validation and calibration rows; the last carry no weights."""
+        val = self.rows.take(draw.val) if self.val is None else self.val
+        cal = Split(self.rows.inputs[draw.cal], self.rows.labels[draw.cal]) if self.cal is None else self.cal
+        return self.rows.take(draw.train), val, cal
 
 
-def split_fit_input(
+def prepare_fit_input(
     estimator: Any,
     X: ArrayLike,  # noqa: N803
     y: ArrayLike,
     *,
+    calibration: CalibrationName,
     sample_weight: ArrayLike | None,
     class_weight: ClassWeight,
     eval_set: tuple[ArrayLike, ArrayLike] | None,
     cal_set: tuple[ArrayLike, ArrayLike] | None,
-) -> Parts:
-    """Check rows, labels and weights; hold out what the user has no rows of their own for.
+) -> FitInput:
+    """Check rows, labels and weights; draw the parts of each fit that the user has no rows of their own for.
 
-    ``estimator`` learns the number and names of the columns, as scikit-learn's checks do. Calibration rows carry no
-    weights.
+    ``estimator`` learns the number and names of the columns, as scikit-learn's checks do.
     """
+    if calibration not in get_args(CalibrationName):
+        raise InputError(f"calibration is {calibration!r}; pass one of {', '.join(get_args(CalibrationName))}")
+    if calibration == "cross" and cal_set is not None:
+        raise InputError("calibration is 'cross', and cal_set is set too; leave cal_set out, or pass 'split'")
     rows = check_rows(estimator, X, reset=True)
     targets = check_targets(estimator, y, len(rows))
     index, row_weights = count_rows(sample_weight, rows)
@@ -331,18 +340,24 @@ def split_fit_input(
             "train and calibrate; pass cal_set, or weights that are not whole numbers (w / w.mean())",
             RepeatedRowsWarning,
         )
-    duplicates = duplicate_groups(whole.inputs, whole.labels)
-    hold_val, hold_cal = eval_set is None, cal_set is None
-    parts = split_rows(whole.labels, hold_val=hold_val, hold_cal=hold_cal, draw=draw, duplicates=duplicates)
-    val, cal = whole.take(parts.val), Split(whole.inputs[parts.cal], whole.labels[parts.cal])
+    val = cal = None
     if eval_set is not None:
         own = _own_rows(estimator, eval_set, classes, "eval_set")
         val = Split(own.inputs, own.labels, _product(None, of_class, own.labels))
     if cal_set is not None:
         cal = _own_rows(estimator, cal_set, classes, "cal_set")
-        for learned in (whole, val):
+        for learned in (whole, *([] if val is None else [val])):
             check_unseen(cal.inputs, learned.inputs, "cal_set")
-    return Parts(classes, whole.take(parts.train), val, cal, index[parts.train], index[parts.val])
+    cross = calibration == "cross" or (calibration == "auto" and cal is None and len(whole) <= CROSS_ROWS)
+    if val is None or cal is None:
+        check_two_of_each(labels, classes.tolist())
+        duplicates = duplicate_groups(whole.inputs, whole.labels)
+        n_folds = 0 if cal is not None else N_FOLDS if cross else 1
+        draws = split_rows(whole.labels, n_folds, hold_val=val is None, draw=draw, duplicates=duplicates)
+    else:
+        every, none = np.arange(len(whole)), np.arange(0)
+        draws = [FitRows(every, none, none)]
+    return FitInput(classes, whole, index, draws, val, cal)
 
 
 def _product(

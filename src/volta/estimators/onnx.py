@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,25 +21,26 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from volta._version import __version__
-from volta.core.checks import FLOAT32_MAX
 from volta.core.errors import InputError
 from volta.core.files import canonical_json
-from volta.core.scaling import LARGEST_INPUT, Scaler
+from volta.core.quantile import conformal_quantile
+from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
-from volta.decisions import OodTest, Policy, RangeCheck, ScoreCombination, ScoreJoin, SetPredictor, TableEvidence
-from volta.decisions.conformal import Floats, exact_level
+from volta.decisions import Policy, ScoreJoin, TableEvidence
+from volta.decisions.conformal import Floats, ScoreName, exact_level
+from volta.decisions.cross import CrossTest
 from volta.decisions.decide import ACTIONS
 from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SPARE_NEIGHBOURS
 from volta.decisions.evidence import LARGEST as LARGEST_DEVIATION
-from volta.decisions.range_check import LARGEST
-from volta.estimators.deciding import DecidingMixin, FeatureOodScore, extreme_beyond, warn_if
+from volta.estimators.deciding import DecidingMixin, warn_if
 from volta.estimators.saving import plain_classes
 from volta.methods.base import Method
-from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, adaptive_set
+from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, mass_of_likelier
 from volta.methods.saving import RowGraph, no_graph, row_graph, write_onnx
 
 if TYPE_CHECKING:
-    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.classifier import RowMember, VoltaClassifier
+    from volta.estimators.post_hoc import OutputsMember
     from volta.features.backbones.backbone import Backbone
 
 
@@ -63,10 +65,12 @@ class Rounding(NamedTuple):
     probs: float = 1e-9
 
 
-def probe_rows(range_check: RangeCheck) -> Floats:
-    """Return random rows, in the units the range check sees, with the training rows' means and covariances."""
-    noise = rng(0, "export").normal(size=(N_PROBES, len(range_check.centre)))
-    return np.asarray(range_check.centre + range_check.scale * np.linalg.solve(range_check.whitening.T, noise.T).T)
+def probe_rows(member: RowMember) -> Floats:
+    """Return random rows, scaled, with about the training rows' centres and covariances."""
+    evidence = member.evidence
+    noise = rng(0, "export").normal(size=(N_PROBES, len(evidence.centre)))
+    rows = evidence.centre + evidence.scale * np.linalg.solve(evidence.whitening.T, noise.T).T
+    return member.scaler.apply(rows, np.float64)
 
 
 def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Rounding:
@@ -96,9 +100,8 @@ def _with_room(difference: float, least: float) -> float:
     return max(least, min(ROOM * difference, LARGEST_TIE))
 
 
-SEARCH_WIDTH = 1024
+SEARCH_WIDTH = 128
 
-FLOAT64_MAX = float(np.finfo(np.float64).max)
 HALF_ULP_OF_ONE = 2.0**-53
 """So far 1 − p may be from what it stands for, by which Python decides on sets."""
 
@@ -155,34 +158,6 @@ def _count(found: Tensor) -> Tensor:
     return found.double().sum(dim=-1)
 
 
-class RangeScores(nn.Module):
-    """The range check's two scores of exactly scaled rows (n, d) as (n, 1) each; see `fit_range_check`.
-
-    The first is negative within the range, where the range check has 0: no combination tells them apart. Whitening,
-    columns' scales, mean over columns and unit are one matrix, the length of whose product is the distance.
-    """
-
-    def __init__(self, range_check: RangeCheck) -> None:
-        super().__init__()
-        self._bounded = range_check.has_tiny_scale
-        whitening = range_check.whitening / (range_check.unit * math.sqrt(len(range_check.low)))
-        if not self._bounded:
-            whitening = whitening / range_check.scale[:, None]
-        self.low, self.high, self.scale = (
-            _constant(values) for values in (range_check.low, range_check.high, range_check.scale)
-        )
-        self.centre, self.whitening = _constant(range_check.centre), _constant(whitening)
-
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return how far the furthest column is out of range, and the whitened distance."""
-        furthest = (torch.maximum(rows - self.high, self.low - rows) / self.scale).amax(dim=1, keepdim=True)
-        centred = rows - self.centre
-        if self._bounded:
-            furthest = furthest.clamp(max=LARGEST)
-            centred = (centred / self.scale).clamp(-LARGEST, LARGEST)
-        return furthest, (centred @ self.whitening).norm(dim=1, keepdim=True)
-
-
 class EvidenceScores(nn.Module):
     """The evidence's scores (n, 4) of exactly scaled rows (n, d) in float64; see `fit_evidence`."""
 
@@ -231,136 +206,143 @@ class Nearest(nn.Module):
 
 
 class Joined(nn.Module):
-    """The joined score (n, 1) of (n, m) scores, several at least; see `fit_join`."""
+    """One OOD score (n, 1) of (n, m) scores, the method's last; see `fit_join`."""
 
-    def __init__(self, join: ScoreJoin, relative: Floats) -> None:
+    def __init__(self, join: ScoreJoin, rounding: Rounding) -> None:
         super().__init__()
         ordered = np.stack(join.reference)
-        self.rank = Rank(tied_up_to(ordered, relative[:, None]))
-        self.largest, self._n = _constant(ordered[:, -1]), ordered.shape[1]
-        self.weights = _constant(join.weights)
-        self.excess_weights = _constant(np.where(join.bounded, 0.0, join.weights))
-
-    def forward(self, scores: Tensor) -> Tensor:
-        """Return the weighted sum of inverse ranks and excesses; what ties with the largest has none."""
-        rank = self.rank(scores.unsqueeze(2))
-        excess = (scores - self.largest).relu() * (rank == self._n)
-        found: Tensor = self.weights / (1.0 + self._n - rank) + self.excess_weights * excess
-        return found.sum(dim=1, keepdim=True)
-
-
-class Combined(nn.Module):
-    """c(x) = max_j T_j(s_j(x)) of (n, m) scores, the method's first; see `fit_combination`.
-
-    −log of a tail is looked up, not computed, so that equal ranks give equal bits, as calibration scores have them.
-    """
-
-    def __init__(self, combination: ScoreCombination, rounding: Rounding) -> None:
-        super().__init__()
-        ordered = np.stack(combination.reference)
-        relative = np.array([rounding.scores, *([Rounding().scores] * (len(ordered) - 1))])[:, None]
+        relative = np.array([*([Rounding().scores] * (len(ordered) - 1)), rounding.scores])[:, None]
         self.rank = Rank(tied_up_to(ordered, relative))
-        self.largest, self.units = _constant(ordered[:, -1:]), _constant(combination.units[:, None])
-        self.surprises = _constant(combination.surprises[:, None])
-        # A score goes on growing only where it is beyond all reference scores, and more than tied with the largest.
-        self.beyond = _constant((np.arange(len(combination.surprises)) == ordered.shape[1]).astype(np.float64)[:, None])
-        self.highest_rank = float(combination.surprises[-1])
-        self.rounding = rounding
-        self.extreme_beyond = extreme_beyond(combination) if len(ordered) > 1 else np.inf
-        self.tie = rounding.scores * float(np.abs(ordered[0, -1]) / combination.units[0]) + ABSOLUTE_TIE
+        self.largest = _constant(ordered[:, -1])
+        self.excess = _constant(np.where(join.bounded, 0.0, join.weights))
+        self.weights = _constant(join.weights)  # a plain number would be written in single precision
+        self._n, self._tie = ordered.shape[1], rounding.scores if len(ordered) == 1 else Rounding().scores
 
     def forward(self, scores: Tensor) -> Tensor:
-        """Return (n, 1) combined scores."""
-        wide = scores.unsqueeze(2)
-        rank = self.rank(wide).long()
-        excess = (wide - self.largest) / self.units * nn.functional.embedding(rank, self.beyond)
-        return (excess + nn.functional.embedding(rank, self.surprises)).amax(dim=1)
+        """Return the joined scores; ranks are added in Python's order, so that equal ones give equal bits."""
+        if len(self.weights) == 1:
+            return scores
+        counts = self._n - self.rank(scores.unsqueeze(2))
+        beyond = (scores - self.largest) * (counts == 0.0)
+        total = torch.zeros_like(scores[:, 0])
+        for j in range(len(self.weights)):
+            total = total + self.weights[j] / (1.0 + counts[:, j])
+            total = total + self.excess[j] * beyond[:, j]
+        return total.unsqueeze(1)
 
-    def tied(self, combined: Floats) -> Floats:
-        """Return what a combined score must exceed to be larger than ``combined`` and not equal but for rounding.
-
-        Scores among the reference scores are looked up and have no rounding.
-        """
-        excess = combined - self.highest_rank
-        return np.where(excess > 0.0, combined + self.rounding.scores * excess + self.tie, combined)
+    def tied(self, joined: Floats) -> Floats:
+        """Return what a joined score must exceed to be larger than ``joined`` and not equal but for rounding."""
+        return tied_up_to(joined, self._tie)
 
 
 class Decider(nn.Module):
-    """From a method's prediction and combined OOD scores (n, 1) to p-values, sets and decisions."""
+    """From each fit's prediction and joined OOD scores (n, 1) to p-values, sets and decisions.
 
-    def __init__(self, rules: Rules, combined: Combined) -> None:
+    A p-value is (1 + m) / (1 + n), m how many calibration scores are at least as large, each compared with the score of
+    the fit that did not see its row.
+    """
+
+    def __init__(self, rules: Rules, joined: Sequence[Joined], rounding: Sequence[Rounding]) -> None:
         super().__init__()
-        sets, policy = rules.sets, rules.policy
-        ordered, rounding = combined.tied(rules.test.scores[0]), combined.rounding
-        n = len(ordered)
-        self.rank = Rank(ordered[None])
-        self._n = n
-        pvalues = (1 + n - np.arange(n + 1)) / (n + 1)
-        # The largest score that is not flagged: p-values fall with the rank. Infinity, of rows with NaN, always is.
-        n_unflagged = int((pvalues > float(exact_level(rules.fpr, "fpr"))).sum())
-        self.unflagged = _constant(np.append(ordered, FLOAT64_MAX)[[n_unflagged - 1]])
+        policy, self._set_score = rules.policy, rules.set_score
+        folds = [each.tied(scores) for each, (scores,) in zip(joined, rules.ood.scores, strict=True)]
+        self.ranks = nn.ModuleList(Rank(scores[None]) for scores in folds)
+        self._n = sum(map(len, folds))
+        # So many calibration scores may be at least as large as a flagged row's, or as a class's that is in no set.
+        self._most_flagged = math.floor(exact_level(rules.fpr, "fpr") * (self._n + 1)) - 1
+        self._most_left_out = math.floor(exact_level(rules.alpha, "alpha") * (self._n + 1)) - 1
+        worst = max(each.scores for each in rounding)
         threshold = np.array([policy.threshold if policy.exists else -math.inf])
-        self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, rounding.scores))
-        self._set_score = sets.score.name
-        self._set_threshold, self._set_tie = float(sets.thresholds.values[0]), rounding.probs
+        self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, worst))
+        self.set_ranks = nn.ModuleList(
+            Rank(self._set_values(scores, each.probs)[None])
+            for (scores,), each in zip(rules.sets.scores, rounding, strict=True)
+        )
 
-    def forward(self, found: TensorPrediction, ood: Tensor, total: Tensor, extreme: Tensor) -> GraphOutputs:
-        """Return all that the graph gives; ``total`` (n, 1), the sum of a row's inputs, is NaN where one of them is.
+    def _set_values(self, scores: Floats, rounding: float) -> Floats:
+        """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row does.
 
-        Such a row is the furthest out of all, and OOD whatever ``fpr`` is, as are rows that are ``extreme`` (n, 1).
+        In units of 1 − score where that is a probability: it may be far below what rounding does to others near 1.
+        """
+        if self._set_score == "aps":
+            return np.sort(np.nextafter(-scores - rounding, -math.inf))
+        return np.sort(np.nextafter((1.0 - scores) * (1.0 - rounding) - HALF_ULP_OF_ONE, -math.inf))
+
+    def forward(self, found: list[TensorPrediction], ood: list[Tensor], lost: Tensor) -> GraphOutputs:
+        """Return all that the graph gives; rows that are ``lost`` (n, 1) are the furthest out of all, and always OOD.
+
         Runtimes differ in what they clip NaN to in between.
         """
-        ood = ood.masked_fill(total.isnan(), math.inf)
+        ood = [scores.masked_fill(lost, math.inf) for scores in ood]
+        n_larger = self._n - _sum([rank(scores) for rank, scores in zip(self.ranks, ood, strict=True)])
         unlike = torch.tensor(ACTIONS.index("ood"))
+        probs, uncertainty = _mean([each.probs for each in found]), _mean([each.uncertainty for each in found])
         # 0 is answer and 1 abstain: a comparison is the decision.
-        decision = (found.uncertainty > self.threshold).long()
-        flagged = ((ood > self.unflagged) | extreme).squeeze(1)
+        decision = (uncertainty > self.threshold).long()
+        flagged = (n_larger <= self._most_flagged) | lost.squeeze(1)
         return GraphOutputs(
-            found.probs,
-            found.probs.argmax(dim=1),
-            found.uncertainty,
-            ood.squeeze(1),
-            (1.0 + self._n - self.rank(ood)) / (1.0 + self._n),
-            self._sets(found.probs),
+            probs,
+            probs.argmax(dim=1),
+            uncertainty,
+            _mean(ood).squeeze(1),
+            (1.0 + n_larger) / (1.0 + self._n),
+            _sum([rank(self._fit(each.probs)) for rank, each in zip(self.set_ranks, found, strict=True)])
+            > self._most_left_out,
             torch.where(flagged, unlike, decision),
         )
 
-    def _sets(self, probs: Tensor) -> Tensor:
+    def _fit(self, probs: Tensor) -> Tensor:
+        """Return (n, K, 1), how well each class fits: its probability, or minus the mass of likelier classes."""
         if self._set_score == "aps":
-            # Of sums of probabilities, which are 1 at most.
-            return adaptive_set(probs, self._set_threshold + self._set_tie)
-        # In units of the threshold: it may be far below what rounding does to probabilities near 1.
-        return probs >= (1.0 - self._set_threshold) * (1.0 - self._set_tie) - HALF_ULP_OF_ONE
+            return -mass_of_likelier(probs).unsqueeze(2)
+        return probs.unsqueeze(2)
+
+
+def _sum(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).sum(dim=0)
+
+
+def _mean(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).mean(dim=0)
+
+
+class MemberGraph(nn.Module):
+    """One fit of a :class:`VoltaClassifier` from float64 rows (n, d) in the user's units."""
+
+    def __init__(self, method: RowGraph, member: RowMember, joined: Joined) -> None:
+        super().__init__()
+        scaler = member.scaler
+        self.method, self.evidence, self.joined = method, EvidenceScores(member.evidence), joined
+        self.limit = _constant(np.array([scaler.limit]))
+        self.centre = None if scaler.centre is None else _constant(scaler.centre)
+        self.scale = None if scaler.scale is None else _constant(scaler.scale)
+
+    def forward(self, rows: Tensor) -> tuple[TensorPrediction, Tensor]:
+        """Return the prediction and OOD scores (n, 1)."""
+        scaled = rows
+        if self.centre is not None and self.scale is not None:
+            # In float64: columns may lie far from 0 for their spread.
+            scaled = (rows - self.centre) / self.scale
+        # No clamp: the exporter names its bounds after the input, and the bounds of several fits would have one name.
+        scaled = torch.where(scaled > self.limit, self.limit, torch.where(scaled < -self.limit, -self.limit, scaled))
+        found = self.method(scaled.float())
+        return found, self.joined(torch.cat([self.evidence(rows), found.ood_score.unsqueeze(1)], dim=1))
 
 
 class FeatureGraph(nn.Module):
     """A :class:`VoltaClassifier` from rows (n, d) in the user's units."""
 
-    def __init__(
-        self, method: RowGraph, scaler: Scaler, range_check: RangeCheck, combination: Combined, decider: Decider
-    ) -> None:
+    def __init__(self, members: list[MemberGraph], decider: Decider) -> None:
         super().__init__()
-        self.method = method
-        self.range_check = RangeScores(range_check)
-        self.combination = combination
+        self.members = nn.ModuleList(members)
         self.decider = decider
-        self._limit = scaler.limit
-        self.centre = None if scaler.centre is None else _constant(scaler.centre)
-        self.scale = None if scaler.scale is None else _constant(scaler.scale)
 
     def forward(self, inputs: Tensor) -> GraphOutputs:
         """Return probabilities, uncertainty, OOD score and p-value, set and decision of each row."""
-        # In float64: columns may lie far from 0 for their spread.
         rows = inputs.double()
-        if self.centre is not None and self.scale is not None:
-            rows = ((rows - self.centre) / self.scale).clamp(-FLOAT32_MAX, FLOAT32_MAX)
-        found = self.method(rows.clamp(-self._limit, self._limit).float())
-        furthest, distance = self.range_check(rows)
-        scores = torch.cat([found.ood_score.unsqueeze(1), furthest, distance], dim=1)
-        total = inputs.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(
-            found, self.combination(scores), total, furthest > self.combination.extreme_beyond
-        )
+        found, ood = (list(each) for each in zip(*(member(rows) for member in self.members), strict=True))
+        # The sum of a row's inputs is NaN where one of them is.
+        outputs: GraphOutputs = self.decider(found, ood, rows.sum(dim=1, keepdim=True).isnan())
         return outputs
 
 
@@ -368,12 +350,12 @@ class OutputsGraph(nn.Module):
     """A :class:`PostHocClassifier` from a network's logits (n, K), and penultimate vectors (n, w) where it has any."""
 
     def __init__(
-        self, method: HasTensorFormula, range_check: RangeCheck | None, combination: Combined, decider: Decider
+        self, method: HasTensorFormula, evidence: TableEvidence | None, joined: Joined, decider: Decider
     ) -> None:
         super().__init__()
         self._formula = method.predict_tensors
-        self.range_check = None if range_check is None else RangeScores(range_check)
-        self.combination = combination
+        self.evidence = None if evidence is None else EvidenceScores(evidence)
+        self.joined = joined
         self.decider = decider
 
     def forward(self, logits: Tensor, features: Tensor | None = None) -> GraphOutputs:
@@ -381,13 +363,12 @@ class OutputsGraph(nn.Module):
         wide = logits.double()
         vectors = wide[:, :0] if features is None else features.double()
         found = self._formula(TensorOutputs(wide, vectors))
-        in_range = () if self.range_check is None else self.range_check(vectors)
-        ood = self.combination(torch.cat([found.ood_score.unsqueeze(1), *in_range], dim=1))
-        extreme = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
-        if in_range:
-            extreme = extreme | (in_range[0] > self.combination.extreme_beyond)
-        total = wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)
-        outputs: GraphOutputs = self.decider(found, ood, total, extreme)
+        scores = found.ood_score.unsqueeze(1)
+        if self.evidence is not None:
+            scores = torch.cat([self.evidence(vectors), scores], dim=1)
+        lost = (wide.sum(dim=1, keepdim=True) + vectors.sum(dim=1, keepdim=True)).isnan()
+        far = wide.abs().amax(dim=1, keepdim=True) > LARGEST_INPUT
+        outputs: GraphOutputs = self.decider([found], [self.joined(scores)], lost | far)
         return outputs
 
 
@@ -399,8 +380,9 @@ MOST_DIFFERENT = 0.02
 class Rules:
     """What is fixed when a classifier is exported: the OOD test at ``fpr``, sets at ``alpha``, the policy."""
 
-    test: OodTest
-    sets: SetPredictor
+    ood: CrossTest
+    sets: CrossTest
+    set_score: ScoreName
     policy: Policy
     alpha: float
     fpr: float
@@ -408,13 +390,14 @@ class Rules:
 
 def fix_rules(classifier: DecidingMixin, alpha: float, fpr: float) -> Rules:
     """Return what ``decide(X, fpr=fpr, alpha=alpha)`` goes by now, warning as it does."""
-    calibration = classifier.calibration_
-    test = calibration.ood_test()
+    calibration, score = classifier.calibration_, classifier.set_score_
+    ood, sets = calibration.ood_test(), calibration.set_test(score)
     exact_level(fpr, "fpr")
-    warn_if(test.note(fpr))
-    sets = calibration.sets(alpha, classifier.set_score_, "none", True)
+    exact_level(alpha, "alpha")
+    warn_if(ood.note(fpr))
+    warn_if(sets.note(alpha, level="alpha"))
     warn_if(classifier.policy_.note)
-    return Rules(test, sets, classifier.policy_, float(alpha), float(fpr))
+    return Rules(ood, sets, score, classifier.policy_, float(alpha), float(fpr))
 
 
 def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
@@ -422,12 +405,15 @@ def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
 
     A method whose graph, which computes in float32, would decide otherwise than Python is refused.
     """
-    method, ood = classifier.method_, classifier.ood_score_
-    graph, probes = row_graph(method), probe_rows(ood.range_check)
-    combined = Combined(ood.combination, measured_rounding(method, graph, probes))
-    decider = Decider(rules, combined)
-    module = FeatureGraph(graph, ood.scaler, ood.range_check, combined, decider)
-    _check_agreement(classifier, module, ood.scaler.inverse(probes), rules)
+    members, roundings, probes = [], [], []
+    for member in classifier.members_:
+        graph, rows = row_graph(member.method), probe_rows(member)
+        rounding = measured_rounding(member.method, graph, rows)
+        members.append(MemberGraph(graph, member, Joined(classifier.calibration_.join, rounding)))
+        roundings.append(rounding)
+        probes.append(member.scaler.inverse(rows))
+    module = FeatureGraph(members, Decider(rules, [each.joined for each in members], roundings))
+    _check_agreement(classifier, module, np.concatenate(probes), rules)
     return module
 
 
@@ -480,16 +466,16 @@ def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules,
     )
 
 
-def export_post_hoc(classifier: DecidingMixin, method: Method, ood: FeatureOodScore, rules: Rules, path: Path) -> None:
+def export_post_hoc(classifier: DecidingMixin, member: OutputsMember, rules: Rules, path: Path) -> None:
     """Write a classifier of a network's outputs; ``features`` is an input where the fit had them."""
+    method, evidence = member.method, member.evidence
     if not isinstance(method, HasTensorFormula):
         raise no_graph(method)
     examples = {"logits": torch.zeros((2, len(classifier.classes_)))}
-    if ood.range_check is not None:
-        examples["features"] = torch.zeros((2, len(ood.range_check.low)))
-    combined = Combined(ood.combination, Rounding())
-    decider = Decider(rules, combined)
-    module = OutputsGraph(method, ood.range_check, combined, decider)
+    if evidence is not None:
+        examples["features"] = torch.zeros((2, len(evidence.high)))
+    joined = Joined(classifier.calibration_.join, Rounding())
+    module = OutputsGraph(method, evidence, joined, Decider(rules, [joined], [Rounding()]))
     write_onnx(module, examples, GraphOutputs._fields, path, notes_of(classifier, method, rules))
 
 
@@ -497,9 +483,10 @@ def notes_of(classifier: DecidingMixin, method: Method, rules: Rules) -> dict[st
     """Return the metadata of a classifier's graph, JSON values by name.
 
     ``abstain_above`` is a number, null where the policy always answers, and ``"always"`` where it never does;
-    ``set_threshold`` is null where every set holds every class.
+    ``set_threshold`` is null where every set holds every class, and with cross-fitting, which has no single one.
     """
-    policy = rules.policy
+    policy, sets = rules.policy, rules.sets
+    threshold = conformal_quantile(sets.scores[0][0], rules.alpha) if len(sets.scores) == 1 else math.inf
     never = not policy.exists or policy.threshold == -math.inf
     names = getattr(classifier, "feature_names_in_", None)
     values: dict[str, Any] = {
@@ -510,9 +497,10 @@ def notes_of(classifier: DecidingMixin, method: Method, rules: Rules) -> dict[st
         "abstain_above": "always" if never else _finite(policy.threshold),
         "fpr": rules.fpr,
         "alpha": rules.alpha,
-        "set_score": rules.sets.score.name,
-        "set_threshold": _finite(float(rules.sets.thresholds.values[0])),
-        "n_calibration": len(rules.test.scores[0]),
+        "set_score": rules.set_score,
+        "set_threshold": _finite(threshold),
+        "n_calibration": int(sets.counts[0]),
+        "n_folds": len(sets.scores),
         "feature_names": None if names is None else [str(name) for name in names],
     }
     return {name: canonical_json(value) for name, value in values.items()}

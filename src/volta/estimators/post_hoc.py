@@ -6,7 +6,7 @@ import copy
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -22,16 +22,15 @@ from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
 from volta.core.splits import all_of, duplicate_groups, first_of_each
 from volta.core.types import Array, Prediction
-from volta.decisions import fit_combination, fit_range_check
+from volta.decisions import TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats, ScoreName
 from volta.estimators.classifier import seed_of
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
     DecidingMixin,
-    FeatureOodScore,
-    Flags,
     calibrate,
-    output_scores,
+    evidence_scores,
+    hold_out,
     predict_outputs,
 )
 from volta.estimators.inputs import check_unseen
@@ -158,6 +157,24 @@ class EqualScoresWarning(VoltaWarning):
     """A method gives all rows the same score, so that nothing can be decided by it."""
 
 
+@dataclass(frozen=True, eq=False)
+class OutputsMember:
+    """The fit on a network's outputs; ``evidence`` is of its penultimate vectors, where training rows have them."""
+
+    method: PostHoc
+    n_classes: int
+    evidence: TableEvidence | None
+
+    def predict(self, inputs: Outputs) -> Prediction:
+        """Return what the method says of the outputs."""
+        return predict_outputs(self.method, inputs, self.n_classes)
+
+    def evidence_of(self, inputs: Outputs, prediction: Prediction) -> Floats:
+        """Return (n, m) OOD scores of the outputs, the method's own last."""
+        rows = inputs.logits if self.evidence is None else inputs.need_features()
+        return evidence_scores(self.evidence, rows, prediction)
+
+
 class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     """A post-hoc method on any network's outputs: arrays from PyTorch, JAX or a file of logits.
 
@@ -191,6 +208,8 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
     >>> classifier.decide(logits[:2]).to_array().dtype.names[:2]
     ('action', 'label')
     """
+
+    members_: list[OutputsMember]
 
     def __init__(
         self, method: str | PostHoc = "temperature", *, random_state: int | np.random.RandomState | None = 42
@@ -232,30 +251,31 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
-        range_check = None if features is None or val.outputs.features is None else fit_range_check(features)
-        predicted_val = self._predict(val.outputs)
-        _check_scores(self.method_, predicted_val)
-        self.ood_score_ = FeatureOodScore(
-            range_check, fit_combination(*output_scores(range_check, val.outputs, predicted_val))
-        )
-        predicted_cal = self._predict(cal.outputs)
-        ood, _ = self.ood_score_.of(cal.outputs, predicted_cal)
-        self.calibration_ = calibrate(predicted_cal, cal.labels, ood, predicted_val.uncertainty)
+        if train is None or features is None or val.outputs.features is None:
+            evidence = None
+        else:
+            evidence = fit_evidence(features, train.labels)
+        self.members_ = [OutputsMember(self.method_, len(self.classes_), evidence)]
+        _check_scores(self.method_, self.members_[0].predict(val.outputs))
+        self.calibration_ = calibrate([hold_out(self.members_[0], cal.outputs, cal.labels, val.outputs, val.labels)])
         self._set_policy(coverage=DEFAULT_COVERAGE)
         return self
 
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier, without the network, to one safetensors file with a checksum."""
         self._fitted()
-        save_classifier(self, path, self.method_, {name: getattr(self, name) for name in _STATE})
+        state = {name: getattr(self, name) for name in _STATE} | {"evidence": self.members_[0].evidence}
+        save_classifier(self, path, [self.method_], state)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Return the classifier that :meth:`save` wrote; a file that was altered or cut off raises."""
-        method, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
+        methods, parameters, state, classes = load_classifier(Path(path), "PostHocClassifier")
         with MODEL_FILE.parsing(path):
             classifier = cls(**parameters)
-            restore_state(classifier, method, classes, state, _STATE)
+            classifier.method_ = cast(PostHoc, methods[0])
+            classifier.members_ = [OutputsMember(classifier.method_, len(classes), state.pop("evidence"))]
+            restore_state(classifier, classes, state, _STATE)
         return classifier
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
@@ -268,7 +288,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         from volta.estimators.onnx import export_post_hoc, fix_rules
 
         self._fitted()
-        export_post_hoc(self, self.method_, self.ood_score_, fix_rules(self, alpha, fpr), file_path(path))
+        export_post_hoc(self, self.members_[0], fix_rules(self, alpha, fpr), file_path(path))
 
     def _new_method(self) -> PostHoc:
         method: Method = (
@@ -279,16 +299,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"method is {self.method!r}, which trains a network of its own; pass one of {possible}")
         return method
 
-    def predict_full(self, X: Outputs | LabelledOutputs | ArrayLike) -> Prediction:  # noqa: N803
-        """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        return self._predict(self._outputs(X))
-
-    def _scored(self, X: Outputs | LabelledOutputs | ArrayLike) -> tuple[Prediction, Floats, Flags]:  # noqa: N803
-        outputs = self._outputs(X)
-        prediction = self._predict(outputs)
-        return prediction, *self.ood_score_.of(outputs, prediction)
-
-    def _outputs(self, X: Outputs | LabelledOutputs | ArrayLike) -> Outputs:  # noqa: N803
+    def _inputs(self, X: Outputs | LabelledOutputs | ArrayLike) -> Outputs:  # noqa: N803
         """Return X as outputs that fit the ones of ``fit``."""
         self._fitted()
         refuse_mask(X, "X")
@@ -296,21 +307,14 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         outputs = given if isinstance(given, Outputs) else Outputs(cast(Any, given))
         if outputs.n_classes != len(self.classes_):
             raise InputError(f"X has {outputs.n_classes} logits a row but the fit had {len(self.classes_)}; pass those")
-        range_check = self.ood_score_.range_check
-        if (
-            range_check is not None
-            and outputs.features is not None
-            and outputs.features.shape[1] != len(range_check.low)
-        ):
+        evidence = self.members_[0].evidence
+        if evidence is not None and outputs.need_features().shape[1] != len(evidence.high):
             raise InputError(
-                f"X has features of {outputs.features.shape[1]} columns but the fit's had {len(range_check.low)}; "
+                f"X has features of {outputs.need_features().shape[1]} columns but the fit's had {len(evidence.high)}; "
                 "pass those"
             )
         _check_size(outputs, "X")
         return outputs
-
-    def _predict(self, outputs: Outputs) -> Prediction:
-        return predict_outputs(self.method_, outputs, len(self.classes_))
 
 
 def _columns(outputs: Outputs) -> Array:
@@ -373,4 +377,4 @@ def _take(rows: LabelledOutputs, index: NDArray[np.int64]) -> LabelledOutputs:
     return LabelledOutputs(Outputs(found.logits[index], features, found.last_layer), rows.labels[index], weights)
 
 
-_STATE = ("calibration_", "ood_score_", "set_score_", "seed_", "policy_settings_")
+_STATE = ("calibration_", "set_score_", "seed_", "policy_settings_")

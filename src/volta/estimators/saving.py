@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
 from volta.estimators.classifier import FitRecord
-from volta.estimators.deciding import CALIBRATION_TYPES, FeatureOodScore
+from volta.estimators.deciding import CALIBRATION_TYPES
 from volta.estimators.explain import Reference, TrainingRows
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
-from volta.methods.saving import MODEL_FILE, load_method, parameters_of, save_method
+from volta.methods.saving import MODEL_FILE, load_methods, parameters_of, save_methods
 from volta.networks.recipe import TrainingLog
 
 Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
@@ -36,8 +36,10 @@ def file_path(path: Path | str) -> Path:
     return found
 
 
-def save_classifier(classifier: Any, path: Path | str, method: Method, state: dict[str, Any], **changed: Any) -> None:
-    """Write a fitted method, its classifier's parameters, those ``changed`` apart, the learned state and the labels."""
+def save_classifier(
+    classifier: Any, path: Path | str, methods: list[Method], state: dict[str, Any], **changed: Any
+) -> None:
+    """Write fitted methods, their classifier's parameters but those ``changed``, the learned state and the labels."""
     path = file_path(path)
     parameters = classifier.get_params(deep=False) | changed
     if not isinstance(classifier.random_state, int | np.integer | None):
@@ -46,13 +48,13 @@ def save_classifier(classifier: Any, path: Path | str, method: Method, state: di
     classes = classifier.classes_
     labels = classes if classes.dtype.kind in "iufb" else plain_classes(classes)
     extra = {"parameters": named, "state": state, "classes": labels}
-    save_method(method, registered_name(method), path, extra, extra_types=STATE_TYPES)
+    save_methods(methods, registered_name(methods[0]), path, extra, extra_types=STATE_TYPES)
 
 
-def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any], dict[str, Any], NDArray[Any]]:
+def load_classifier(path: Path, wanted: Holder) -> tuple[list[Method], dict[str, Any], dict[str, Any], NDArray[Any]]:
     """Return what :func:`save_classifier` wrote, in its order; a file of another class is refused with its name."""
     path = path.expanduser()
-    method, extra = load_method(path, METHODS, extra_types=STATE_TYPES)
+    methods, extra = load_methods(path, METHODS, extra_types=STATE_TYPES)
     if "parameters" not in extra:
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
     with MODEL_FILE.parsing(path):
@@ -64,14 +66,12 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[Method, dict[str, Any],
         raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load{shell}")
     with MODEL_FILE.parsing(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
-        return method, parameters, extra["state"], np.asarray(extra["classes"])
+        return methods, parameters, extra["state"], np.asarray(extra["classes"])
 
 
-def restore_state(
-    classifier: Any, method: Method, classes: NDArray[Any], state: Mapping[str, Any], names: tuple[str, ...]
-) -> None:
+def restore_state(classifier: Any, classes: NDArray[Any], state: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """Give a classifier what a file holds; a name in ``state`` that it does not learn is refused."""
-    classifier.method_, classifier.classes_ = method, classes
+    classifier.classes_ = classes
     for name, value in state.items():
         if name not in names:
             raise StoreError(f"the file holds {name!r}, which a {type(classifier).__name__} does not learn")
@@ -82,7 +82,7 @@ def restore_state(
 def _holder(state: Mapping[str, Any]) -> Holder:
     if "backbone_name" in state:
         return "VoltaImageClassifier"
-    return "PostHocClassifier" if isinstance(state["ood_score_"], FeatureOodScore) else "VoltaClassifier"
+    return "VoltaClassifier" if "members" in state else "PostHocClassifier"
 
 
 def registered_name(method: Method) -> str:

@@ -17,7 +17,7 @@ from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods.base import Method
 from volta.methods.registry import METHODS, find_method, name_of
-from volta.methods.saving import count_values, load_method, parameters_of, save_method
+from volta.methods.saving import count_values, load_methods, parameters_of, save_methods
 from volta.networks.recipe import Budget, ProtocolName
 from volta.networks.trainer import Trainer
 
@@ -102,8 +102,8 @@ def _check_same(method: Method, first: Prediction, other: Prediction, what: str)
 def _saved(method: Method) -> Method:
     (name,) = (name for name, kind in METHODS.items() if kind is type(method))
     with tempfile.TemporaryDirectory() as folder:
-        save_method(method, name, Path(folder) / "method.safetensors")
-        return load_method(Path(folder) / "method.safetensors", METHODS)[0]
+        save_methods([method], name, Path(folder) / "method.safetensors")
+        return load_methods(Path(folder) / "method.safetensors", METHODS)[0][0]
 
 
 @contextmanager

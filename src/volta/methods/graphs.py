@@ -116,6 +116,12 @@ def mass_above(probs: Tensor) -> tuple[Tensor, Tensor]:
     return falling, falling.cumsum(dim=1) - falling
 
 
+def mass_of_likelier(probs: Tensor) -> Tensor:
+    """Return Σ_{j: p_j > p_k} p_j of each row and class k, in memory of n K² numbers."""
+    likelier = probs.unsqueeze(1) > probs.unsqueeze(2)
+    return (likelier * probs.unsqueeze(1)).sum(dim=2)
+
+
 def adaptive_set(probs: Tensor, threshold: float) -> Tensor:
     """Return (n, K) membership of {k : Σ_{j: p_j > p_k} p_j ≤ q}, q = ``threshold``.
 

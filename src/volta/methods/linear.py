@@ -195,16 +195,10 @@ class Linear(Method):
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         started = time.perf_counter()
         spec = NetworkSpec(Identity(data.input_shape[0]), LinearHead(), data.input_shape, data.n_classes)
-        paths = [_Path(train, val, data.n_classes) for train, val in trainer.held_out(data)]
-        self.ridge_, start = choose_ridge(self.ridges, paths)
-        whole = SoftmaxRegression(data.train, data.n_classes) if data.n_folds else paths[0].problem
-        found = whole.solve(self.ridge_, start)
-        if data.n_folds:
-            logits = np.concatenate([path.map_at(self.ridge_).logits(path.val.inputs) for path in paths])
-            labels = np.concatenate([path.val.labels for path in paths])
-            weights = _joined([path.val.weights for path in paths])
-        else:
-            logits, labels, weights = found.logits(data.val.inputs), data.val.labels, data.val.weights
+        path = _Path(data.train, data.val, data.n_classes)
+        self.ridge_ = choose_ridge(self.ridges, path)
+        found = path.problem.solve(self.ridge_, path.map_at(self.ridge_))
+        logits, labels, weights = found.logits(data.val.inputs), data.val.labels, data.val.weights
         self.beta_ = fit_temperature(logits, labels, weights=weights)
         loss = float(np.average(_losses(logits, labels), weights=weights))
         self.network_ = trainer.solved(spec, data, found.weight, found.bias, loss, time.perf_counter() - started)
@@ -246,26 +240,17 @@ class _Path:
         return float((weights * losses)[self._known].sum())
 
 
-def choose_ridge(ridges: Sequence[float], paths: Sequence[_Path]) -> tuple[float, LinearMap]:
-    """Return the ridge with the lowest validation loss over all paths, and the first path's solution there.
-
-    From the largest down; two rises in a row end the search.
-    """
+def choose_ridge(ridges: Sequence[float], path: _Path) -> float:
+    """Return the ridge with the lowest validation loss; from the largest down, two rises in a row end the search."""
     losses: list[float] = []
     ordered = sorted(ridges, reverse=True)
     for ridge in ordered:
-        losses.append(sum(path.loss(ridge) for path in paths))
+        losses.append(path.loss(ridge))
         if len(losses) - 1 - int(np.argmin(losses)) >= _RISES:
             break
-    best = ordered[int(np.argmin(losses))]
-    return best, paths[0].map_at(best)
+    return ordered[int(np.argmin(losses))]
 
 
 def _losses(logits: Floats, labels: NDArray[np.int64]) -> Floats:
     shifted = logits - logits.max(axis=1, keepdims=True)
     return np.asarray(np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels])
-
-
-def _joined(parts: Sequence[Floats | None]) -> Floats | None:
-    given = [part for part in parts if part is not None]
-    return np.concatenate(given) if given else None

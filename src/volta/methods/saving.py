@@ -24,14 +24,14 @@ from volta.methods.registry import METHODS
 from volta.networks.network import Network, network_from_parts
 from volta.networks.spec import Classifier
 
-MODEL_FILE = FileKind("saved VOLTA method", 6, "fit and save it again")
+MODEL_FILE = FileKind("saved VOLTA method", 7, "fit and save it again")
 
 
 @dataclass(frozen=True)
 class _Header:
     method: str
     parameters: dict[str, Any]
-    learned: dict[str, Any]
+    learned: list[dict[str, Any]]
     extra: dict[str, Any]
 
 
@@ -47,48 +47,54 @@ def count_values(method: Method) -> int:
     return sum(array.size for array in tensors.values())
 
 
-def save_method(
-    method: Method,
+def save_methods(
+    methods: Sequence[Method],
     name: str,
     path: Path,
     extra: dict[str, Any] | None = None,
     *,
     extra_types: tuple[type, ...] = (),
 ) -> None:
-    """Write a fitted method, registered as ``name``, to ``path``.
+    """Write fits of one method, registered as ``name``, to ``path``.
 
     ``extra`` goes along and comes back on loading; of dataclasses it may hold those in ``extra_types``.
     """
     tensors: dict[str, Array] = {}
     header = {
         "method": name,
-        "parameters": parameters_of(method),
-        "learned": _encode(_learned(method), "learned", tensors, method.learned_types),
+        "parameters": parameters_of(methods[0]),
+        "learned": [
+            _encode(_learned(method), f"learned/{place}", tensors, method.learned_types)
+            for place, method in enumerate(methods)
+        ],
         "extra": _encode(extra or {}, "extra", tensors, extra_types),
     }
     write_arrays(Path(path), MODEL_FILE, tensors, header)
 
 
-def load_method(
+def load_methods(
     path: Path,
     table: dict[str, type[Method]],
     *,
     extra_types: tuple[type, ...] = (),
-) -> tuple[Method, dict[str, Any]]:
-    """Return the method that :func:`save_method` wrote, made from the classes in ``table``, and what went along."""
+) -> tuple[list[Method], dict[str, Any]]:
+    """Return what :func:`save_methods` wrote, methods made from the classes in ``table``, and what went along."""
     header, tensors = read_arrays(Path(path), MODEL_FILE, _Header)
     if header.method not in table:
         raise StoreError(f"{path} holds the method {header.method!r}, which is not one of {', '.join(table)}")
+    methods = []
     with MODEL_FILE.parsing(path):
         parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in header.parameters.items()}
-        method = table[header.method](**parameters)
-        method.check_parameters()
-        types = {kind.__name__: kind for kind in method.learned_types}
-        for key, value in _decode(header.learned, tensors, types).items():
-            if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
-                raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
-            setattr(method, key, value)
-        return method, _decode(header.extra, tensors, {kind.__name__: kind for kind in extra_types})
+        for learned in header.learned:
+            method = table[header.method](**parameters)
+            method.check_parameters()
+            types = {kind.__name__: kind for kind in method.learned_types}
+            for key, value in _decode(learned, tensors, types).items():
+                if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
+                    raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
+                setattr(method, key, value)
+            methods.append(method)
+        return methods, _decode(header.extra, tensors, {kind.__name__: kind for kind in extra_types})
 
 
 def _learned(method: Method) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,10 +34,9 @@ DistanceScore: TypeAlias = Callable[[Floats, NDArray[np.bool_]], Floats]
 """From M, M − M_0 and what else is seen in rows, as columns, and which rows are of known classes, to a score."""
 
 
-def neighbours_tell_more(folds: Sequence[Mapping[int, float]]) -> bool:
-    """Whether the AUROC that neighbours gain, :func:`_gains` of each fold, exceeds its standard error over classes."""
-    labels = dict.fromkeys(label for gains in folds for label in gains)
-    found = np.array([np.mean([gains[label] for gains in folds if label in gains]) for label in labels])
+def neighbours_tell_more(gains: Mapping[int, float]) -> bool:
+    """Whether the AUROC that neighbours gain, :func:`_gains` of each class, exceeds its standard error over classes."""
+    found = np.array(list(gains.values()))
     return len(found) > 1 and bool(found.mean() > found.std(ddof=1) / np.sqrt(len(found)))
 
 
@@ -159,7 +158,7 @@ class VoltaPlus(Method):
         cycle = FEW if data.input_shape[0] <= FEW_COLUMNS else MANY
         even = fit_even(data.train.inputs)
         self.rooted_ = np.array(even.rooted)
-        gains, of_distances = self._compare_distances(even, data, trainer)
+        gains, of_distances = self._compare_distances(even, data)
         self.network_ = self._wide_network(even, cycle, data, trainer)
         self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
         held_out = [trainer.outputs(network, data, "val") for network in self._networks]
@@ -173,9 +172,7 @@ class VoltaPlus(Method):
             self.neighbours_ = Neighbours(unit(hidden), n_neighbours(len(kept), len(data.train)))
         columns = [self._doubt(logits), *of_distances.T]
         if self.neighbours_ is not None:
-            # Where validation rows are training rows, each is its own first neighbour.
-            own = replace(self.neighbours_, k=min(self.neighbours_.k + 1, len(self.neighbours_.bank)))
-            columns.append((own if data.n_folds else self.neighbours_).distances(self._hidden(held_out[0])))
+            columns.append(self.neighbours_.distances(self._hidden(held_out[0])))
         self.scales_ = _scales(np.column_stack(columns))
 
     def _predict(self, inputs: Array) -> Prediction:
@@ -221,23 +218,13 @@ class VoltaPlus(Method):
         recipe = Recipe("adamw", cycle.lr, self.weight_decay, "onecycle", size, n_epochs, None, steps)
         return trainer.network(data, NetworkSpec(body, Linear(), data.input_shape, data.n_classes), recipe)
 
-    def _compare_distances(self, even: Even, data: FitData, trainer: Trainer) -> tuple[list[dict[int, float]], Floats]:
-        """Learn the distances; return what neighbours gain over them, and M, M − M_0 and q of all validation rows.
-
-        With folds, what is returned comes from distances that were fitted without the rows, fold by fold.
-        """
-        every = _prepared(even, data.train)
-        self.distances_ = _fit_distances(every)
-        gains, parts = [], []
-        for train, val in trainer.held_out(data):
-            known = _prepared(even, train) if data.n_folds else every
-            distances = _fit_distances(known) if data.n_folds else self.distances_
-            rows = _prepared(even, val)
-            little = quiet(rows.inputs, self.rooted_)
-            if self.neighbours is None:
-                gains.append(_gains(distances, known, rows, little, self._of_distances))
-            parts.append(np.column_stack([*distances.of(rows.inputs), little]))
-        return gains, np.concatenate(parts)
+    def _compare_distances(self, even: Even, data: FitData) -> tuple[dict[int, float], Floats]:
+        """Learn the distances; return what neighbours gain over them, and M, M − M_0 and q of all validation rows."""
+        train, val = _prepared(even, data.train), _prepared(even, data.val)
+        self.distances_ = _fit_distances(train)
+        little = quiet(val.inputs, self.rooted_)
+        gains = _gains(self.distances_, train, val, little, self._of_distances) if self.neighbours is None else {}
+        return gains, np.column_stack([*self.distances_.of(val.inputs), little])
 
     def _doubt(self, logits: Floats) -> Floats:
         """Return the free energy e, or H where there are neighbours."""

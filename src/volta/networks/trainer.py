@@ -13,20 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from volta.core.errors import InputError
 from volta.core.files import canonical_json, hash_array, hash_text
 from volta.core.fingerprints import fingerprint
-from volta.core.seeding import SPLIT_SEED, derive_seed, rng
-from volta.core.splits import all_of, duplicate_groups, first_of_each, stratified_folds
-from volta.core.types import Array, EncoderKind, FitData, Split
+from volta.core.seeding import derive_seed
+from volta.core.types import Array, EncoderKind, FitData
 from volta.networks.modules import Backbone, Cnn, Encoder, Head, Linear, Mlp
 from volta.networks.network import Network
 from volta.networks.objectives import CrossEntropy, Objective
@@ -145,7 +141,6 @@ class Trainer:
     n_trained: int = 0
     seconds_reused: float = 0.0
     trainings: dict[str, TrainingLog] = field(default_factory=dict)
-    _cross_fits: dict[str, Callable[[], Outputs]] = field(default_factory=dict, repr=False)
 
     def network(
         self,
@@ -163,9 +158,6 @@ class Trainer:
         Without ``spec`` and ``recipe`` it is the baselines' network: the protocol's body under ``head``, a linear one
         unless given, with ``dropout`` in place of the body's own. All post-hoc methods share the plain one. The loss is
         cross-entropy unless ``objective`` says otherwise. ``member`` tells apart networks that differ by chance alone.
-
-        Data with folds trains one network more for each fold, without its rows, when :meth:`outputs` is first asked
-        for the outputs of the validation rows.
         """
         if spec is None or recipe is None:
             body, recipe = baseline_setup(data, self.protocol)
@@ -187,7 +179,7 @@ class Trainer:
                     member=member,
                     device=self.device,
                     amp=self.amp,
-                    on_epoch=self._reporting(data),
+                    on_epoch=self.on_epoch,
                 )
                 network = Network(spec, classifier, log, key, self.device)
                 self.store.keep(network)
@@ -195,9 +187,6 @@ class Trainer:
                 network = stored
                 self.seconds_reused += network.log.seconds - (time.perf_counter() - started)
         self.trainings[network.key] = network.log
-        if data.n_folds:
-            cross_fit = partial(self._cross_fit, network, data, spec, recipe, objective, member)
-            self._cross_fits[network.key] = cache(cross_fit)
         return network
 
     def _key(self, spec: NetworkSpec, data: FitData, recipe: Recipe, objective: Objective, member: int) -> str:
@@ -216,23 +205,6 @@ class Trainer:
         }
         return hash_text(canonical_json(request))
 
-    def _cross_fit(
-        self, network: Network, data: FitData, spec: NetworkSpec, recipe: Recipe, objective: Objective, member: int
-    ) -> Outputs:
-        """Return what networks trained without a fold say of its rows, for every fold."""
-        logits = np.empty((len(data.val), data.n_classes))
-        for (train_rows, val_rows), fold in zip(self.held_out(data), _folds(data), strict=True):
-            part = replace(data, train=train_rows, val=val_rows, n_folds=0)
-            logits[fold] = self.network(part, spec, recipe, objective, member=member).outputs(val_rows.inputs).logits
-        return Outputs(logits, self.cache.outputs(network, "train", data.train.inputs).features)
-
-    def held_out(self, data: FitData) -> list[tuple[Split, Split]]:
-        """Return (training rows, validation rows): the data's own, or those of each of its folds."""
-        if not data.n_folds:
-            return [(data.train, data.val)]
-        every = np.arange(len(data.train))
-        return [(data.train.take(np.setdiff1d(every, fold)), data.train.take(fold)) for fold in _folds(data)]
-
     def solved(
         self, spec: NetworkSpec, data: FitData, weight: Array, bias: Array, val_loss: float, seconds: float
     ) -> Network:
@@ -246,18 +218,11 @@ class Trainer:
         self.trainings[key] = log
         return network
 
-    def _reporting(self, data: FitData) -> Callable[[EpochReport], None] | None:
-        """Return what hears of epochs; of rows that trained the network, as with folds, it hears no validation loss."""
-        hears = self.on_epoch
-        if hears is None or not data.n_folds:
-            return hears
-        return lambda report: hears(replace(report, val_loss=None))
-
     def snapshots(self, network: Network, data: FitData, recipe: Recipe) -> list[dict[str, Tensor]]:
         """Train a copy of ``network`` further and return its state after each epoch; ``network`` is left alone."""
         classifier = network.copy()
         states: list[dict[str, Tensor]] = []
-        on_epoch = self._reporting(data)
+        on_epoch = self.on_epoch
 
         def keep(report: EpochReport) -> None:
             states.append({name: value.clone() for name, value in classifier.state_dict().items()})
@@ -273,23 +238,8 @@ class Trainer:
         return states
 
     def outputs(self, network: Network, data: FitData, name: SplitName) -> Outputs:
-        """Return the network's outputs on a split of the data it was trained on, shared through this trainer's cache.
-
-        Where the data has folds, logits of validation rows are those of networks that were trained without them.
-        """
-        if data.n_folds and name != "train":
-            return self._cross_fits[network.key]()
+        """Return the network's outputs on a split of the data it was trained on, from this trainer's cache."""
         return self.cache.outputs(network, name, getattr(data, name).inputs)
-
-
-def _folds(data: FitData) -> list[NDArray[np.int64]]:
-    """Return the rows of each fold; duplicates are in one fold."""
-    labels = data.train.labels
-    duplicates = duplicate_groups(data.train.inputs, labels)
-    if duplicates is None:
-        return stratified_folds(labels, data.n_folds, rng(SPLIT_SEED, "folds"))
-    folds = stratified_folds(labels[first_of_each(duplicates)], data.n_folds, rng(SPLIT_SEED, "folds"))
-    return [all_of(duplicates, fold) for fold in folds]
 
 
 def pick_device(name: str) -> torch.device:
