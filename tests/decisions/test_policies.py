@@ -177,6 +177,11 @@ def test_labelled_reference_rows_give_one_start_point_with_all_of_delta():
     assert found.n == 160
     assert (found.n_answered, found.n_errors) == (104, 1)
     assert not fit_policy(uncertainty, correct, max_error=0.05, reference=reference).exists
+    # Labels of rows that calibrate too would choose where the calibration rows are right by chance.
+    folds = {"max_error": 0.05, "reference": reference, "cross_fitted": True}
+    assert fit_policy(uncertainty, correct, reference_correct=known, **folds) == fit_policy(
+        uncertainty, correct, **folds
+    )
     with pytest.raises(InputError, match="reference_correct is set without reference"):
         fit_policy(uncertainty, correct, reference_correct=known)
     with pytest.raises(InputError, match="reference_correct has 239 rows but reference has 240"):

@@ -118,7 +118,8 @@ def fit_policy(
     models of a learner that no row moves, all of the above holds. In general it does not: the losses of fold k are
     i.i.d. given the other folds, but those of all folds together depend on one another through the models, and for some
     learner the pooled error strays as far as that of a single fold does (model and held-out rows swap their signs). So
-    the guarantee is then measured, not proven.
+    the guarantee is then measured, not proven. Validation rows of one fold calibrate another: ``reference_correct`` is
+    then left aside, since a start point by labels of calibration rows passes too often.
 
     ``coverage`` is the share of all calibration rows with u ≤ λ̂, and its interval is that of Dvoretzky, Kiefer,
     Wolfowitz and Massart, ± √(log(2/δ) / 2n), which holds for all thresholds at once and so for the one found.
@@ -146,7 +147,7 @@ def fit_policy(
         other, scores, right = scores[aside], scores[~aside], right[~aside]
     else:
         other = check_scores(reference, "reference")
-    if reference_correct is None:
+    if reference_correct is None or cross_fitted:
         starts = _start_points(other, len(scores), needed)
     else:
         if reference is None:
