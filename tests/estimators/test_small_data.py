@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -9,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.decisions.cross import cross_bound
+from volta.estimators.deciding import DecidingMixin
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
@@ -129,3 +132,28 @@ def test_the_order_of_rows_does_not_matter():
     other = VoltaClassifier(max_epochs=3).fit(rows[order], labels[order])
     assert np.array_equal(one.predict_proba(rows), other.predict_proba(rows))
     assert np.array_equal(one.ood_pvalues(rows), other.ood_pvalues(rows))
+
+
+@pytest.mark.parametrize("calibration", ["cross", "split"])
+def test_a_few_rows_at_once_get_what_they_get_from_one_fit_after_another(calibration):
+    rows, labels = draw(240)
+    rows[:, 3] = rows[:, 3].round()
+    rows[labels == 2] *= [1.0, 50.0, 1.0, 1.0]
+    classifier = VoltaClassifier(max_epochs=3, calibration=calibration).fit(rows, labels)
+    new = np.concatenate([draw(11, 1)[0], rows[:3], [[1e12, 0.0, -1e9, 3.5]]])
+    assert classifier._stack is not None
+    found, expected = classifier._score(new), DecidingMixin._score(classifier, new)
+    assert np.array_equal(found.ood, expected.ood)
+    np.testing.assert_allclose(found.probs, expected.probs, rtol=1e-9)
+    np.testing.assert_allclose(found.prediction.uncertainty, expected.prediction.uncertainty, rtol=1e-9)
+    again = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(again.decide(new).pvalue, classifier.decide(new).pvalue)
+    refitted = classifier.fit(rows[:100], labels[:100])
+    assert np.array_equal(refitted._score(new).ood, DecidingMixin._score(refitted, new).ood)
+
+
+def test_methods_without_a_stacked_form_decide_one_fit_after_another():
+    rows, labels = draw(100)
+    classifier = VoltaClassifier("linear").fit(rows, labels)
+    assert classifier._stack is None
+    assert len(classifier.decide(rows[:3]).action) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
@@ -24,9 +24,9 @@ MODEL_WEIGHT = 0.5
 
 MAX_ROWS = 20_000
 MAX_ELEMENTS = 1 << 22
-MAX_LEVELS = 256
-OUTER_LEVELS = 64
-MAX_REFERENCE = 1000
+MAX_LEVELS = 64
+OUTER_LEVELS = 16
+MAX_REFERENCE = 250
 REFERENCE_ELEMENTS = 1 << 18
 DISCRETE_LEVELS = 20
 TAIL_SHARE = 0.1
@@ -37,6 +37,8 @@ SPARE_NEIGHBOURS = 2
 MIN_SHRINKAGE = 1e-3
 # Deviations are cut here: none is infinite, and their logarithm still orders any two inputs that differ much.
 LARGEST = 1e300
+# Further than any row, whose deviations are logarithmic, and with a finite square.
+_FAR = 1e100
 _CHUNK_ELEMENTS = 1 << 20
 _FEW_ROWS = 32
 
@@ -94,13 +96,16 @@ class TableEvidence:
         return found
 
     def unchecked_scores(self, rows: Floats) -> Floats:
-        """Return ``scores`` of a few float64 rows of the right width, finite, which are not looked at again."""
+        """Return ``scores`` of a few float64 rows of the right width, finite, which are not looked at again.
+
+        Of evidence that was stacked (`stack_evidence`) they are (n_parts, n_samples, 4).
+        """
         surprises, whitened = self._surprises(rows), self._whitened(rows)
-        found = np.empty((len(rows), len(SCORE_NAMES)))
-        found[:, 0] = np.maximum.reduce(surprises, axis=1)
-        found[:, 1] = np.add.reduce(surprises, axis=1)
-        found[:, 2] = _nearest(whitened, self.class_centres, self._squares[0], 1)[:, 0]
-        found[:, 3] = _nearest(whitened, self.reference, self._squares[1], N_NEIGHBOURS).mean(axis=1) / self.unit
+        found = np.empty((*surprises.shape[:-1], len(SCORE_NAMES)))
+        found[..., 0] = np.maximum.reduce(surprises, axis=-1)
+        found[..., 1] = np.add.reduce(surprises, axis=-1)
+        found[..., 2] = _nearest(whitened, self.class_centres, self._squares[0], 1)[..., 0]
+        found[..., 3] = _nearest(whitened, self.reference, self._squares[1], N_NEIGHBOURS).mean(axis=-1) / self.unit
         return found
 
     def explain(
@@ -165,15 +170,22 @@ class TableEvidence:
     def _surprises(self, rows: Floats) -> Floats:
         """Return (n, d): −log of each value's tail share, growing on outside the range."""
         place = _places(self.levels, rows)
+        high, low, high_unit, low_unit = self._ends
         with np.errstate(over="ignore"):
-            beyond = np.maximum(rows - self.high, 0.0) / self.high_unit
-            beyond += np.maximum(self.levels[:, 0] - rows, 0.0) / self.low_unit
-        found: Floats = self.surprise[np.arange(len(self.high)), place]
+            beyond = np.maximum(rows - high, 0.0) / high_unit
+            beyond += np.maximum(low - rows, 0.0) / low_unit
+        found = np.take_along_axis(self.surprise[..., None, :, :], place[..., None], axis=-1)[..., 0]
         found += 2.0 * np.log1p(np.minimum(beyond, LARGEST) / 2.0)
         return found
 
+    @cached_property
+    def _ends(self) -> tuple[Floats, ...]:
+        """Largest and smallest value of each column, and the units of distances beyond them, for rows (n, d)."""
+        ends = self.high, self.levels[..., 0], self.high_unit, self.low_unit
+        return tuple(values[..., None, :] for values in ends)
+
     def _whitened(self, rows: Floats) -> Floats:
-        return np.asarray(_squeezed(rows, self.centre, self.scale) @ self.whitening)
+        return np.asarray(_squeezed(rows, self.centre[..., None, :], self.scale[..., None, :]) @ self.whitening)
 
     def _misfits(self, rows: Floats) -> Floats:
         """Return (n, d): half of what the squared distance to the nearest class loses without each column."""
@@ -207,7 +219,7 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     2 log(1 + e_j / 2), e_j the distance in units of the mean excess of the outer tenth of the rows.
     ``distance``: min_k |W'(z − μ_k)|, the whitened distance to the nearest class mean, W W' = Σ⁻¹, Σ the pooled
     covariance within classes, shrunk by Ledoit and Wolf. z are deviations from the median in units of a robust scale,
-    logarithmic beyond two of them. ``neighbours``: mean distance of W'z to the 2 nearest of at most 1,000 training
+    logarithmic beyond two of them. ``neighbours``: mean distance of W'z to the 2 nearest of at most 250 training
     rows, over its median among those.
     The first two see values that no training row has, the others columns that do not go together.
     Guarantee: none of its own; join the scores by `fit_join` on rows that were not learnt from, under the weights
@@ -215,7 +227,8 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     finite inputs, and equal rows have equal scores up to rounding.
     At most 20,000 rows are learnt from (fewer of many columns), drawn with a fixed seed: time O(n d² + n d log n) and
     memory O(n d) for those; a row takes O(d (d + r + K)) for r reference rows and K classes.
-    Departures: a column has at most 256 levels, of which its 64 smallest and largest values are exact.
+    Departures: a column has at most 64 levels, of which its 16 smallest and largest values are exact;
+    surprises and reference rows are kept in single precision.
     Reference: Ledoit and Wolf (2004), A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices.
     inputs: (n_samples, n_features); labels: (n_samples,) class numbers, one class unless set.
 
@@ -250,10 +263,12 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     whitening = _whitening(z - means[numbers])
     n_reference = min(len(rows), MAX_REFERENCE, max(REFERENCE_ELEMENTS // rows.shape[1], 2 * N_NEIGHBOURS))
     chosen = np.sort(random.choice(len(rows), n_reference, replace=False))
-    reference = z[chosen] @ whitening
+    reference = _single(z[chosen] @ whitening)
     return TableEvidence(
         levels=np.stack([_padded(column.levels, n_levels, np.inf) for column in columns]),
-        surprise=np.stack([_padded(column.surprise, 2 * n_levels + 1, column.surprise[-1]) for column in columns]),
+        surprise=_single(
+            np.stack([_padded(column.surprise, 2 * n_levels + 1, column.surprise[-1]) for column in columns])
+        ),
         high=rows.max(axis=0),
         low_unit=low_unit,
         high_unit=high_unit,
@@ -363,8 +378,13 @@ def _neighbour_unit(reference: Floats) -> float:
     return found if found > 0 else 1.0
 
 
+def _single(values: Floats) -> Floats:
+    """Return values that single precision holds, in double precision: a saved file is smaller, and nothing is lost."""
+    return values.astype(np.float32).astype(np.float64)
+
+
 def _squared_lengths(points: Floats) -> Floats:
-    return np.asarray(np.einsum("ij,ij->i", points, points))
+    return np.asarray(np.einsum("...i,...i->...", points, points))
 
 
 def _nearest(rows: Floats, points: Floats, squared_lengths: Floats, k: int) -> Floats:
@@ -374,24 +394,45 @@ def _nearest(rows: Floats, points: Floats, squared_lengths: Floats, k: int) -> F
     and would leave equal rows at different small distances.
     """
     n_candidates = k + SPARE_NEIGHBOURS
-    near = points[None]
-    if n_candidates < len(points):
-        rough = squared_lengths - 2.0 * (rows @ points.T)
-        near = points[np.argpartition(rough, n_candidates - 1, axis=1)[:, :n_candidates]]
-    squares = np.square(rows[:, None] - near).sum(axis=2)
-    squares.sort(axis=1)
-    return np.asarray(np.sqrt(squares[:, :k]))
+    near = points[..., None, :, :]
+    if n_candidates < points.shape[-2]:
+        rough = squared_lengths[..., None, :] - 2.0 * (rows @ points.swapaxes(-1, -2))
+        found = np.argpartition(rough, n_candidates - 1, axis=-1)[..., :n_candidates]
+        near = points[found] if points.ndim == 2 else np.take_along_axis(near, found[..., None], axis=-2)
+    gaps = rows[..., None, :] - near
+    squares = np.einsum("...i,...i->...", gaps, gaps)
+    squares.sort(axis=-1)
+    return np.asarray(np.sqrt(squares[..., :k]))
 
 
 def _places(levels: Floats, rows: Floats) -> NDArray[np.intp]:
     """Return #{levels < x} + #{levels ≤ x} of each value: odd at a level, even between two."""
-    if len(rows) <= _FEW_ROWS:
-        wide = rows[:, :, None]
-        return np.asarray((levels < wide).sum(axis=2) + (levels <= wide).sum(axis=2))
+    if levels.ndim == 3 or len(rows) <= _FEW_ROWS:
+        wide, levels = rows[:, :, None], levels[..., None, :, :]
+        return np.asarray((levels < wide).sum(axis=-1) + (levels <= wide).sum(axis=-1))
     found = np.empty(rows.shape, dtype=np.intp)
     for column, own in enumerate(levels):
         values = rows[:, column]
         found[:, column] = own.searchsorted(values) + own.searchsorted(values, side="right")
+    return found
+
+
+def stack_evidence(parts: Sequence[TableEvidence]) -> TableEvidence:
+    """Return the evidence of several parts of a table as one, for ``unchecked_scores`` of a few rows at once.
+
+    Arrays have a further first axis; shorter ones are filled up, with levels and points that are beyond all others.
+    """
+    whole = {field.name: [np.asarray(getattr(part, field.name)) for part in parts] for field in fields(TableEvidence)}
+    whole["unit"] = [unit[None] for unit in whole["unit"]]
+    fillings = {"levels": np.inf, "class_centres": _FAR, "reference": _FAR}
+    return TableEvidence(**{name: _stacked(arrays, fillings.get(name, 0.0)) for name, arrays in whole.items()})
+
+
+def _stacked(arrays: list[Floats], filling: float) -> Any:
+    shape = np.max([array.shape for array in arrays], axis=0)
+    found = np.full((len(arrays), *shape), filling)
+    for place, array in zip(found, arrays, strict=True):
+        place[tuple(map(slice, array.shape))] = array
     return found
 
 

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,23 +25,28 @@ from volta.core.errors import InputError, warn_user
 from volta.core.files import hash_array
 from volta.core.scaling import ScaleName, Scaler, fit_scaler
 from volta.core.types import Array, FitData, Prediction, Split
-from volta.decisions import TableEvidence, fit_evidence
+from volta.decisions import ScoreJoin, TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats, ScoreName
+from volta.decisions.evidence import stack_evidence
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
+    FEW_ROWS,
     DecidingMixin,
     HeldOut,
+    Scored,
     calibrate,
     evidence_scores,
     hold_out,
     predict_rows,
+    settled_scores,
+    without_last_bits,
 )
 from volta.estimators.explain import Explanation, explain_rows, fit_reference
 from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, check_rows, prepare_fit_input
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
 if TYPE_CHECKING:
-    from volta.methods.base import Method
+    from volta.methods.base import Method, StackedPrediction
     from volta.networks.recipe import ProtocolName
     from volta.networks.training import EpochReport
 
@@ -175,6 +180,42 @@ class RowMember:
     def evidence_of(self, inputs: Array, prediction: Prediction) -> Floats:
         """Return (n, m) OOD scores of the rows, the method's own last."""
         return evidence_scores(self.evidence, inputs, prediction)
+
+
+class MemberStack:
+    """Fits of a classifier for a few rows at once: one by one they take as many times as long as there are."""
+
+    def __init__(self, members: Sequence[RowMember], predict: StackedPrediction) -> None:
+        scalers = [member.scaler for member in members]
+        self._centre, self._scale = (
+            None if scalers[0].centre is None else np.stack([getattr(scaler, name) for scaler in scalers])[:, None]
+            for name in ("centre", "scale")
+        )
+        self._limit = np.array([[[scaler.limit]] for scaler in scalers])
+        self._evidence = stack_evidence([member.evidence for member in members])
+        self._predict = predict
+
+    def scored(self, rows: Array, join: ScoreJoin) -> Scored:
+        """Return what the fits say of rows (n, d) in the user's units, as one after another they do."""
+        wide = rows.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):
+            scaled = wide[None] if self._centre is None else (wide - self._centre) / self._scale
+        probs, uncertainty = self._predict(np.minimum(np.maximum(scaled, -self._limit), self._limit))
+        probs, uncertainty = without_last_bits(probs), settled_scores(uncertainty)
+        evidence = np.concatenate([settled_scores(self._evidence.unchecked_scores(wide)), uncertainty[:, :, None]], 2)
+        ood = join.unchecked_score(evidence.reshape(-1, evidence.shape[2])).reshape(uncertainty.shape)
+        if len(probs) == 1:
+            return Scored(Prediction(probs[0], uncertainty[0]), probs, ood)
+        return Scored(Prediction(probs.mean(axis=0), uncertainty.mean(axis=0)), probs, ood)
+
+
+def stack_members(members: Sequence[RowMember]) -> MemberStack | None:
+    """Return the fits as one, or None where their method predicts one by one only."""
+    method = members[0].method
+    if method.single_precision or len({member.scaler.kind for member in members}) > 1:
+        return None
+    predict = type(method).stacked([member.method for member in members])
+    return None if predict is None else MemberStack(members, predict)
 
 
 class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -333,6 +374,12 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         return self
 
     members_: list[RowMember]
+    _stacked: tuple[list[RowMember], MemberStack | None] | None = None
+
+    def __getstate__(self) -> Any:
+        """Leave out of copies and pickles what is made again when it is asked for."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_stacked"}
 
     @property
     def method_(self) -> Method:
@@ -458,6 +505,18 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
     def _inputs(self, X: Any) -> Array:  # noqa: N803
         self._fitted()
         return check_rows(self, X)
+
+    def _score(self, inputs: Any) -> Scored:
+        if len(inputs) > FEW_ROWS or (stack := self._stack) is None:
+            return super()._score(inputs)
+        return stack.scored(inputs, self.calibration_.join)
+
+    @property
+    def _stack(self) -> MemberStack | None:
+        """All fits for a few rows at once, made when first asked for, or None where the method has no such form."""
+        if self._stacked is None or self._stacked[0] is not self.members_:
+            self._stacked = self.members_, stack_members(self.members_)
+        return self._stacked[1]
 
 
 _STATE = (

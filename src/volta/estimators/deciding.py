@@ -211,7 +211,8 @@ class Calibration:
         test = self.set_test(score, conditional)
         alpha = check_fraction(alpha, "alpha")
         warn_if(test.note(alpha, names, level="alpha", confidence=confidence))
-        scores = np.stack([SetScore(score).of(each, None) for each in probs])
+        lac = score == "lac"
+        scores = 1.0 - probs if lac else np.stack([SetScore(score).of(each, None) for each in probs])
         return np.asarray(test.unchecked_pvalues(scores) > test.levels(alpha, confidence))
 
     def set_test(self, score: ScoreName, conditional: Conditional = "none") -> CrossTest:
@@ -352,7 +353,9 @@ class DecidingMixin:
 
     def _scored(self, X: Any) -> Scored:  # noqa: N803
         """Return what each fit says of the rows, OOD scores joined."""
-        inputs = self._inputs(X)
+        return self._score(self._inputs(X))
+
+    def _score(self, inputs: Any) -> Scored:
         found = [member.predict(inputs) for member in self.members_]
         join = self.calibration_.join
         ood = [

@@ -18,7 +18,7 @@ from volta.core.types import Array
 from volta.data.images import list_images, place_images
 from volta.decisions import Policy
 from volta.estimators.classifier import VoltaClassifier
-from volta.estimators.deciding import DecidingMixin
+from volta.estimators.deciding import DecidingMixin, Scored
 from volta.estimators.explain import Explanation
 from volta.estimators.inputs import CalibrationName
 
@@ -340,6 +340,9 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def _inputs(self, X: Any) -> Array:  # noqa: N803
         return self.features(X)
+
+    def _score(self, inputs: Any) -> Scored:
+        return self.classifier_._score(inputs)
 
 
 def _path(value: Path | str | None) -> Path | None:

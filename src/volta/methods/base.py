@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias, final
@@ -19,6 +19,9 @@ from volta.networks.recipe import PROTOCOLS, ProtocolName
 from volta.networks.trainer import Trainer
 
 Origin = Literal["volta", "paper", "extra"]
+
+StackedPrediction: TypeAlias = Callable[[Array], tuple[Array, Array]]
+"""From float64 rows (n_fits, n, d), scaled for each fit, to probabilities and uncertainty of each fit and row."""
 
 MAX_PASSES = 10_000
 """So many passes or samples a prediction may average: a file that asks for more is to keep its reader busy."""
@@ -107,6 +110,11 @@ class Method(ABC):
 
     @abstractmethod
     def _predict(self, inputs: Array) -> Prediction: ...
+
+    @classmethod
+    def stacked(cls, methods: Sequence[Self]) -> StackedPrediction | None:
+        """Return what predicts a few rows by several fits at once, quicker than one after another; None for none."""
+        return None
 
     @final
     def _forget(self) -> None:

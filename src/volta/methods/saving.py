@@ -24,6 +24,8 @@ from volta.methods.registry import METHODS
 from volta.networks.network import Network, network_from_parts
 from volta.networks.spec import Classifier
 
+_SHORT = 64
+
 MODEL_FILE = FileKind("saved VOLTA method", 7, "fit and save it again")
 
 
@@ -104,8 +106,11 @@ def _learned(method: Method) -> dict[str, Any]:
 def _encode(value: Any, path: str, tensors: dict[str, Array], types: tuple[type, ...]) -> Any:
     """Return ``value`` as JSON, its arrays moved to ``tensors`` under their path; of dataclasses only ``types``."""
     if isinstance(value, np.ndarray):
-        tensors[path] = value
-        return {"array": path}
+        narrow = value.astype(np.float32) if value.dtype == np.float64 and value.size > _SHORT else value
+        # Where nothing is lost by it the file is half as large.
+        wide = narrow is not value and np.array_equal(narrow, value)
+        tensors[path] = narrow if wide else value
+        return {"array": path} | ({"wide": True} if wide else {})
     if isinstance(value, Network):
         arrays = {f"{path}/{name}": array for name, array in value.tensors().items()}
         tensors |= arrays
@@ -126,7 +131,8 @@ def _encode(value: Any, path: str, tensors: dict[str, Array], types: tuple[type,
 def _decode(value: Any, tensors: dict[str, Array], types: Mapping[str, type]) -> Any:
     """Return what :func:`_encode` was given; only the dataclasses in ``types`` are ever built."""
     if "array" in value:
-        return tensors[value["array"]]
+        found = tensors[value["array"]]
+        return found.astype(np.float64) if value.get("wide") else found
     if "network" in value:
         prefix = value["path"] + "/"
         arrays = {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}

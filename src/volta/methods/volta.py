@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -12,10 +13,11 @@ from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
-from volta.methods.base import MAX_PASSES, Method
+from volta.methods.base import MAX_PASSES, Method, StackedPrediction
 from volta.methods.calibrators import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
 from volta.networks.modules import Encoder, Prototypes
+from volta.networks.network import stack_networks
 from volta.networks.objectives import CrossEntropy, VoltaLosses
 from volta.networks.spec import NetworkSpec
 from volta.networks.trainer import Trainer, volta_setup
@@ -105,6 +107,24 @@ class Volta(Method):
             sharp = np.mean([softmax(each / self.uncertainty_temperature) for each in similarities], axis=0)
             uncertainty[rows] = 1.0 - sharp.max(axis=1)
         return Prediction(probs, uncertainty)
+
+    @classmethod
+    def stacked(cls, methods: Sequence[Volta]) -> StackedPrediction | None:
+        """Return what predicts a few rows by several fits at once, where each makes one pass."""
+        arrays = stack_networks([method.network_ for method in methods])
+        if arrays is None or any(method.n_passes for method in methods):
+            return None
+        learned = np.array([[[method.learned_temperature]] for method in methods])
+        sharp = learned / [[[method.uncertainty_temperature]] for method in methods]
+        cooled = learned * [[[method.beta_]] for method in methods]
+
+        def predict(rows: Array) -> tuple[Array, Array]:
+            logits = arrays.outputs(rows)[0]
+            wide = (-1, logits.shape[2])
+            uncertainty = one_minus_max_softmax((logits * sharp).reshape(wide)).reshape(logits.shape[:2])
+            return softmax((logits * cooled).reshape(wide)).reshape(logits.shape), uncertainty
+
+        return predict
 
     def graph(self) -> graphs.MethodGraph:
         """Return the network and the formula of the deterministic pass on its logits, for ONNX graphs."""

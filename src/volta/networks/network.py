@@ -29,29 +29,36 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class NetworkArrays:
-    """A network's weights as float64 arrays, for few rows: PyTorch spends its time on the calls there.
+    """Weights of networks of one kind as float64 arrays, for few rows: PyTorch spends its time on the calls there.
+
+    Arrays of several networks have a further first axis.
 
     `benchmarks/latency.py` keeps it: without it `decide` of one row takes 1.4 times as long (30 columns), and with the
     paper's MLP twice as long.
     """
 
-    def __init__(self, classifier: Classifier, n_hidden: int, is_mlp: bool) -> None:
+    def __init__(self, classifiers: Sequence[Classifier], n_hidden: int, is_mlp: bool) -> None:
+        parts = [self._of(classifier, n_hidden, is_mlp) for classifier in classifiers]
+        found = parts[0] if len(parts) == 1 else _stacked(parts)
+        self._rectified, self._hidden, self._projections, self._residual, self._prototypes, self._layer = found
+
+    def _of(self, classifier: Classifier, n_hidden: int, is_mlp: bool) -> tuple[Any, ...]:
         body: Any = classifier.body
-        self._rectified = [_affine(layer) for layer in body if isinstance(layer, nn.Linear)] if is_mlp else []
+        rectified = [_affine(layer) for layer in body if isinstance(layer, nn.Linear)] if is_mlp else []
         layers = list(getattr(body, "layers", ()))
-        self._hidden = [self._of_hidden(*layers[start : start + 2]) for start in range(0, 4 * n_hidden, 4)]
-        self._projections = [_affine(layer) for layer in layers[4 * n_hidden :]]
+        hidden = [self._of_hidden(*layers[start : start + 2]) for start in range(0, 4 * n_hidden, 4)]
+        projections = [_affine(layer) for layer in layers[4 * n_hidden :]]
         residual = getattr(body, "residual", None)
-        self._residual = None if residual is None else _affine(residual)
         head = classifier.head
-        self._prototypes = self._layer = None
+        prototypes = last = None
         if isinstance(head, PrototypeHead):
-            prototypes = _array(head.prototypes)
-            directions = prototypes / np.linalg.norm(prototypes, axis=1, keepdims=True)
-            self._prototypes = directions.T / math.exp(float(head.log_temperature.detach()))
+            vectors = _array(head.prototypes)
+            directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            prototypes = directions.T / math.exp(float(head.log_temperature.detach()))
         else:
             layer = cast(LastLayer, head.last_layer())
-            self._layer = np.ascontiguousarray(layer.weight.T, dtype=np.float64), layer.bias.astype(np.float64)
+            last = np.ascontiguousarray(layer.weight.T, dtype=np.float64), layer.bias.astype(np.float64)[None]
+        return rectified, hidden, projections, None if residual is None else _affine(residual), prototypes, last
 
     @staticmethod
     def _of_hidden(linear: nn.Linear, norm: nn.LayerNorm) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
@@ -60,7 +67,7 @@ class NetworkArrays:
         weight, bias = weight - weight.mean(axis=0), bias - bias.mean()
         gain, shift = math.sqrt(0.5) * _array(norm.weight), math.sqrt(0.5) * _array(norm.bias)
         share = np.full((linear.out_features, 1), 1.0 / linear.out_features)
-        return np.ascontiguousarray(weight.T), bias, gain, shift, share, norm.eps
+        return np.ascontiguousarray(weight.T), bias[None], gain[None], shift[None], share, norm.eps
 
     def outputs(self, inputs: Floats) -> tuple[Floats, Floats]:
         """Return logits and penultimate vectors. With t = y/√2, GELU(y) = √½ (t + t erf(t))."""
@@ -90,7 +97,7 @@ class NetworkArrays:
             past += self._residual[1]
             rows = rows + past
         if self._prototypes is not None:
-            lengths = np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True))
+            lengths = np.sqrt(np.add.reduce(rows * rows, axis=-1, keepdims=True))
             return (rows / np.maximum(lengths, 1e-12)) @ self._prototypes, rows
         weight, bias = cast(tuple[Floats, Floats], self._layer)
         logits: Floats = rows @ weight
@@ -99,7 +106,26 @@ class NetworkArrays:
 
 
 def _affine(layer: nn.Linear) -> tuple[Floats, Floats]:
-    return np.ascontiguousarray(_array(layer.weight).T), _array(layer.bias)
+    return np.ascontiguousarray(_array(layer.weight).T), _array(layer.bias)[None]
+
+
+def _stacked(parts: list[Any]) -> Any:
+    """Return parts of one form, tuples or lists of arrays, as one such part of arrays with a further first axis."""
+    if isinstance(parts[0], np.ndarray):
+        return np.stack(parts)
+    if isinstance(parts[0], tuple | list):
+        return [_stacked(list(each)) for each in zip(*parts, strict=True)]
+    return parts[0]
+
+
+def stack_networks(networks: Sequence[Network]) -> NetworkArrays | None:
+    """Return networks of one kind for few rows (n_networks, n, d) at once; None where only PyTorch can run them."""
+    first = networks[0]
+    if any(
+        network.spec != first.spec or network.device.type != "cpu" or not network.has_arrays for network in networks
+    ):
+        return None
+    return first.arrays_of([network.classifier for network in networks])
 
 
 def _array(values: Any) -> Floats:
@@ -158,11 +184,18 @@ class Network:
 
     @cached_property
     def _arrays(self) -> NetworkArrays | None:
+        return self.arrays_of([self.classifier]) if self.has_arrays else None
+
+    @property
+    def has_arrays(self) -> bool:
+        """Whether NumPy can run the network."""
+        return isinstance(self.spec.head, Prototypes | Linear) and isinstance(self.spec.body, Encoder | Mlp | Identity)
+
+    def arrays_of(self, classifiers: Sequence[Classifier]) -> NetworkArrays:
+        """Return the weights of classifiers of this network's kind."""
         body = self.spec.body
-        if not (isinstance(self.spec.head, Prototypes | Linear) and isinstance(body, Encoder | Mlp | Identity)):
-            return None
         n_hidden = len(body.hidden) if isinstance(body, Encoder) else 0
-        return NetworkArrays(self.classifier, n_hidden, isinstance(body, Mlp))
+        return NetworkArrays(classifiers, n_hidden, isinstance(body, Mlp))
 
     @cached_property
     def _last_layer(self) -> LastLayer | None:
