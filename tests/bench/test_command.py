@@ -86,13 +86,28 @@ def test_running_again_does_nothing_and_says_so(finished):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("cells/*/*")} == before
 
 
-# Over two seconds: it is two worker processes, each with its imports.
-def test_another_run_and_more_processes_give_the_same_bytes(finished, tmp_path):
-    options = ("--executor", "processes", "--workers", 2, "--no-report", "--out", tmp_path)
-    other = volta("bench", "digits", "--methods", METHODS, *QUICK, *options)
-    assert other.returncode == 0, other.stderr
-    assert results(tmp_path) == results(finished[0])
-    assert len(results(tmp_path)) > 500
+@pytest.fixture
+def any_threads(monkeypatch):
+    """Let libraries of a process that is started take as many threads as there are cores, as in a user's shell."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name)
+        monkeypatch.delitem(ENVIRONMENT, name)
+
+
+PROBE = "tests.bench.faulty:Probe"
+"""Its cells fail where a library may use more than one thread."""
+
+
+# Over two seconds: it is two worker processes, each with its imports; libraries take their threads when one starts.
+@pytest.mark.usefixtures("any_threads")
+def test_another_run_and_more_processes_give_the_same_bytes_on_one_thread(finished, tmp_path):
+    options = ("--threads", 1, "--executor", "processes", "--workers", 2, "--no-report", "--out", tmp_path)
+    other = volta("bench", "digits", "--methods", f"{METHODS},{PROBE}", *QUICK, *options)
+    assert other.returncode == 0, other.stdout + other.stderr
+    assert {cell.method for cell in RunStore(tmp_path).cells()} == {*METHODS.split(","), PROBE}
+    rows = [row for row in results(tmp_path) if row[2] != PROBE]
+    assert rows == results(finished[0])
+    assert len(rows) > 500
 
 
 # slow: two threads wait for each other with the processor busy
@@ -315,27 +330,12 @@ def test_a_folder_of_other_shifts_is_refused_in_one_line(finished, tmp_path):
     assert "holds a run with shifts none, now asked with shifts auto" in refused.stderr
 
 
-# Over two seconds: libraries take their number of threads when a process starts.
-@pytest.mark.parametrize(
-    "executor",
-    [
-        # slow: the process that users start most often is the one with workers
-        pytest.param("local", marks=pytest.mark.slow),
-        "processes",
-    ],
-)
-def test_cells_keep_to_their_threads_in_every_library(tmp_path, executor, monkeypatch):
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        monkeypatch.delenv(name)
-        monkeypatch.delitem(ENVIRONMENT, name)
-    random = np.random.default_rng(0)
-    np.savez(tmp_path / "own.npz", x=random.normal(size=(300, 4)).astype(np.float32), y=np.arange(300) % 3)
-    folder = ("--data", tmp_path / "data")
-    assert volta("data", "import", tmp_path / "own.npz", "--name", "own", *folder).returncode == 0
-    options = ("--threads", "1", "--executor", executor, "--workers", "1", "--out", tmp_path / "run")
-    methods = ("--methods", "tests.bench.faulty:Probe")
-    run = volta_process if executor == "local" else volta
-    done = run("bench", "own", "--no-report", *methods, *QUICK, *folder, *options)
+# slow: a process of its own; the one that users start most often has workers
+@pytest.mark.slow
+@pytest.mark.usefixtures("any_threads")
+def test_cells_of_one_process_keep_to_their_threads_in_every_library(tmp_path):
+    options = ("--threads", 1, "--executor", "local", "--no-report", "--out", tmp_path)
+    done = volta_process("bench", "digits", "--methods", PROBE, *QUICK, *options)
     assert done.returncode == 0, done.stdout
 
 

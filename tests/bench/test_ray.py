@@ -22,9 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-CONFIG = RunConfig(
-    ("digits",), ("volta", "softmax", "temperature", "mc_dropout", "energy"), seeds=(1, 2), budget=Budget(max_epochs=5)
-)
+CONFIG = RunConfig(("digits",), ("volta", "softmax", "temperature"), seeds=(1, 2), budget=Budget(max_epochs=3))
 
 
 class Count(Listener):
@@ -41,10 +39,12 @@ class Count(Listener):
 
 
 # Over two seconds: only a real cluster shows that Ray gives equal bytes and that a lost node costs nothing.
-def test_a_lost_node_costs_nothing(tmp_path):
+def test_a_lost_node_costs_nothing(tmp_path, monkeypatch):
     import ray
     from ray.cluster_utils import Cluster
 
+    # By default a busy machine leaves nothing to Ray's workers.
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     local, remote = RunStore(tmp_path / "local"), RunStore(tmp_path / "ray")
     run(CONFIG, local, Listener(), execution=Execution("local"))
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -64,7 +64,7 @@ def test_a_lost_node_costs_nothing(tmp_path):
         killer.join()
         assert count.failed == []
         assert plan.missing == []
-        assert len(count.done) == 10
+        assert len(count.done) == 6
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and sum(node["Alive"] for node in ray.nodes()) > 1:
             time.sleep(0.5)

@@ -7,7 +7,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -188,51 +188,33 @@ class RowProgress(Protocol):
 
 @contextmanager
 def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
-    """Yield a function to call after each chunk; progress goes to standard error."""
+    """Yield a function to call after each chunk; progress goes to standard error: a bar, or a line now and then."""
+    from rich import progress
     from rich.console import Console
 
+    from volta.bench.progress import format_seconds
+
     console = Console(stderr=True)
-    if quiet:
-        yield lambda n_rows, done: None
-    elif console.is_terminal:
-        yield from _bar(doing, console)
-    else:
-        yield _Lines(doing, console)
-
-
-def _bar(doing: str, console: Console) -> Iterator[RowProgress]:
-    from rich import progress as bars
-
-    text, rows = bars.TextColumn("{task.description}"), bars.TextColumn("{task.fields[rows]:,} rows")
-    times = bars.TimeElapsedColumn(), bars.TimeRemainingColumn()
-    columns = (text, bars.BarColumn(), bars.TaskProgressColumn(), rows, *times)
-    with bars.Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task(doing, total=1.0, rows=0)
+    text, rows = progress.TextColumn("{task.description}"), progress.TextColumn("{task.fields[rows]:,} rows")
+    times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
+    columns = (text, progress.BarColumn(), progress.TaskProgressColumn(), rows, *times)
+    shows_bar = console.is_terminal and not quiet
+    bars = progress.Progress(*columns, console=console, transient=True)
+    bar = bars.add_task(doing, total=1.0, rows=0)
+    with bars if shows_bar else nullcontext():
         n_done = 0
+        started = said = time.monotonic()
 
         def advance(n_rows: int, done: float) -> None:
-            nonlocal n_done
+            nonlocal n_done, said
             n_done += n_rows
-            progress.update(bar, completed=done, rows=n_done)
+            bars.update(bar, completed=done, rows=n_done)
+            now = time.monotonic()
+            if quiet or shows_bar or now - said < LINE_SECONDS:
+                return
+            said = now
+            left = (now - started) * (1.0 - done) / max(done, 1e-9)
+            line = f"{doing}: {n_done:,} rows, {done:.0%}, about {format_seconds(left)} left"
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield advance
-
-
-class _Lines:
-    def __init__(self, doing: str, console: Console) -> None:
-        self._doing = doing
-        self._console = console
-        self._n_done = 0
-        self._started = self._said = time.monotonic()
-
-    def __call__(self, n_rows: int, done: float) -> None:
-        self._n_done += n_rows
-        now = time.monotonic()
-        if now - self._said < LINE_SECONDS:
-            return
-        from volta.bench.progress import format_seconds
-
-        self._said = now
-        left = (now - self._started) * (1.0 - done) / max(done, 1e-9)
-        text = f"{self._doing}: {self._n_done:,} rows, {done:.0%}, about {format_seconds(left)} left"
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
