@@ -286,6 +286,25 @@ def ablated(run: str) -> str:
     return table(["row", "accuracy ↑", "ECE ↓", "NLL ↓", "Brier ↓", "AUROC near ↑"], lines)
 
 
+def against(run: str) -> str:
+    """Every row of an ablation: mean ± deviation, and the paired verdict on the row compared with VOLTA."""
+    summary = {(row["method"], row["metric"], row["set"]): row for row in read(run, "summary")}
+    verdicts = {
+        (row["row"], row["metric"], row["set"]): row["verdict"]
+        for row in read(run, "ablation")
+        if row["reference"] == "volta"
+    }
+    near = next(where for _, metric, where in verdicts if metric == "auroc")
+    keys = (("accuracy", "test"), ("ece", "test"), ("nll", "test"), ("brier", "test"), ("auroc", near))
+    lines = []
+    for name in dict.fromkeys(["volta", *(key[0] for key in verdicts)]):
+        found = [summary[name, *key] for key in keys]
+        words = (f" {verdicts[name, *key]}" if (name, *key) in verdicts else "" for key in keys)
+        cells = [show(key[0], row["mean"], row["std"]) for key, row in zip(keys, found, strict=True)]
+        lines.append([name, found[0]["n"], *(f"{cell}{word}" for cell, word in zip(cells, words, strict=True))])
+    return table(["row", "n", "accuracy ↑", "ECE ↓", "NLL ↓", "Brier ↓", "AUROC near ↑"], lines)
+
+
 def small(p: str) -> str:
     """Return a p-value in words of at most three decimals."""
     return "< .001" if float(p) < 0.001 else f"= {float(p):.3f}".replace("0.", ".", 1)
@@ -459,6 +478,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "paper": paper,
     "printed": printed,
     "ablated": ablated,
+    "against": against,
     "stated": stated,
     "auxiliary": auxiliary,
     "change": change,

@@ -22,6 +22,8 @@ def script(path: Path) -> ModuleType:
 
 TABLES = script(DOCS / "results" / "tables.py")
 RUNS = sorted(path.parent.name for path in (DOCS / "results").glob("*/tests.csv"))
+ABLATIONS = sorted({path.parent.name for path in (DOCS / "results").glob("*/ablation.csv")} - {*RUNS})
+"""Runs without a baseline, of VOLTA and rows of its ablation alone."""
 COSTS = "cifar10-costs"
 """Of a run that had its machine to itself, costs alone."""
 FEW_SEEDS = {
@@ -54,7 +56,8 @@ def test_every_run_has_its_tables_its_verdicts_and_its_command(run: str) -> None
 
 
 def test_costs_are_those_of_a_run_that_is_named() -> None:
-    assert sorted({path.parent.name for path in (DOCS / "results").glob("*/summary.csv")} - {*RUNS}) == [COSTS]
+    without_tests = {path.parent.name for path in (DOCS / "results").glob("*/summary.csv")} - {*RUNS, *ABLATIONS}
+    assert without_tests == {COSTS}
     assert {found[2] for found in TABLES.BLOCK.finditer(pages()) if found[3] == COSTS} == {"made", "costs"}
     assert {row["metric"] for row in TABLES.read(COSTS, "summary")} == {*TABLES.COSTS}
 
@@ -70,6 +73,13 @@ def test_runs_of_corruptions_have_their_tables_and_their_command() -> None:
         rows = TABLES.read(run, "corruptions")
         assert {row["n"] for row in rows} == {"10"}
         assert len({row["corruption"] for row in rows}) == 19 + 1
+
+
+@pytest.mark.parametrize("run", ABLATIONS)
+def test_every_ablation_has_its_tables_its_verdicts_and_its_command(run: str) -> None:
+    for kind in ("against", "claims", "made"):
+        assert f"<!-- {kind} {run} -->" in pages()
+    assert f"--out runs/{run}" in pages()
 
 
 @pytest.mark.parametrize("run", RUNS)
