@@ -5,6 +5,7 @@ import pytest
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
+from volta.estimators.classifier import OrderWarning
 from volta.estimators.inputs import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
 
 
@@ -112,3 +113,19 @@ def test_overlap_of_rows_of_few_values_does_not_raise():
         check_unseen(other, rows, "cal_set")
     # Each value more than twenty times: ordinary rows, which new data holds too.
     check_unseen(np.arange(40.0)[:, None] % 4, np.arange(400.0)[:, None] % 4, "cal_set")
+
+
+def test_rows_that_change_along_their_order_are_warned_of():
+    random = np.random.default_rng(0)
+    labels = random.integers(2, size=600)
+    rows = random.normal(size=(600, 3)) + 1.5 * labels[:, None]
+    VoltaClassifier("linear").fit(rows, labels)  # no warning, which would be an error here
+    VoltaClassifier("linear").fit(rows[np.argsort(labels)], np.sort(labels))
+    late = np.arange(600) > 400
+    changed = np.where(late & (random.random(600) < 0.5), 1 - labels, labels)
+    with pytest.warns(OrderWarning, match="the rows change along the order in which they came"):
+        VoltaClassifier("linear").fit(rows, changed)
+    new = random.integers(2, size=200)
+    cal = random.normal(size=(200, 3)) + 1.5 * new[:, None]
+    with pytest.warns(OrderWarning, match=r"seen at row \d+ of 200"):
+        VoltaClassifier("linear").fit(rows, labels, cal_set=(cal, np.where(np.arange(200) > 100, 1 - new, new)))

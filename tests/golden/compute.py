@@ -234,7 +234,7 @@ def unpacked(name: str, work: Path) -> Path:
 
 
 def saved(work: Path) -> Values:
-    """Load the models that 0.2 saved and return what they say."""
+    """Load the saved models and return what they say."""
     new = cancer()[-1]
     found: Values = {}
     for name in ("volta", "linear"):

@@ -1,6 +1,6 @@
 """Make the golden files: ``python -m tests.golden.make`` writes what users see of the installed volta to this folder.
 
-Run it where a number is meant to change, and say in the commit which and why. The models in `models` are what 0.2 saved;
+Run it where a number is meant to change, and say in the commit which and why. The models in `models` are what the present file format holds;
 they are made where they are missing, and never anew.
 """
 

@@ -21,13 +21,15 @@ from sklearn.utils import check_random_state
 
 from volta._version import __version__
 from volta.core.checks import check_count, check_features
-from volta.core.errors import InputError, warn_user
+from volta.core.errors import InputError, VoltaWarning, warn_user
 from volta.core.files import hash_array
 from volta.core.scaling import ScaleName, Scaler, fit_scaler
+from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.decisions import ScoreJoin, TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats, ScoreName
 from volta.decisions.evidence import stack_evidence
+from volta.decisions.monitor import drift_in_order
 from volta.estimators.deciding import (
     DEFAULT_COVERAGE,
     FEW_ROWS,
@@ -42,7 +44,7 @@ from volta.estimators.deciding import (
     without_last_bits,
 )
 from volta.estimators.explain import Explanation, explain_rows, fit_reference
-from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, check_rows, prepare_fit_input
+from volta.estimators.inputs import CalibrationName, ClassWeight, FitInput, averaging_one, check_rows, prepare_fit_input
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
 if TYPE_CHECKING:
@@ -98,6 +100,14 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+ORDER_ALPHA = 0.001
+"""How often rows without an order may be warned of."""
+
+
+class OrderWarning(VoltaWarning):
+    """Rows change along the order in which they were given: new rows may be unlike them."""
 
 
 EARLY_SHARE = 0.1
@@ -335,7 +345,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         out from X. Overlap of ``cal_set`` with training or validation samples warns at 2 % and raises at 50 %.
         ``sample_weight`` (n,): a row of weight 0 does not
         count, whole numbers count rows (3: as if the row came three times), other weights scale a row's losses.
-        The order of rows does not matter.
+        The order of rows does not matter to the fit; an ``OrderWarning`` says where rows change along it.
         """
         method = new_method(self.method, self.encoder, self.protocol)
         given = prepare_fit_input(
@@ -362,6 +372,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         self.calibration_ = calibrate([held_out for _, _, held_out in fits])
         self._set_policy(coverage=DEFAULT_COVERAGE)
+        self._warn_of_order(given)
         train, val, cal = parts[0]
         recorded = {"train": train, "val": val, "cal": cal}
         if len(parts) > 1:
@@ -468,6 +479,15 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
         self._fitted()
         export_classifier(self, fix_rules(self, alpha, fpr), file_path(path))
+
+    def _warn_of_order(self, given: FitInput) -> None:
+        """Warn where held-out rows change along the order in which they were given, as those of a stream may."""
+        kept = self.calibration_
+        order = given.order_of_calibration()
+        scores, labels = kept.true_scores["lac"][order], kept.labels[order]
+        drift = drift_in_order(scores, groups=labels, alpha=ORDER_ALPHA, rng=rng(self.seed_, "order"))
+        if drift.alarm:
+            warn_user(drift.note, OrderWarning)
 
     def _fit_member(
         self, method: Method, train: Split, val: Split, cal: Split, *, few: bool

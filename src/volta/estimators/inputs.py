@@ -25,6 +25,7 @@ from volta.core.splits import (
     check_two_of_each,
     content_keys,
     duplicate_groups,
+    first_of_each,
     n_overlapping,
     split_fit_rows,
 )
@@ -286,16 +287,25 @@ def averaging_one(weights: NDArray[np.float64] | None) -> NDArray[np.float64] | 
 class FitInput:
     """The rows of a fit in the user's units, in an order of their content, and what each fit sees of them.
 
-    ``index``: where each of the ``rows`` stood in X; ``draws``: rows of each fit's parts; ``val`` and ``cal`` take the
-    place of a draw's where the user has rows for them.
+    ``index``: where each of the ``rows`` stood in X; ``duplicates``: their `duplicate_groups`; ``draws``: rows of each
+    fit's parts; ``val`` and ``cal`` take the place of a draw's where the user has rows for them.
     """
 
     classes: NDArray[Any]
     rows: Split
     index: NDArray[np.int64]
+    duplicates: NDArray[np.int64] | None
     draws: list[FitRows]
     val: Split | None
     cal: Split | None
+
+    def order_of_calibration(self) -> NDArray[np.int64]:
+        """Return the calibration rows of all draws, as they follow one another, in the order of X; duplicates once."""
+        if self.cal is not None:
+            return np.arange(len(self.cal))
+        rows = np.concatenate([draw.cal for draw in self.draws])
+        first = np.arange(len(rows)) if self.duplicates is None else first_of_each(self.duplicates[rows])
+        return first[np.argsort(self.index[rows[first]], kind="stable")]
 
     def parts(self, draw: FitRows) -> tuple[Split, Split, Split]:
         """Return a fit's training, validation and calibration rows; the last carry no weights."""
@@ -355,9 +365,9 @@ def prepare_fit_input(
         n_folds = 0 if cal is not None else N_FOLDS if cross else 1
         draws = split_rows(whole.labels, n_folds, hold_val=val is None, draw=draw, duplicates=duplicates)
     else:
-        every, none = np.arange(len(whole)), np.arange(0)
+        every, none, duplicates = np.arange(len(whole)), np.arange(0), None
         draws = [FitRows(every, none, none)]
-    return FitInput(classes, whole, index, draws, val, cal)
+    return FitInput(classes, whole, index, duplicates, draws, val, cal)
 
 
 def _product(
