@@ -8,7 +8,7 @@ import pytest
 from tests.estimators.test_face import draw, quick
 from volta import VoltaClassifier, decisions
 from volta.core.errors import InputError
-from volta.estimators.deciding import TooFewRowsWarning
+from volta.estimators.deciding import ClassifierMonitor, TooFewRowsWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
@@ -169,3 +169,16 @@ def test_a_value_that_stands_for_what_is_missing_is_no_reason_to_flag_a_row():
     assert classifier.decide(new, fpr=0.01).to_array()["action"].tolist().count("ood") < 50
     new[0, 0] = 1e13
     assert classifier.decide(new[:1], fpr=0.01)[0].action == "ood"
+
+
+def test_a_monitor_in_blocks_goes_on_where_it_was_saved(fitted, tmp_path):
+    """Rows repeated five times alarm without a change unless the monitor bets on every fifth."""
+    repeated = draw(200, 6)[0].repeat(5, axis=0)
+    assert fitted.monitor(alpha=0.01).update(repeated).alarm
+    monitor = fitted.monitor(alpha=0.01, block=5)
+    assert not monitor.update(repeated).alarm
+    monitor.scores.save(tmp_path / "monitor")
+    read = ClassifierMonitor(fitted, decisions.Monitor.load(tmp_path / "monitor"))
+    assert read.state == monitor.state
+    assert read.update(repeated[:300] + 4.0) == monitor.update(repeated[:300] + 4.0)
+    assert read.state.alarm

@@ -517,13 +517,16 @@ class DecidingMixin:
         )
         return replace(found, reasons=(*found.reasons[:2], reason)) if reason else found
 
-    def monitor(self, *, alpha: float = 0.01, random_state: int | None = None) -> ClassifierMonitor:
-        """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`."""
+    def monitor(self, *, alpha: float = 0.01, random_state: int | None = None, block: int = 1) -> ClassifierMonitor:
+        """Return a monitor of a stream of rows; see :class:`ClassifierMonitor`.
+
+        ``block``: bet on every block-th row alone, where rows of the stream resemble or repeat their neighbours.
+        """
         self._fitted()
         seed = self.seed_ if random_state is None else random_state
         # Scores of one fit and of the rows it did not see: only those are exchangeable with a stream's.
         scores = self.calibration_.ood[self.calibration_.rows_of[0]]
-        return ClassifierMonitor(self, Monitor(scores, alpha=alpha, rng=rng(seed, "monitor")))
+        return ClassifierMonitor(self, Monitor(scores, alpha=alpha, rng=rng(seed, "monitor"), block=block))
 
     def _pvalues(self, scored: Scored, conditional: Conditional) -> NDArray[np.float64]:
         test = self.calibration_.ood_test(conditional)
@@ -546,19 +549,21 @@ class DecidingMixin:
 class ClassifierMonitor:
     """Watches a stream of rows: alarms when they no longer look like the calibration rows.
 
-    The probability of an alarm without a change is at most ``alpha`` over all time, however often one looks; see
-    :class:`volta.decisions.Monitor`. ``state`` is the state after the last update.
+    The probability of an alarm is at most ``alpha`` over all time, however often one looks, while rows are exchangeable
+    with the calibration rows; rows that resemble their neighbours in time are not: see
+    :class:`volta.decisions.Monitor`. ``state`` is the state after the last update, ``scores`` the monitor of scores
+    with its ``save``; ``ClassifierMonitor(classifier, Monitor.load(path))`` goes on.
     """
 
     def __init__(self, classifier: DecidingMixin, scores: Monitor) -> None:
         self._classifier = classifier
-        self._scores = scores
+        self.scores = scores
 
     @property
     def state(self) -> MonitorState:
         """What is known so far: ``alarm``, ``alarm_at``, an anytime-valid ``pvalue``, and a summary of the drift."""
-        return self._scores.state
+        return self.scores.state
 
     def update(self, X: Any) -> MonitorState:  # noqa: N803
         """Take the next rows of the stream, in order, and return the state after them."""
-        return self._scores.update(self._classifier._scored(X).ood[0])
+        return self.scores.update(self._classifier._scored(X).ood[0])
