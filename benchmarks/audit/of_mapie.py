@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 
-def sets(X, y, seed, model=None, score="lac", last="randomized", confidence_level=0.9):
+def sets(X, y, seed, model=None, score="lac", last="randomized"):
     from mapie.classification import SplitConformalClassifier
     from sklearn.model_selection import train_test_split
     from sklearn.naive_bayes import GaussianNB
 
     X_fit, X_cal, y_fit, y_cal = train_test_split(X, y, test_size=0.5, random_state=seed)
     fitted = (model or GaussianNB()).fit(X_fit, y_fit)
-    method = SplitConformalClassifier(
-        fitted, confidence_level=confidence_level, conformity_score=score, random_state=seed
-    )
+    method = SplitConformalClassifier(fitted, confidence_level=0.9, conformity_score=score, random_state=seed)
     method.conformalize(X_cal, y_cal)
     options = {"include_last_label": last} if score in ("aps", "raps") else None
 
@@ -41,6 +39,12 @@ def aps(X, y, seed):
     return sets(X, y, seed, score="aps", last=True)
 
 
+def aps_of_logistic_regression(X, y, seed):
+    from sklearn.linear_model import LogisticRegression
+
+    return sets(X, y, seed, model=LogisticRegression(), score="aps", last=True)
+
+
 def aps_randomised(X, y, seed):
     return sets(X, y, seed, score="aps")
 
@@ -62,20 +66,20 @@ def cross(X, y, seed):
     return lambda X_new: method.predict_set(X_new)[1][:, :, 0]
 
 
-def precision_of_each_class(X, y, seed):
-    from mapie.risk_control import MultiClassificationLTTController
-    from mapie.risk_control.risks import build_precision_ovr
+def precision_of_answers(X, y, seed):
+    from mapie.risk_control import BinaryRisk, MultiClassificationLTTController
     from sklearn.model_selection import train_test_split
     from sklearn.naive_bayes import GaussianNB
 
     X_fit, X_cal, y_fit, y_cal = train_test_split(X, y, test_size=0.5, random_state=seed)
     model = GaussianNB().fit(X_fit, y_fit)
+    right = BinaryRisk(
+        risk_occurrence=lambda y_true, y_pred: np.ravel(y_pred) == np.ravel(y_true),
+        risk_condition=lambda y_true, y_pred: ~np.isnan(np.ravel(y_pred)),
+        higher_is_better=True,
+    )
     controller = MultiClassificationLTTController(
-        model.predict_proba,
-        build_precision_ovr(model.classes_),
-        target_level=[0.9] * len(model.classes_),
-        confidence_level=0.9,
-        classes=model.classes_,
+        model.predict_proba, [right], target_level=[0.9], confidence_level=0.9, classes=model.classes_
     )
     controller.calibrate(X_cal, y_cal)
 
@@ -92,9 +96,10 @@ CASES = (
     ("SplitConformalClassifier, lac", lac, "coverage", 0.9, None),
     ("SplitConformalClassifier, lac, k-NN", lac_of_neighbours, "coverage", 0.9, None),
     ("SplitConformalClassifier, aps", aps, "coverage", 0.9, None),
+    ("SplitConformalClassifier, aps, logistic regression", aps_of_logistic_regression, "coverage", 0.9, None),
     ("SplitConformalClassifier, aps, randomised", aps_randomised, "coverage", 0.9, None),
     ("SplitConformalClassifier, raps", raps, "coverage", 0.9, None),
     ("SplitConformalClassifier, top_k", top_k, "coverage", 0.9, None),
     ("CrossConformalClassifier, lac: 1 − 2α", cross, "coverage", 0.8, None),
-    ("MultiClassificationLTTController, precision", precision_of_each_class, "selective_risk", 0.1, 0.9),
+    ("MultiClassificationLTTController, precision of answers", precision_of_answers, "selective_risk", 0.1, 0.9),
 )

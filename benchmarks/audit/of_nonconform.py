@@ -58,6 +58,9 @@ def jumper(X, y, seed):
     return rule
 
 
+STREAMS = 100
+"""Draws of the monitor, whose steps are Python calls."""
+
 CASES = (
     ("ConformalDetector, Split", split_flags, "false_alarms", 0.1, None),
     ("ConformalDetector, CrossValidation: 2α", cross_flags, "false_alarms", 0.2, None),

@@ -37,13 +37,17 @@ def main() -> None:
     version = volta.__version__ if options.library == "volta" else importlib.metadata.version(name)
     rows = []
     start = time.process_time()
-    for title, fit, claim, level, confidence in importlib.import_module(f"of_{options.library}").CASES:
+    module = importlib.import_module(f"of_{options.library}")
+    for title, fit, claim, level, confidence in module.CASES:
         # A bound on the error of answers takes hundreds of calibration rows to exist at all.
         attacks = [
             replace(a, sizes=tuple(5 * s for s in a.sizes)) if claim == "selective_risk" else a for a in volta.ATTACKS
         ]
-        # Violations of one draw in ten take more draws to count than rates that every draw measures.
-        draws = options.draws * (1 if confidence is None else 2)
+        # Events of a draw, and rates of a third of its rows, take more draws to count.
+        events = confidence is not None or claim in ("class_coverage", "ever_alarm")
+        draws = options.draws * (2 if events else 1)
+        if claim == "ever_alarm":
+            draws = getattr(module, "STREAMS", draws)
         found = volta.audit(fit, claim, level, confidence=confidence, attacks=attacks, draws=draws, seed=options.seed)
         print(found, f"{time.process_time() - start:.0f} s of processor time\n", sep="\n", flush=True)
         for result in found.results:

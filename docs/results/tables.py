@@ -1,4 +1,4 @@
-"""Fill the tables of docs/results*.md and docs/reproduce.md from the CSV files beside this script.
+"""Fill the tables of docs/results*.md, reproduce.md and audit.md from the CSV files beside this script.
 
 Run with: python docs/results/tables.py [RUN_FOLDER ...]
 A table stands between "<!-- KIND RUN -->" and "<!-- end -->"; RUN is a folder here with rows of a run's own tables,
@@ -22,7 +22,8 @@ from PIL import Image
 from volta.paper import paper_values, recompute_paper_tests
 
 FOLDER = Path(__file__).parent
-PAGES = tuple(FOLDER.parent / name for name in ("results.md", "results-tables.md", "results-checks.md", "reproduce.md"))
+NAMED = ("results.md", "results-tables.md", "results-checks.md", "reproduce.md", "audit.md")
+PAGES = tuple(FOLDER.parent / name for name in NAMED)
 QUALITY = (
     ("accuracy", "test"),
     ("nll", "test"),
@@ -48,7 +49,8 @@ MARKS = {"worse": " ▲", "better": " ▼", "equivalent": " ="}
 LETTERS = {"volta-full": (" f", " F"), "volta": (" v", " V")}
 BLOCK = re.compile(r"(<!-- (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-Rows = list[dict[str, str]]
+Row = dict[str, str]
+Rows = list[Row]
 
 
 def read(run: str, name: str) -> Rows:
@@ -404,6 +406,40 @@ def tabular(run: str) -> str:
     return table(["data (rows × columns)", *models], lines)
 
 
+VERDICTS = ("broken", "too few draws", "kept", "refused")
+
+
+def audit(library: str) -> str:
+    """Return a row for each guarantee of a library: its verdict, its worst attack, and those that it cannot meet."""
+    rows = read("audit", library)
+    lines = []
+    for name in dict.fromkeys(row["guarantee"] for row in rows):
+        own = [row for row in rows if row["guarantee"] == name]
+        inside = [row for row in own if not row["outside"]]
+        worst = max(inside, key=lambda row: (row["verdict"] == "broken", float(row["measured"])))
+        verdicts = [verdict for verdict in VERDICTS if any(row["verdict"] == verdict for row in inside)]
+        spread = f"{float(worst['measured']):.3f} [{float(worst['low']):.3f}, {float(worst['high']):.3f}]"
+
+        def named(verdict: str, among: list[Row]) -> str:
+            attacks = dict.fromkeys(row["attack"] for row in among if row["verdict"] == verdict)
+            return ", ".join(attacks) or "–"
+
+        broken = f": {named('broken', inside)}" if verdicts[0] == "broken" else ""
+        lines.append(
+            [
+                f"`{name}`" if "," not in name and ":" not in name and " " not in name else name,
+                own[0]["claim"],
+                f"**{verdicts[0]}**{broken}",
+                f"{worst['attack']} {worst['part']}".rstrip(),
+                spread,
+                named("refused", inside),
+                named("outside the stated assumption", own),
+            ]
+        )
+    head = ["guarantee", "claim", "verdict", "worst attack", "failures", "refused", "fails outside the assumption"]
+    return f"{rows[0]['library']} {rows[0]['version']}:\n\n{table(head, lines)}"
+
+
 def made(run: str) -> str:
     """What a run was made with."""
     about = json.loads((FOLDER / run / "environment.json").read_text(encoding="utf-8"))
@@ -485,6 +521,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "recipe": recipe,
     "tabular": tabular,
     "yardstick": yardstick,
+    "audit": audit,
     "made": made,
 }
 
