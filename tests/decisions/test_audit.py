@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -203,10 +205,32 @@ def test_the_script_repeats_the_worst_attack_without_volta(fit, claim, level, co
     assert found.script.startswith(f"# {found.claim}, {found.worst.attack}")
 
 
-def test_a_script_says_where_the_rule_cannot_be_shown_whole():
-    limit = 0.5
-    found = volta.audit(lambda x, y, seed: lambda rows: rows[:, 0] > limit, "false_alarms", 0.1, draws=4, n_new=50)
+def false_alarms(x, y, seed):
+    """Has the name of a function that scripts hold."""
+    return lambda rows: rows[:, 0] > 0.5
+
+
+@pytest.mark.parametrize(
+    "fit", [lambda x, y, seed: lambda rows: rows[:, 0] > 0.5, partial(naive_quantile), false_alarms]
+)
+def test_a_script_says_what_it_cannot_show(fit):
+    found = volta.audit(fit, "false_alarms", 0.1, attacks=["plain"], draws=4, n_new=50)
     assert "fit = ...  # define it here" in found.script
+
+
+def test_a_script_holds_an_attack_of_the_users_own(capsys):
+    found = volta.audit(false_flags, "false_alarms", 0.1, attacks=[PLAIN[0]], draws=4, n_new=50)
+    exec(compile(found.script, "script", "exec"), {"__name__": "script"})
+    assert capsys.readouterr().out == f"failure rate {round(found.worst.measured, 3)}\n"
+    own = volta.Attack("own", partial(class_in_row))
+    assert (
+        "sample = ...  # define it here"
+        in volta.audit(false_flags, "false_alarms", 0.1, attacks=[own], draws=4, n_new=50).script
+    )
+
+
+def false_flags(x, y, seed):
+    return lambda rows: rows[:, 0] > 0.5
 
 
 def test_refusals_are_no_failures_and_are_told():
@@ -263,6 +287,7 @@ def test_processes_give_what_one_gives():
     ("change", "message"),
     [
         ({"claim": "power"}, "claim is 'power'; pass one of coverage"),
+        ({"attacks": []}, "none fits false_alarms"),
         ({"attacks": ["power"]}, "attack is 'power'; pass an Attack or one of plain, ties"),
         ({"claim": "fdr", "confidence": 0.9}, "confidence is 0.9, but fdr is a rate over draws"),
         ({"level": 1.0}, "level"),

@@ -353,6 +353,8 @@ def audit(
         raise InputError(f"attack is {unknown[0]!r}; pass an Attack or one of {', '.join(known)}")
     chosen = [attack if isinstance(attack, Attack) else known[attack] for attack in attacks]
     chosen = [attack for attack in chosen if claim != "ever_alarm" or len(attack.sizes) == 1]
+    if not chosen:
+        raise InputError(f"attacks is {list(attacks)}, of which none fits {claim}; pass at least one that does")
     count, n_draws, outcomes = _CLAIMS[claim], check_count(draws, "draws", least=2), []
     keys = [[check_seed(seed, "seed"), zlib.crc32(attack.name.encode())] for attack in chosen]
     calls = [(fit, attack.sample, count, attack.sizes, n_new) for attack in chosen]
@@ -418,14 +420,8 @@ def _script(words: str, worst: AttackResult, call: tuple[Any, ...], key: list[in
     """Return a program that repeats an attack and prints its failure rate, or the share of draws above ``rate``."""
     fit, sample, count, sizes, n_new = call
     pieces = {"np": "import numpy as np"}
-    for function in (one_draw, sample, count):
-        _add_source(function, pieces)
-    name = getattr(fit, "__name__", "fit").strip("<>")
-    if name not in pieces and isinstance(fit, FunctionType) and not fit.__closure__:
-        _add_source(fit, pieces)
-    if not pieces.get(name, "").startswith(("def ", "@")):
-        pieces.pop(name, None)
-        pieces[name := "fit"] = "fit = ...  # define it here: its source cannot be shown whole"
+    parts = {"one_draw": one_draw, "count": count, "sample": sample, "fit": fit}
+    names = {part: _show(function, part, pieces) for part, function in parts.items()}
     imports = [piece for piece in pieces.values() if piece.startswith(("import ", "from "))]
     sources = [piece for piece in pieces.values() if piece not in imports]
     mean = "failures.sum() / rows.sum()" if count is wrong_answers else "np.mean(failures[rows > 0] / rows[rows > 0])"
@@ -437,12 +433,25 @@ from __future__ import annotations
 {chr(10).join(imports)}
 
 {chr(10).join(sources)}
-call = ({name}, {sample.__name__}, {count.__name__}, {sizes}, {n_new})
+call = ({names["fit"]}, {names["sample"]}, {names["count"]}, {sizes}, {n_new})
 draws = [one_draw(*call, [{key[0]}, {key[1]}, draw]) for draw in range({worst.n_draws})]
 pairs = [(0, {n_new}) if isinstance(counts, str) else counts.get({worst.part!r}, (0, 0)) for counts in draws]
 failures, rows = np.array(pairs, dtype=float).T
 print("failure rate", round(float({mean}), 3))
 """
+
+
+def _show(function: Any, part: str, pieces: dict[str, str]) -> str:
+    """Add to ``pieces`` all that a function is made of; return its name, or ``part`` where it cannot be shown."""
+    own: dict[str, str] = {}
+    if isinstance(function, FunctionType) and not function.__closure__:
+        _add_source(function, own)
+    name = getattr(function, "__name__", part)
+    if own.get(name, "").startswith(("def ", "@")) and all(pieces.get(key, own[key]) == own[key] for key in own):
+        pieces.update(own)
+        return name
+    pieces[part] = f"{part} = ...  # define it here: its source cannot be shown whole"
+    return part
 
 
 def _add_source(function: Any, pieces: dict[str, str]) -> None:
