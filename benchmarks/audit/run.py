@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def rounded(row: dict[str, object]) -> dict[str, object]:
-    return {name: round(value, 5) if isinstance(value, float) else value for name, value in row.items()}
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
 
 
 def parse() -> argparse.Namespace:

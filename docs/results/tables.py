@@ -407,6 +407,8 @@ def tabular(run: str) -> str:
 
 
 VERDICTS = ("broken", "too few draws", "kept", "refused")
+STATES_NONE = "sklearn"
+"""A library that states no guarantee breaks none: its rates are above what is read into its arguments."""
 
 
 def audit(library: str) -> str:
@@ -424,12 +426,14 @@ def audit(library: str) -> str:
             attacks = dict.fromkeys(row["attack"] for row in among if row["verdict"] == verdict)
             return ", ".join(attacks) or "–"
 
-        broken = f": {named('broken', inside)}" if verdicts[0] == "broken" else ""
+        told = verdicts[0]
+        if told == "broken":
+            told = f"{'exceeded' if library == STATES_NONE else told}**: {named(told, inside)}"
         lines.append(
             [
                 f"`{name}`" if "," not in name and ":" not in name and " " not in name else name,
                 own[0]["claim"],
-                f"**{verdicts[0]}**{broken}",
+                f"**{told}" + ("" if "**" in told else "**"),
                 f"{worst['attack']} {worst['part']}".rstrip(),
                 spread,
                 named("refused", inside),
