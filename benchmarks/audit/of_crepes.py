@@ -70,6 +70,9 @@ def jumper(X, y, seed):
     return rule
 
 
+DRAWS = {"class_coverage": 200}
+"""Fewer of what takes longest."""
+
 CASES = (
     ("WrapClassifier, hinge, smoothed", hinge_smoothed, "coverage", 0.9, None),
     ("WrapClassifier, hinge", hinge, "coverage", 0.9, None),

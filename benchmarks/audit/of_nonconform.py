@@ -58,8 +58,8 @@ def jumper(X, y, seed):
     return rule
 
 
-STREAMS = 100
-"""Draws of the monitor, whose steps are Python calls."""
+DRAWS = {"ever_alarm": 100}
+"""Fewer of the monitor, whose steps are Python calls."""
 
 CASES = (
     ("ConformalDetector, Split", split_flags, "false_alarms", 0.1, None),

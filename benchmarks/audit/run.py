@@ -45,9 +45,7 @@ def main() -> None:
         ]
         # Events of a draw, and rates of a third of its rows, take more draws to count.
         events = confidence is not None or claim in ("class_coverage", "ever_alarm")
-        draws = options.draws * (2 if events else 1)
-        if claim == "ever_alarm":
-            draws = getattr(module, "STREAMS", draws)
+        draws = getattr(module, "DRAWS", {}).get(claim, options.draws * (2 if events else 1))
         # A one-class SVM takes longer for a row than all else.
         n_new = 4000 if claim == "false_alarms" and confidence is not None else None
         settings = {"confidence": confidence, "attacks": attacks, "draws": draws, "n_new": n_new, "seed": options.seed}
