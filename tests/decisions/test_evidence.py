@@ -189,3 +189,17 @@ def test_rejects_bad_arguments(rows):
         evidence.explain(rows[:1], names=["a"])
     with pytest.raises(InputError, match="most is 0"):
         evidence.explain(rows[:1], most=0)
+
+
+def test_copies_in_single_precision_are_no_new_values():
+    """Tenths, of which half are not float32 numbers, and dates in seconds, of which float32 has every 128th."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.integers(10, size=300) / 10, 1.7e9 + random.integers(3, size=300)])
+    evidence = fit_evidence(rows)
+    tenths = rows.copy()
+    tenths[:, 0] = rows[:, 0].astype(np.float32)
+    assert not np.array_equal(tenths, rows)
+    np.testing.assert_array_equal(evidence.scores(tenths)[:, :2], evidence.scores(rows)[:, :2])
+    np.testing.assert_array_equal(evidence.scores(tenths[:5])[:, :2], evidence.scores(rows[:5])[:, :2])
+    later = rows[:1] + [0.0, 0.5]
+    assert evidence.scores(later)[0, 0] >= np.log(301)

@@ -99,3 +99,9 @@ def test_rejects_bad_arguments():
         weights.pvalues(np.zeros(30), np.zeros(3))
     with pytest.raises(InputError, match="calibration has 29 rows but weights has 30"):
         weights.pvalues(np.zeros(29), np.zeros(2))
+
+
+def test_one_row_is_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="batch has 1 row; pass at least 2"):
+        shift_weights(rng.normal(size=(50, 2)), rng.normal(size=(1, 2)), rng=rng)

@@ -129,3 +129,9 @@ def test_rows_that_change_along_their_order_are_warned_of():
     cal = random.normal(size=(200, 3)) + 1.5 * new[:, None]
     with pytest.warns(OrderWarning, match=r"seen at row \d+ of 200"):
         VoltaClassifier("linear").fit(rows, labels, cal_set=(cal, np.where(np.arange(200) > 100, 1 - new, new)))
+
+
+def test_fewer_distinct_samples_than_folds_make_fewer_folds():
+    found = split_rows(np.arange(60) % 4 // 2, 5, duplicates=np.arange(60) % 4)
+    assert [len(parts.cal) for parts in found] == [15] * 4
+    assert all(len(parts.train) and len(parts.val) for parts in found)

@@ -157,3 +157,11 @@ def test_methods_without_a_stacked_form_decide_one_fit_after_another():
     classifier = VoltaClassifier("linear").fit(rows, labels)
     assert classifier._stack is None
     assert len(classifier.decide(rows[:3]).action) == 3
+
+
+def test_few_distinct_rows_are_decided():
+    """Sixty rows of four kinds: duplicates stay together, so that there are four folds."""
+    rows = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (15, 1))
+    classifier = VoltaClassifier("linear", max_epochs=3).fit(rows, rows[:, 0] != rows[:, 1])
+    assert classifier.calibration_.n_folds == len(classifier.members_) == 4
+    assert len(classifier.decide(rows)) == 60

@@ -34,6 +34,8 @@ WINSORISED = 0.02
 KNEE = 2.0
 N_NEIGHBOURS = 2
 SPARE_NEIGHBOURS = 2
+SAME_VALUE, SAME_IN_TAIL = 2.0**-23, 1e-3
+"""Numbers that differ by no more of their size, nor of the column's unit, are one: copies in single precision."""
 MIN_SHRINKAGE = 1e-3
 # Deviations are cut here: none is infinite, and their logarithm still orders any two inputs that differ much.
 LARGEST = 1e300
@@ -169,8 +171,9 @@ class TableEvidence:
 
     def _surprises(self, rows: Floats) -> Floats:
         """Return (n, d): −log of each value's tail share, growing on outside the range."""
-        place = _places(self.levels, rows)
         high, low, high_unit, low_unit = self._ends
+        near = np.minimum(SAME_VALUE * np.abs(rows), SAME_IN_TAIL * np.minimum(low_unit, high_unit))
+        place = _places(self.levels, rows - near, rows + near)
         with np.errstate(over="ignore"):
             beyond = np.maximum(rows - high, 0.0) / high_unit
             beyond += np.maximum(low - rows, 0.0) / low_unit
@@ -405,15 +408,14 @@ def _nearest(rows: Floats, points: Floats, squared_lengths: Floats, k: int) -> F
     return np.asarray(np.sqrt(squares[..., :k]))
 
 
-def _places(levels: Floats, rows: Floats) -> NDArray[np.intp]:
-    """Return #{levels < x} + #{levels ≤ x} of each value: odd at a level, even between two."""
-    if levels.ndim == 3 or len(rows) <= _FEW_ROWS:
-        wide, levels = rows[:, :, None], levels[..., None, :, :]
-        return np.asarray((levels < wide).sum(axis=-1) + (levels <= wide).sum(axis=-1))
-    found = np.empty(rows.shape, dtype=np.intp)
+def _places(levels: Floats, low: Floats, high: Floats) -> NDArray[np.intp]:
+    """Return #{levels < low} + #{levels ≤ high} of each value: odd where a level lies in between, else even."""
+    if levels.ndim == 3 or len(low) <= _FEW_ROWS:
+        levels = levels[..., None, :, :]
+        return np.asarray((levels < low[..., None]).sum(axis=-1) + (levels <= high[..., None]).sum(axis=-1))
+    found = np.empty(low.shape, dtype=np.intp)
     for column, own in enumerate(levels):
-        values = rows[:, column]
-        found[:, column] = own.searchsorted(values) + own.searchsorted(values, side="right")
+        found[:, column] = own.searchsorted(low[:, column]) + own.searchsorted(high[:, column], side="right")
     return found
 
 

@@ -108,6 +108,9 @@ def shift_weights(
         raise InputError(
             f"batch has {after.shape[1]} columns but calibration {before.shape[1]}; pass the same features"
         )
+    for name, given in (("calibration", before), ("batch", after)):
+        if len(given) < 2:
+            raise InputError(f"{name} has 1 row; pass at least 2, so that each is weighed by a fit that has others")
     model = classifier if classifier is not None else make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     rows: Array = np.concatenate([before, after])
     is_new = np.arange(len(rows)) >= len(before)

@@ -171,8 +171,8 @@ def split_rows(
     """Return the rows that each fit trains on (``train``), is tuned on (``val``) and is calibrated on (``cal``).
 
     With ``n_folds`` of 1 a tenth of the samples calibrates the one fit, with 0 none does; else every sample calibrates
-    the fit of its fold, and no other. Calibration samples are a plain random draw from all, so that they are
-    exchangeable with new ones, rare classes included; ``val`` is a stratified tenth of all, where ``hold_val``. The
+    the fit of its fold, and no other; distinct samples that are fewer than ``n_folds`` make as many folds. Calibration
+    samples are a plain random draw from all, so that they are exchangeable with new ones, rare classes included; ``val`` is a stratified tenth of all, where ``hold_val``. The
     draw depends on the number of samples, the labels and ``draw`` alone. ``duplicates``: see `duplicate_groups`.
     """
     _check_rows(labels)
@@ -180,7 +180,7 @@ def split_rows(
     n_groups = int(groups.max()) + 1
     order = rng(SPLIT_SEED, "estimator", "folds", draw).permutation(n_groups)
     n_cal = max(1, round(CAL_SHARE * n_groups))
-    folds = [order[: n_cal * n_folds]] if n_folds < 2 else np.array_split(order, n_folds)
+    folds = [order[: n_cal * n_folds]] if n_folds < 2 else np.array_split(order, min(n_folds, n_groups))
     parts = []
     for place, fold in enumerate(folds):
         cal = all_of(groups, fold)

@@ -30,7 +30,7 @@ from volta.decisions import Policy, ScoreJoin, TableEvidence
 from volta.decisions.conformal import Floats, ScoreName, exact_level
 from volta.decisions.cross import CrossTest
 from volta.decisions.decide import ACTIONS
-from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SPARE_NEIGHBOURS
+from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SAME_IN_TAIL, SAME_VALUE, SPARE_NEIGHBOURS
 from volta.decisions.evidence import LARGEST as LARGEST_DEVIATION
 from volta.estimators.deciding import DecidingMixin, warn_if
 from volta.estimators.saving import plain_classes
@@ -168,6 +168,7 @@ class EvidenceScores(nn.Module):
         self.starts = _constant(np.arange(n_columns) * n_places)
         self.low, self.high = _constant(evidence.levels[:, 0]), _constant(evidence.high)
         self.low_unit, self.high_unit = _constant(evidence.low_unit), _constant(evidence.high_unit)
+        self.same = _constant(SAME_IN_TAIL * np.minimum(evidence.low_unit, evidence.high_unit))
         self.centre, self.scale = _constant(evidence.centre), _constant(evidence.scale)
         self.whitening = _constant(evidence.whitening)
         self.classes, self.neighbours = Nearest(evidence.class_centres, 1), Nearest(evidence.reference, N_NEIGHBOURS)
@@ -175,8 +176,9 @@ class EvidenceScores(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the scores of ``volta.decisions.evidence.SCORE_NAMES``."""
-        wide = rows.unsqueeze(2)
-        place = (_count(self.levels < wide) + _count(self.levels <= wide)).long()
+        near = torch.minimum(SAME_VALUE * rows.abs(), self.same)
+        low, high = (rows - near).unsqueeze(2), (rows + near).unsqueeze(2)
+        place = (_count(self.levels < low) + _count(self.levels <= high)).long()
         beyond = (rows - self.high).relu() / self.high_unit + (self.low - rows).relu() / self.low_unit
         surprise = nn.functional.embedding(place + self.starts, self.surprise).squeeze(2)
         surprise = surprise + 2.0 * (beyond.clamp(max=LARGEST_DEVIATION) / 2.0).log1p()
