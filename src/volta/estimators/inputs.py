@@ -172,8 +172,9 @@ def split_rows(
 
     With ``n_folds`` of 1 a tenth of the samples calibrates the one fit, with 0 none does; else every sample calibrates
     the fit of its fold, and no other; distinct samples that are fewer than ``n_folds`` make as many folds. Calibration
-    samples are a plain random draw from all, so that they are exchangeable with new ones, rare classes included; ``val`` is a stratified tenth of all, where ``hold_val``. The
-    draw depends on the number of samples, the labels and ``draw`` alone. ``duplicates``: see `duplicate_groups`.
+    samples are a plain random draw from all, so that they are exchangeable with new ones, rare classes included;
+    ``val`` is a stratified tenth of all, where ``hold_val``. The draw depends on the number of samples, the labels and
+    ``draw`` alone. ``duplicates``: see `duplicate_groups`.
     """
     _check_rows(labels)
     groups = np.arange(len(labels)) if duplicates is None else duplicates
