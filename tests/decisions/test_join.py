@@ -9,7 +9,7 @@ from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
 
 from volta.core.errors import InputError
-from volta.decisions import fit_cross, fit_evidence, fit_join, fit_ood
+from volta.decisions import Monitor, benjamini_hochberg, fit_cross, fit_evidence, fit_join, fit_ood
 from volta.decisions.conformal import binomial_interval
 from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 
@@ -137,6 +137,35 @@ def test_false_alarms_of_folds_over_many_draws(name, n):
     rate, error = rate_of(name, n, 100)
     assert 0.02 < rate <= 0.05
     assert error < 0.006
+
+
+KINDS_OF_SCORES = {
+    "independent": lambda random, n: random.exponential(size=(n, 5)),
+    "heavy tails": lambda random, n: np.abs(random.standard_cauchy((n, 5))),
+    "dependent": lambda random, n: np.exp(random.normal(size=(n, 1)) + 0.7 * random.normal(size=(n, 5))),
+}
+
+
+# slow: 400 draws for each kind of scores
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS_OF_SCORES)
+@pytest.mark.parametrize("n", [59, 200])
+def test_what_is_not_proven_of_joined_scores(kind, n):
+    """Rates given the calibration rows, false discoveries and alarms of a stream, of one held-out part."""
+    random, draw, n_draws = np.random.default_rng(n), KINDS_OF_SCORES[kind], 400
+    many, above, alarms, discoveries = draw(random, 4000), 0, 0, []
+    for _ in range(n_draws):
+        join, held_out = fit_join(draw(random, n), weights=WEIGHTS, bounded=[False] * 4 + [True])
+        test = fit_ood(held_out)
+        above += int(test.flags(join.score(many), fpr=0.05, confidence=0.9).mean() > 0.05)
+        batch, moved = draw(random, 30), np.arange(30) < 6
+        batch[moved] *= 6
+        flags = benjamini_hochberg(test.pvalues(join.score(batch)), 0.25)
+        discoveries.append((flags & ~moved).sum() / max(1, flags.sum()))
+        alarms += Monitor(held_out, alpha=0.1, rng=random).update(join.score(draw(random, 300))).alarm
+    assert binomial_interval(above, n_draws, 0.999)[0] <= 0.1
+    assert binomial_interval(alarms, n_draws, 0.999)[0] <= 0.1
+    assert np.mean(discoveries) - 3.3 * np.std(discoveries) / np.sqrt(n_draws) <= 0.25 * 24 / 30
 
 
 KINDS = {

@@ -11,7 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.decisions.cross import cross_bound
+from volta.estimators.card import policy_sentence
 from volta.estimators.deciding import DecidingMixin
+from volta.estimators.inputs import RepeatedRowsWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
 
@@ -165,3 +167,19 @@ def test_few_distinct_rows_are_decided():
     classifier = VoltaClassifier("linear", max_epochs=3).fit(rows, rows[:, 0] != rows[:, 1])
     assert classifier.calibration_.n_folds == len(classifier.members_) == 4
     assert len(classifier.decide(rows)) == 60
+
+
+def test_validation_rows_that_calibrate_too_are_warned_of():
+    rows, labels = draw(60)
+    with pytest.warns(RepeatedRowsWarning, match="eval_set has 60 rows of 60 that are in X too"):
+        VoltaClassifier("linear", max_epochs=2).fit(rows, labels, eval_set=(rows, labels))
+
+
+def test_what_is_said_of_policies_tells_folds_from_a_split():
+    rows, labels = draw(120)
+    policies = [
+        VoltaClassifier("linear", max_epochs=2, calibration=calibration).fit(rows, labels).fit_policy(coverage=0.8)
+        for calibration in ("cross", "split")
+    ]
+    assert [policy.cross_fitted for policy in policies] == [True, False]
+    assert ["about so, not proven" in policy_sentence(policy) for policy in policies] == [True, False]

@@ -144,9 +144,11 @@ def fit_cross(
     With groups only the new sample's own group is counted, in sum and in n (Mondrian form): true classes for sets that
     hold the class with probability 1 − α given each class, predicted classes or a column for flags.
     Guarantee: P(p ≤ α) ≤ `cross_bound(α, fold sizes)`, which is 2α + 2 (1 − α)(K − 1)/(n + K) or less, within each
-    group too. In practice P(p ≤ α) is near α, and nothing more is proven. Conditions: the n samples and the new one are
-    exchangeable; the folds are drawn without looking at them (duplicates that stay together break this where they are
-    many); model and score of fold k see nothing of fold k, no scaler, temperature or rank taken from it.
+    group too where a sample's group is the same in every fold. (Where each model predicts the group the folds' weights
+    depend on the sample, and no bound is proven.) In practice P(p ≤ α) is near α, and nothing more is proven.
+    Conditions: the n samples and the new one are exchangeable; the folds are drawn without looking at them (duplicates
+    that stay together break this where they are many); model and score of fold k see nothing of fold k, no scaler,
+    temperature or rank taken from it.
     Reference: Vovk (2015), Cross-Conformal Predictors; Vovk and Wang (2020), Combining P-Values via Averaging; Barber,
     Candès, Ramdas and Tibshirani (2021), Predictive Inference with the Jackknife+, Theorem 4.
     held_out: K arrays (n_k,), higher = less conforming; groups: K arrays (n_k,) of group numbers below ``n_groups``.

@@ -22,6 +22,7 @@ class AdaptiveLevel:
     all classes and α_t ≥ 1 none.
     Guarantee: |(e_1 + … + e_T) / T − α| ≤ (max(α, 1 − α) + γ) / (γ T) for every sequence of samples, exchangeable or
     not: α_t cannot leave [−γ, 1 + γ]. It is one of the long run; sets of a time of change may miss more often.
+    `fit_sets` and a classifier's ``predict_set`` take levels from 0 to 1 alone: beyond, give all classes or none.
     A larger step γ follows changes sooner and varies more. Threads may share it.
     Reference: Gibbs and Candès (2021), Adaptive Conformal Inference Under Distribution Shift.
 

@@ -195,7 +195,10 @@ def fit_join(
     Without it their joined scores, and with them p, are the same or larger. (A held-out row among its own reference
     would lose a rank to new rows: any that exceeds all held-out rows by one of m scores would come first.)
     For K folds, pool the folds' held-out scores here and pass the joined ones by fold to `fit_cross`. The same holds
-    for the rows of each fold, but for one thing: the other folds' models saw that fold and not the new row.
+    for the rows of each fold, but for one thing: the other folds' models saw that fold and not the new row. So
+    `cross_bound` is not proven of joined scores of folds. Nor are the false discovery rate, the rate given the
+    calibration rows (`conditional_level`) and the independence that `Monitor` needs: all these take a score made
+    without the calibration rows. Of one held-out part they are measured to hold.
     scores: (n, m), higher = more OOD; weights: (m,) positive, equal unless set, scaled to sum 1; bounded: (m,), none
     unless set.
 

@@ -40,8 +40,10 @@ class ShiftWeights:
         """Return weighted conformal p-values p(x) = (Σ_i w_i [c_i ≥ s(x)] + w(x)) / (Σ_i w_i + w(x)).
 
         Guarantee: P(p ≤ t) ≤ t over calibration and batch together, where w is dQ/dP up to a factor and the score was
-        made without the calibration samples. With estimated weights ŵ of mean 1 it is P(p ≤ t) ≤ t + ½ E_P |ŵ − w|:
-        what a batch has that no calibration sample is like cannot be weighed. Labels given features must be as before.
+        made without the calibration samples. With weights ŵ of mean 1 that were estimated on other samples it is
+        P(p ≤ t) ≤ t + ½ E_P |ŵ − w|: what a batch has that no calibration sample is like cannot be weighed. Weights of
+        `shift_weights` come from other folds of the same samples; of them the bound is an approximation. Labels given
+        features must be as before.
         Reference: Tibshirani, Barber, Candès and Ramdas (2019), Conformal Prediction under Covariate Shift; Lei and
         Candès (2021), Conformal Inference of Counterfactuals and Individual Treatment Effects, for the estimated form.
         calibration: (n,) scores; scores: (m,) of the batch, or (m, n_classes); higher = less conforming.

@@ -72,9 +72,10 @@ def policy_sentence(policy: Policy) -> str:
     within = f"{percent(policy.coverage_low)} to {percent(policy.coverage_high)}"
     if policy.max_error is None:
         note = f" ({policy.note})" if policy.note else ""
+        about = " (of cross-fitted rows: about so, not proven)" if policy.cross_fitted else ""
         return (
             f"{percent(policy.coverage)} of rows are answered on average, {within} with confidence "
-            f"{percent(policy.confidence)}, from {policy.n} calibration rows; no guarantee on the error{note}"
+            f"{percent(policy.confidence)}{about}, from {policy.n} calibration rows; no guarantee on the error{note}"
         )
     proven = " (of cross-fitted rows: measured, not proven)" if policy.cross_fitted else ""
     return (
@@ -448,8 +449,15 @@ def _calibration_words(kept: Calibration) -> str:
 def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
     kept = classifier.calibration_
     test = kept.ood_test()
+    # Joined scores rank rows among those of all folds, which the theorem on folds does not allow.
+    proven = kept.n_folds == 1
     rows: list[tuple[str, ...]] = [
-        (percent(fpr), percent(float(test.bound(fpr)[0])), test.note(fpr) or "enough calibration rows") for fpr in FPRS
+        (
+            percent(fpr),
+            percent(float(test.bound(fpr)[0])) if proven else "not proven",
+            test.note(fpr) or "enough calibration rows",
+        )
+        for fpr in FPRS
     ]
     head: tuple[str, ...] = ("fpr asked", "false alarms proven, at most", "rows")
     if evidence.flagged is not None:
@@ -459,8 +467,8 @@ def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
         "OOD flags",
         (
             "A row is flagged where its conformal p-value is at most fpr. Of rows that come as the calibration rows "
-            f"did at most this share is flagged, on average over calibration draws; n = {len(kept.labels)}, "
-            f"{_calibration_words(kept)}.",
+            f"did {'at most' if proven else 'about'} this share is flagged, on average over calibration draws; "
+            f"n = {len(kept.labels)}, {_calibration_words(kept) if proven else f'{kept.n_folds} folds'}.",
         ),
         tables=(CardTable(head, tuple(rows)),),
     )

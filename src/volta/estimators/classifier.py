@@ -252,9 +252,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         How much each class counts in training: None, all alike; ``balanced``: n / (K · its rows); or a dict of labels
         and weights, where a class that is not named has 1. Calibration rows are never weighted.
     calibration
-        ``cross``: five fits, every row calibrates; guarantees are near what is asked, and proven at about twice the
-        error rate. ``split``: one fit and a tenth of the rows, guarantees exact. ``auto``: ``cross`` for at most 3,000
-        rows without ``cal_set``, else ``split``.
+        ``cross``: five fits, every row calibrates; guarantees are near what is asked; those of sets are proven at
+        about twice the error rate. ``split``: one fit and a tenth of the rows, guarantees exact. ``auto``: ``cross``
+        for at most 3,000 rows without ``cal_set``, else ``split``.
     n_jobs
         How many fits run at a time, in processes of their own; None: one.
     random_state
@@ -342,9 +342,10 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         """Fit on (n, d) features and (n,) labels of any kind that can be sorted.
 
         ``eval_set=(X, y)`` is the validation set and ``cal_set=(X, y)`` the calibration set; what is not passed is held
-        out from X. Overlap of ``cal_set`` with training or validation samples warns at 2 % and raises at 50 %.
-        ``sample_weight`` (n,): a row of weight 0 does not
-        count, whole numbers count rows (3: as if the row came three times), other weights scale a row's losses.
+        out from X. Overlap of ``cal_set`` with training or validation samples warns at 2 % and raises at 50 %; one of
+        ``eval_set`` with X, part of which then calibrates, warns.
+        ``sample_weight`` (n,): a row of weight 0 does not count, whole numbers count rows (3: as if the row came three
+        times), other weights scale a row's losses.
         The order of rows does not matter to the fit; an ``OrderWarning`` says where rows change along it.
         """
         method = new_method(self.method, self.encoder, self.protocol)
@@ -403,9 +404,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         return self.members_[0].scaler
 
     def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
-        """Return for each row the nearest classes, columns out of range, and with ``keep_rows`` similar training rows.
+        """Return for each row the nearest classes, columns that speak against it, and similar training rows.
 
-        At most ``most`` of each. ``print`` shows an explanation in words.
+        The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
         """
         rows = self._inputs(X)
         names = getattr(self, "feature_names_in_", None)
@@ -467,10 +468,10 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
         Its input is ``inputs``, (n, d) float64 rows in the units that ``fit`` saw, one or more of them. Its outputs are
         ``probs`` (n, K); ``label`` (n,) the likeliest class's number; ``uncertainty`` (n,); ``ood_score`` (n,),
-        the method's and the range check's joined, and its conformal p-value ``ood_pvalue`` (n,); ``set`` (n, K), the
-        prediction set at ``alpha``; and ``decision`` (n,): 0 answer, 1 abstain by ``policy_``, 2 OOD at ``fpr``. The
-        model's metadata holds, as JSON, ``classes`` in the order of the columns, ``volta_version``, ``method``,
-        ``decisions``, ``feature_names`` and the thresholds.
+        the method's and the evidence's joined (the fits' mean), and its conformal p-value ``ood_pvalue`` (n,); ``set``
+        (n, K), the prediction set at ``alpha``; and ``decision`` (n,): 0 answer, 1 abstain by ``policy_``, 2 OOD at
+        ``fpr``. The model's metadata holds, as JSON, ``classes`` in the order of the columns, ``volta_version``,
+        ``method``, ``decisions``, ``feature_names`` and the thresholds.
 
         For methods that are deterministic at test time and give their formula for it; others are refused by name.
         """

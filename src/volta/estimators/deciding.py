@@ -238,7 +238,8 @@ class Calibration:
                 cross_fitted=self.n_folds > 1,
             )
         if coverage is not None and max_error is None:
-            return fit_coverage(self.uncertainty, coverage=coverage, confidence=confidence)
+            found = fit_coverage(self.uncertainty, coverage=coverage, confidence=confidence)
+            return replace(found, cross_fitted=self.n_folds > 1)
         raise InputError(
             f"max_error is {max_error} and coverage {coverage}; pass one of them, e.g. fit_policy(max_error=0.02)"
         )
@@ -424,10 +425,12 @@ class DecidingMixin:
         """Choose which rows are answered, on the calibration rows, and keep the policy in ``policy_``.
 
         ``max_error``: with probability ``confidence`` over calibration rows, at most this share of answered rows is
-        wrong, and as many rows as can be proven so from a few start points (see `volta.decisions.fit_policy`) are
-        answered; ``exists`` is False where no threshold gives the guarantee.
-        ``coverage``: this share of rows is answered, with its interval, and no guarantee on the error. Until it
-        is called the policy has coverage 0.9.
+        wrong (split calibration; with cross-fitting that is measured, not proven), and as many rows as can be proven so
+        from a few start points (see `volta.decisions.fit_policy`) are answered; ``exists`` is False where no threshold
+        gives the guarantee.
+        ``coverage``: this share of rows is answered, with its interval, and no guarantee on the error. With
+        cross-fitting both are about right only: single fits score the calibration rows, their mean the new ones. Until
+        it is called the policy has coverage 0.9.
         """
         self._fitted()
         self._set_policy(max_error, coverage, confidence)
@@ -449,9 +452,10 @@ class DecidingMixin:
     def ood_pvalues(self, X: Any, *, conditional: Conditional = "none") -> NDArray[np.float64]:  # noqa: N803
         """Return conformal p-values of "the row is like the calibration rows": P(p ≤ t) ≤ t for rows that are.
 
-        With cross-fitting P(p ≤ t) is near t and proven to be at most `cross_bound` (t, fold sizes). The score joins
-        the method's own with the evidence of columns, distances and neighbours (`fit_evidence`, `fit_join`).
-        ``conditional="class"`` compares with calibration rows of the same predicted class.
+        With cross-fitting P(p ≤ t) is measured to be near t. The score joins the method's own with the evidence of
+        columns, distances and neighbours (`fit_evidence`, `fit_join`); without that step P(p ≤ t) is proven to be at
+        most `cross_bound` (t, fold sizes). ``conditional="class"`` compares with calibration rows of the same predicted
+        class.
         """
         return self._pvalues(self._scored(X), conditional)
 
@@ -469,7 +473,8 @@ class DecidingMixin:
         ``fdr``, instead, bounds the expected share of false flags among the flags of this batch (Benjamini-Hochberg).
         ``conditional="class"`` keeps ``fpr`` within every predicted class. ``confidence`` (split calibration): with
         that probability over calibration draws at most ``fpr`` of this model's in-distribution rows are flagged. With
-        cross-fitting the rate is near ``fpr``; see :meth:`ood_pvalues`.
+        cross-fitting the rate is near ``fpr``; see :meth:`ood_pvalues`. ``fdr`` and ``confidence`` are proven for one
+        score that was made without the calibration rows, and measured for joined ones (`fit_join`).
         """
         if fdr is not None and (conditional != "none" or confidence is not None):
             raise InputError("fdr is set with conditional or confidence; the bound over a batch needs neither")
@@ -551,8 +556,9 @@ class ClassifierMonitor:
 
     The probability of an alarm is at most ``alpha`` over all time, however often one looks, while rows are exchangeable
     with the calibration rows; rows that resemble their neighbours in time are not: see
-    :class:`volta.decisions.Monitor`. ``state`` is the state after the last update, ``scores`` the monitor of scores
-    with its ``save``; ``ClassifierMonitor(classifier, Monitor.load(path))`` goes on.
+    :class:`volta.decisions.Monitor`. That is proven for one score made without the calibration rows, and measured for
+    joined ones (`fit_join`). ``state`` is the state after the last update, ``scores`` the monitor of scores with its
+    ``save``; ``ClassifierMonitor(classifier, Monitor.load(path))`` goes on.
     """
 
     def __init__(self, classifier: DecidingMixin, scores: Monitor) -> None:

@@ -355,6 +355,13 @@ def prepare_fit_input(
     if eval_set is not None:
         own = _own_rows(estimator, eval_set, classes, "eval_set")
         val = Split(own.inputs, own.labels, _product(None, of_class, own.labels))
+        if cal_set is None and (n_seen := n_overlapping(own.inputs, whole.inputs)) >= OVERLAP_WARNS * len(own.inputs):
+            warn_user(
+                f"eval_set has {n_seen} rows of {len(own.inputs)} that are in X too, and train and calibrate: early "
+                "stopping, temperatures and guarantees take them for other rows; pass rows that are in no other part, "
+                "or leave eval_set out",
+                RepeatedRowsWarning,
+            )
     if cal_set is not None:
         cal = _own_rows(estimator, cal_set, classes, "cal_set")
         for learned in (whole, *([] if val is None else [val])):

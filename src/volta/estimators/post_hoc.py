@@ -228,7 +228,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
 
         ``train``: for methods that learn from training rows (mahalanobis, knn, vim, gmm, ...); ``cal``: rows that
         neither trained nor tuned the network, drawn as new rows will be; ``val``: further such rows, for temperatures
-        and for joining scores. Without ``val`` a random half of ``cal`` takes its place.
+        and for start points of policies. Without ``val`` a random half of ``cal`` takes its place.
         """
         method = self._new_method()
         if cal is None:
@@ -251,10 +251,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
         features = None if train is None else train.outputs.features
-        if train is None or features is None or val.outputs.features is None:
-            evidence = None
-        else:
-            evidence = fit_evidence(features, train.labels)
+        evidence = None if train is None or features is None else fit_evidence(features, train.labels)
         self.members_ = [OutputsMember(self.method_, len(self.classes_), evidence)]
         _check_scores(self.method_, self.members_[0].predict(val.outputs))
         self.calibration_ = calibrate([hold_out(self.members_[0], cal.outputs, cal.labels, val.outputs, val.labels)])
