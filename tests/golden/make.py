@@ -1,7 +1,7 @@
 """Make the golden files: ``python -m tests.golden.make`` writes what users see of the installed volta to this folder.
 
-Run it where a number is meant to change, and say in the commit which and why. The models in `models` are what the present file format holds;
-they are made where they are missing, and never anew.
+Run it where a number is meant to change, and say in the commit which and why. The models in `models` are files of the
+present format; they are made where they are missing, and never anew.
 """
 
 from __future__ import annotations
