@@ -520,7 +520,7 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
                 warnings.simplefilter("ignore", CalibrationWarning)
             fitted = method.fit(data, trainer)
         member = RowMember(fitted, n_classes, scaler, fit_evidence(train.inputs, train.labels))
-        held_out = hold_out(member, cal.inputs, cal.labels, val.inputs, val.labels)
+        held_out = hold_out(member, cal.inputs, cal.labels, val.inputs)
         return member, tuple(trainer.trainings.values()), held_out
 
     def _inputs(self, X: Any) -> Array:  # noqa: N803

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,6 @@ from volta.networks.outputs import Outputs
 if TYPE_CHECKING:
     from volta.methods.base import Method, PostHoc
 
-
-Flags: TypeAlias = NDArray[np.bool_]
 
 BLOCK_ROWS = 32
 FEW_ROWS = 16
@@ -165,9 +163,8 @@ class Calibration:
     ``fold``: the number of the fit that a row calibrates, which did not see it; ``labels`` and ``predicted`` are class
     numbers, ``confidence`` the probability of the latter; ``true_scores`` holds, for each score of prediction sets, how
     badly a row's own class fits it, and ``set_sizes`` the mean size of sets at each of ``SET_ALPHAS``; ``join`` makes
-    one OOD score of several, and ``ood`` are those; ``reference`` is the uncertainty of validation rows and
-    ``reference_correct`` whether they are right; ``true_probs`` are the probabilities of the rows' own classes, with
-    all their digits.
+    one OOD score of several, and ``ood`` are those; ``reference`` is the uncertainty of validation rows; ``true_probs``
+    are the probabilities of the rows' own classes, with all their digits.
     """
 
     n_classes: int
@@ -181,7 +178,6 @@ class Calibration:
     ood: Floats
     join: ScoreJoin
     reference: Floats
-    reference_correct: Flags
     true_probs: Floats
 
     @cached_property
@@ -234,7 +230,6 @@ class Calibration:
                 max_error=max_error,
                 confidence=confidence,
                 reference=self.reference,
-                reference_correct=self.reference_correct,
                 cross_fitted=self.n_folds > 1,
             )
         if coverage is not None and max_error is None:
@@ -262,21 +257,19 @@ class Calibration:
 class HeldOut:
     """What a fit says of rows that it did not train on: those that calibrate it, with ``evidence`` (n, m), and others.
 
-    ``val_uncertainty``, ``val_correct``: of validation rows.
+    ``val_uncertainty``: of validation rows.
     """
 
     prediction: Prediction
     labels: NDArray[np.int64]
     evidence: Floats
     val_uncertainty: Floats
-    val_correct: Flags
 
 
-def hold_out(member: Member, cal: Any, labels: NDArray[np.int64], val: Any, val_labels: NDArray[np.int64]) -> HeldOut:
+def hold_out(member: Member, cal: Any, labels: NDArray[np.int64], val: Any) -> HeldOut:
     """Return what a fit says of calibration and validation inputs."""
-    prediction, of_val = member.predict(cal), member.predict(val)
-    evidence = member.evidence_of(cal, prediction)
-    return HeldOut(prediction, labels, evidence, of_val.uncertainty, of_val.labels == val_labels)
+    prediction = member.predict(cal)
+    return HeldOut(prediction, labels, member.evidence_of(cal, prediction), member.predict(val).uncertainty)
 
 
 def calibrate(held_out: Sequence[HeldOut]) -> Calibration:
@@ -308,7 +301,6 @@ def calibrate(held_out: Sequence[HeldOut]) -> Calibration:
         ood=ood,
         join=joined,
         reference=np.concatenate([found.val_uncertainty for found in held_out]),
-        reference_correct=np.concatenate([found.val_correct for found in held_out]),
         true_probs=probs[rows, labels].astype(np.float64),
     )
 

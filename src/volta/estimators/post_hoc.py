@@ -254,7 +254,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         evidence = None if train is None or features is None else fit_evidence(features, train.labels)
         self.members_ = [OutputsMember(self.method_, len(self.classes_), evidence)]
         _check_scores(self.method_, self.members_[0].predict(val.outputs))
-        self.calibration_ = calibrate([hold_out(self.members_[0], cal.outputs, cal.labels, val.outputs, val.labels)])
+        self.calibration_ = calibrate([hold_out(self.members_[0], cal.outputs, cal.labels, val.outputs)])
         self._set_policy(coverage=DEFAULT_COVERAGE)
         return self
 
