@@ -12,7 +12,6 @@ import argparse
 import csv
 import time
 import warnings
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -114,14 +113,17 @@ def main() -> None:
                 file.flush()
                 done[key] = row
                 print(f"[{place}/{len(jobs)}] {name}, draw {draw}, {kind}", flush=True)
-    by_kind: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for row in done.values():
-        by_kind[row["calibration"]].append(row)
-    print("| calibration | fits | " + " | ".join(FIELDS[4:]) + " |")
-    print("|---" * (len(FIELDS) - 2) + "|")
-    for kind, rows in by_kind.items():
+    print(summary(list(done.values())))
+
+
+def summary(found: list[dict[str, str]]) -> str:
+    """Return the means over tables and draws as a table in Markdown."""
+    lines = ["| calibration | fits | " + " | ".join(FIELDS[4:]) + " |", "|---" * (len(FIELDS) - 2) + "|"]
+    for kind in ("split", "cross"):
+        rows = [row for row in found if row["calibration"] == kind]
         means = (f"{np.mean([float(row[field]) for row in rows]):.3f}" for field in FIELDS[4:])
-        print(f"| {kind} | {len(rows)} | " + " | ".join(means) + " |")
+        lines.append(f"| {kind} | {len(rows)} | " + " | ".join(means) + " |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
