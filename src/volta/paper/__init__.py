@@ -9,14 +9,12 @@ from volta.paper.claims import (
     SUPPORTED,
     Claim,
     ClaimRow,
-    Evidence,
     Verdict,
     evaluate_claims,
     evaluate_evidence,
-    evidence_of,
-    paper_evidence,
     questions_of,
 )
+from volta.paper.evidence import Evidence, evidence_of, paper_evidence
 from volta.paper.values import (
     CLAIM_TASKS,
     PaperComparison,
