@@ -262,13 +262,12 @@ class Decider(nn.Module):
         )
 
     def _set_values(self, scores: Floats, rounding: float) -> Floats:
-        """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row does.
-
-        In units of 1 − score where that is a probability: it may be far below what rounding does to others near 1.
-        """
+        """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row does."""
         if self._set_score == "aps":
             return np.sort(np.nextafter(-scores - rounding, -math.inf))
-        return np.sort(np.nextafter((1.0 - scores) * (1.0 - rounding) - HALF_ULP_OF_ONE, -math.inf))
+        probs = 1.0 - scores
+        # What moves a logit by δ moves a probability p by p (1 − p) δ.
+        return np.sort(np.nextafter(probs - np.minimum(probs, scores) * rounding - HALF_ULP_OF_ONE, -math.inf))
 
     def forward(self, found: list[TensorPrediction], ood: list[Tensor], lost: Tensor) -> GraphOutputs:
         """Return all that the graph gives; rows that are ``lost`` (n, 1) are the furthest out of all, and always OOD.
