@@ -262,7 +262,7 @@ class Decider(nn.Module):
         )
 
     def _set_values(self, scores: Floats, rounding: float) -> Floats:
-        """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row does."""
+        """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row."""
         if self._set_score == "aps":
             return np.sort(np.nextafter(-scores - rounding, -math.inf))
         probs = 1.0 - scores
