@@ -23,6 +23,7 @@ from volta.decisions.conformal import (
     rows_needed,
     smallest_n,
 )
+from volta.decisions.covariate_shift import ShiftWeights, shift_weights
 from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
 from volta.decisions.evidence import ColumnEvidence, TableEvidence, fit_evidence
@@ -38,7 +39,6 @@ from volta.decisions.ood import (
     fit_ood,
 )
 from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
-from volta.decisions.shift import ShiftWeights, shift_weights
 
 __all__ = [
     "AdaptiveLevel",

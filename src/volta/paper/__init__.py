@@ -1,5 +1,6 @@
 """The VOLTA paper's printed values and claims, compared with our results from stored records."""
 
+from volta.paper.claim_evidence import Evidence, evidence_of, paper_evidence
 from volta.paper.claims import (
     CLAIMS,
     EQUIVALENT,
@@ -14,7 +15,6 @@ from volta.paper.claims import (
     evaluate_evidence,
     questions_of,
 )
-from volta.paper.evidence import Evidence, evidence_of, paper_evidence
 from volta.paper.values import (
     CLAIM_TASKS,
     PaperComparison,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from volta.methods.ablation import Ablation
 from volta.metrics import METRICS
-from volta.paper.evidence import (
+from volta.paper.claim_evidence import (
     AllOf,
     AnyOf,
     Evidence,
