@@ -220,7 +220,7 @@ def test_parts_have_addresses_and_the_current_one_is_marked(page_of, tmp_path: P
         location.hash = "#shifts";
         await pause(400);
         // On a busy machine the browser tells later what came into view.
-        for (let tries = 0; tries < 300 && !(current().length && nav.scrollLeft > start); tries += 1) await pause(40);
+        for (let tries = 0; tries < 150 && !(current().length && nav.scrollLeft > start); tries += 1) await pause(40);
         return { every: links.map((link) => document.querySelector(link.getAttribute("href")) !== null),
           current: current(), moved: nav.scrollLeft > start, scrollable: nav.scrollWidth > nav.clientWidth };
         """,
