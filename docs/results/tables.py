@@ -258,6 +258,16 @@ def printed(run: str) -> str:
     return table(["method", "metric", "set", "where", "paper", "here"], lines)
 
 
+def alone(run: str) -> str:
+    """Every value that the paper prints of the methods of a run, and ours."""
+    lines = [
+        [row["metric"], row["set"], row["paper_source"], beside(row, "paper"), beside(row, "here")]
+        for row in read(run, "paper")
+        if row["n"] != "0"
+    ]
+    return table(["metric", "set", "where", "paper", "here"], lines)
+
+
 def ablated(run: str) -> str:
     """The ablation with the paper's values and p against full VOLTA, and ours: mean ± deviation, Welch's p, verdict."""
     values = {(one.method, one.metric): one.mean for one in paper_values() if one.task == "cifar10"}
@@ -517,6 +527,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "costs": costs,
     "paper": paper,
     "printed": printed,
+    "alone": alone,
     "ablated": ablated,
     "against": against,
     "stated": stated,
