@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
+ALONE = ("cifar10-paper-features", "cifar100-paper-features")
+"""Runs of VOLTA by the paper's recipe, three seeds."""
 
 
 def script(path: Path) -> ModuleType:
@@ -57,9 +59,17 @@ def test_every_run_has_its_tables_its_verdicts_and_its_command(run: str) -> None
 
 def test_costs_are_those_of_a_run_that_is_named() -> None:
     without_tests = {path.parent.name for path in (DOCS / "results").glob("*/summary.csv")} - {*RUNS, *ABLATIONS}
-    assert without_tests == {COSTS}
+    assert without_tests == {COSTS, *ALONE}
     assert {found[2] for found in TABLES.BLOCK.finditer(pages()) if found[3] == COSTS} == {"made", "costs"}
     assert {row["metric"] for row in TABLES.read(COSTS, "summary")} == {*TABLES.COSTS}
+
+
+@pytest.mark.parametrize("run", ALONE)
+def test_runs_of_volta_alone_stand_next_to_what_the_paper_prints(run: str) -> None:
+    for kind in ("made", "alone"):
+        assert f"<!-- {kind} {run} -->" in pages()
+    assert f"--out runs/{run}" in pages()
+    assert {(row["method"], row["n"]) for row in TABLES.read(run, "summary")} == {("volta", "3")}
 
 
 def test_runs_of_corruptions_have_their_tables_and_their_command() -> None:
