@@ -259,11 +259,11 @@ def printed(run: str) -> str:
 
 
 def alone(run: str) -> str:
-    """Every value that the paper prints of the methods of a run, and ours."""
+    """Every value that the paper prints of VOLTA, and ours."""
     lines = [
         [row["metric"], row["set"], row["paper_source"], beside(row, "paper"), beside(row, "here")]
         for row in read(run, "paper")
-        if row["n"] != "0"
+        if row["method"] == "volta"
     ]
     return table(["metric", "set", "where", "paper", "here"], lines)
 
@@ -287,7 +287,7 @@ def ablated(run: str) -> str:
             for metric, where in keys:
                 if who == "paper":
                     p = stated.get((name, metric), "")
-                    line.append(f"{values[name, metric]}{f' ({p})' if p else ''}" if (name, metric) in values else "–")
+                    line.append(f"{values.get((name, metric), '–')}{f' ({p})' if p else ''}")
                     continue
                 found, test = summary[name, metric, where], tests.get((name, metric, where))
                 shown = show(metric, found["mean"], found["std"])
