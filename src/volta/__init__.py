@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from volta.estimators.images import VoltaImageClassifier
     from volta.estimators.inputs import RepeatedRowsWarning
     from volta.estimators.post_hoc import PostHocClassifier, outputs_of
+    from volta.estimators.saving import load
     from volta.methods import METHODS, Method, find_method
     from volta.methods.conformance import check_method
     from volta.metrics import METRICS
@@ -69,6 +70,7 @@ __all__ = [
     "evaluate",
     "find_method",
     "find_task",
+    "load",
     "metrics",
     "open_run",
     "outputs_of",
@@ -114,6 +116,7 @@ _HOMES = {
         "outputs_of",
         "PostHocClassifier",
     ),
+    "volta.estimators.saving": ("load",),
     "volta.methods": (
         "METHODS",
         "Method",

@@ -499,7 +499,10 @@ class DecidingMixin:
 
         ``reason`` says in words why a row at that level is OOD.
         """
-        scored = self._scored(X)
+        return self.decide_scored(self._scored(X), level, reason, alpha=alpha)
+
+    def decide_scored(self, scored: Scored, level: float, reason: str = "", *, alpha: float = 0.1) -> Decisions:
+        """Return :meth:`decide_at` of samples that the fits have scored."""
         test, prediction = self.calibration_.ood_test(), scored.prediction
         if not reason:
             warn_if(test.note(level))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,11 @@ from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import MODEL_FILE, load_methods, parameters_of, save_methods
 from volta.networks.recipe import TrainingLog
+
+if TYPE_CHECKING:
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.images import VoltaImageClassifier
+    from volta.estimators.post_hoc import PostHocClassifier
 
 Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
 _HELD: dict[Holder, str] = {
@@ -67,6 +72,34 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[list[Method], dict[str,
     with MODEL_FILE.parsing(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
         return methods, parameters, extra["state"], np.asarray(extra["classes"])
+
+
+def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocClassifier:
+    """Return the classifier in a saved file, whichever of our classes it is of.
+
+    >>> import tempfile
+    >>> from volta import VoltaClassifier, load
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> classifier = VoltaClassifier("linear").fit(rows, (rows[:, 0] > 0).astype(int))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     classifier.save(f"{folder}/model.safetensors")
+    ...     type(load(f"{folder}/model.safetensors")).__name__
+    'VoltaClassifier'
+    """
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.images import VoltaImageClassifier
+    from volta.estimators.post_hoc import PostHocClassifier
+
+    path = Path(path).expanduser()
+    _, extra = load_methods(path, METHODS, extra_types=STATE_TYPES)
+    if "parameters" not in extra:
+        raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
+    with MODEL_FILE.parsing(path):
+        found = _holder(extra["state"])
+    for kind in (VoltaImageClassifier, PostHocClassifier):
+        if kind.__name__ == found:
+            return kind.load(path)
+    return VoltaClassifier.load(path)
 
 
 def restore_state(classifier: Any, classes: NDArray[Any], state: Mapping[str, Any], names: tuple[str, ...]) -> None:

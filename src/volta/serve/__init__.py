@@ -1,0 +1,1 @@
+"""A fitted classifier as a service, and over whole folders of files."""
