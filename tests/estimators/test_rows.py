@@ -5,8 +5,8 @@ import pytest
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.estimators.classifier import OrderWarning
 from volta.estimators.inputs import RepeatedRowsWarning, check_unseen, shuffled_by_content, split_rows
+from volta.estimators.row_classifier import OrderWarning
 
 
 def test_every_row_has_one_place_and_a_tenth_each_is_held_out():

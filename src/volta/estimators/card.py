@@ -18,8 +18,9 @@ from volta.data.feature_files import FeatureChunk, FeatureTable
 from volta.data.tables import labels_like
 from volta.decisions.conformal import Floats, binomial_interval, conformal_rank
 from volta.decisions.policies import Policy
-from volta.estimators.classifier import FitRecord, VoltaClassifier
+from volta.estimators.classifier import VoltaClassifier
 from volta.estimators.deciding import SET_ALPHAS, Calibration
+from volta.estimators.row_classifier import FitRecord
 from volta.estimators.saving import registered_name
 from volta.methods.saving import parameters_of
 from volta.metrics.bins import N_BINS, RowStatistics

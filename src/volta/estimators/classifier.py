@@ -3,111 +3,44 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from volta._version import __version__
 from volta.core.checks import check_count, check_features
-from volta.core.errors import InputError, VoltaWarning, warn_user
-from volta.core.files import hash_array
+from volta.core.errors import InputError, warn_user
 from volta.core.scaling import ScaleName, Scaler, fit_scaler
-from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.decisions import ScoreJoin, TableEvidence, fit_evidence
-from volta.decisions.conformal import Floats, ScoreName
+from volta.decisions.conformal import Floats
 from volta.decisions.evidence import stack_evidence
-from volta.decisions.monitor import drift_in_order
 from volta.estimators.deciding import (
-    DEFAULT_COVERAGE,
     FEW_ROWS,
-    DecidingMixin,
     HeldOut,
     Scored,
-    calibrate,
     evidence_scores,
     hold_out,
     predict_rows,
     settled_scores,
     without_last_bits,
 )
-from volta.estimators.explain import Explanation, explain_rows, fit_reference
-from volta.estimators.inputs import CalibrationName, ClassWeight, FitInput, averaging_one, check_rows, prepare_fit_input
+from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, check_rows, prepare_fit_input
+from volta.estimators.row_classifier import RowClassifier
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
 if TYPE_CHECKING:
     from volta.methods.base import Method, StackedPrediction
     from volta.networks.recipe import ProtocolName
     from volta.networks.training import EpochReport
-
-
-PACKAGES = ("numpy", "scikit-learn", "torch")
-
-
-@dataclass(frozen=True)
-class FitRecord:
-    """Rows that a classifier was fitted on, part by part (``train``, ``val``, ``cal``), and what made it.
-
-    ``class_counts``: part → rows of each class, in the order of ``classes_``; ``data_hash``: part → SHA-256 over
-    features and class numbers as they were used; ``files``: name → SHA-256 of the files they were read from, where they
-    were; ``label``: the column that held the classes; ``versions``: package → version. With ``n_folds`` above 1 each
-    row calibrates the one of as many fits that did not see it: ``train`` and ``cal`` are all rows, and ``val`` is
-    there only where the user has rows for it.
-    """
-
-    class_counts: dict[str, tuple[int, ...]]
-    data_hash: dict[str, str]
-    versions: dict[str, str]
-    files: dict[str, str] = field(default_factory=dict)
-    label: str | None = None
-    n_folds: int = 1
-
-    def n_rows(self, part: str) -> int:
-        """Return how many rows a part has."""
-        return sum(self.class_counts[part])
-
-
-def record_fit(parts: Mapping[str, Split], classes: NDArray[Any], n_folds: int) -> FitRecord:
-    """Describe the parts of a fit; rows are in the user's units, those in ``train`` are all that trained."""
-    return FitRecord(
-        class_counts={
-            name: tuple(np.bincount(part.labels, minlength=len(classes)).tolist()) for name, part in parts.items()
-        },
-        data_hash={name: _hash(part) for name, part in parts.items()},
-        versions={"volta-uq": __version__, **{name: found for name in PACKAGES if (found := _version(name))}},
-        n_folds=n_folds,
-    )
-
-
-def _hash(part: Split) -> str:
-    return hashlib.sha256(f"{hash_array(part.inputs)}{hash_array(part.labels)}".encode()).hexdigest()
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-ORDER_ALPHA = 0.001
-"""How often rows without an order may be warned of."""
-
-
-class OrderWarning(VoltaWarning):
-    """Rows change along the order in which they were given: new rows may be unlike them."""
 
 
 EARLY_SHARE = 0.1
@@ -228,7 +161,7 @@ def stack_members(members: Sequence[RowMember]) -> MemberStack | None:
     return None if predict is None else MemberStack(members, predict)
 
 
-class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class VoltaClassifier(RowClassifier):
     """A method on your own features: probabilities, uncertainty, abstention, prediction sets, OOD flags.
 
     Features are scaled inside the model. Up to 3,000 samples are cross-fitted: five fits, each without a fifth of the
@@ -365,24 +298,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         fits = Parallel(self.n_jobs)(
             delayed(self._fit_member)(copy.deepcopy(method), *each, few=len(parts) > 1) for each in parts
         )
-        self.members_ = [member for member, _, _ in fits]
         self.history_ = tuple(log for _, logs, _ in fits for log in logs)
         warn_about(self.history_)
-        from volta.methods.conformal import Aps
-
-        self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"
-        self.calibration_ = calibrate([held_out for _, _, held_out in fits])
-        self._set_policy(coverage=DEFAULT_COVERAGE)
-        self._warn_of_order(given)
-        train, val, cal = parts[0]
-        recorded = {"train": train, "val": val, "cal": cal}
-        if len(parts) > 1:
-            recorded = {"train": given.rows, "cal": given.rows} | ({} if given.val is None else {"val": given.val})
-        self.fit_record_ = record_fit(recorded, self.classes_, len(parts))
-        learned, index = (given.rows, given.index) if len(parts) > 1 else (train, given.index[given.draws[0].train])
-        kept = (index, learned.inputs) if self.keep_rows else None
-        scaled: Array = self.scaler_.apply(learned.inputs)
-        self.reference_ = fit_reference(self.method_, scaled, learned.labels, len(self.classes_), kept)
+        self._learn(given, parts, [(member, held_out) for member, _, held_out in fits])
         return self
 
     members_: list[RowMember]
@@ -392,42 +310,6 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         """Leave out of copies and pickles what is made again when it is asked for."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_stacked"}
-
-    @property
-    def method_(self) -> Method:
-        """The method of the first fit."""
-        return self.members_[0].method
-
-    @property
-    def scaler_(self) -> Scaler:
-        """The scaling of the first fit."""
-        return self.members_[0].scaler
-
-    def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
-        """Return for each row the nearest classes, columns that speak against it, and similar training rows.
-
-        The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
-        """
-        rows = self._inputs(X)
-        names = getattr(self, "feature_names_in_", None)
-        return explain_rows(
-            rows,
-            method=self.method_,
-            scaler=self.scaler_,
-            evidence=self.members_[0].evidence,
-            reference=self.reference_,
-            prediction=self.predict_full(X),
-            classes=self.classes_,
-            names=None if names is None else [str(name) for name in names],
-            most=check_count(most, "most"),
-        )
-
-    def save(self, path: Path | str) -> None:
-        """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled."""
-        from volta.estimators.saving import save_classifier
-
-        self._fitted()
-        save_classifier(self, path, self._methods(), self._state())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -439,29 +321,9 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         with MODEL_FILE.parsing(path):
             return cls(**parameters)._restore(methods, classes, state)
 
-    def _methods(self) -> list[Method]:
-        return [member.method for member in self.members_]
-
-    def _state(self) -> dict[str, Any]:
-        """Return what ``fit`` learned, but the methods and the classes, as a saved file holds it."""
-        state = {name: getattr(self, name) for name in _STATE}
-        state["members"] = [{"scaler": each.scaler, "evidence": each.evidence} for each in self.members_]
-        if hasattr(self, "feature_names_in_"):
-            state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
-        return state
-
-    def _restore(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> Self:
-        """Take over what an equal classifier learned, from a saved file."""
-        from volta.estimators.saving import restore_state
-
+    def _remake(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> list[RowMember]:
         members = state.pop("members")
-        self.members_ = [
-            RowMember(method, len(classes), **learned) for method, learned in zip(methods, members, strict=True)
-        ]
-        restore_state(self, classes, state, (*_STATE, "feature_names_in_"))
-        if "feature_names_in_" in state:
-            self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
-        return self
+        return [RowMember(method, len(classes), **learned) for method, learned in zip(methods, members, strict=True)]
 
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
         """Write an ONNX graph that scales, predicts and decides as :meth:`decide` does; only ONNX Runtime runs it.
@@ -480,15 +342,6 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
 
         self._fitted()
         export_classifier(self, fix_rules(self, alpha, fpr), file_path(path))
-
-    def _warn_of_order(self, given: FitInput) -> None:
-        """Warn where held-out rows change along the order in which they were given, as those of a stream may."""
-        kept = self.calibration_
-        order = given.order_of_calibration()
-        scores, labels = kept.true_scores["lac"][order], kept.labels[order]
-        drift = drift_in_order(scores, groups=labels, alpha=ORDER_ALPHA, rng=rng(self.seed_, "order"))
-        if drift.alarm:
-            warn_user(drift.note, OrderWarning)
 
     def _fit_member(
         self, method: Method, train: Split, val: Split, cal: Split, *, few: bool
@@ -538,15 +391,3 @@ class VoltaClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: i
         if self._stacked is None or self._stacked[0] is not self.members_:
             self._stacked = self.members_, stack_members(self.members_)
         return self._stacked[1]
-
-
-_STATE = (
-    "n_features_in_",
-    "calibration_",
-    "reference_",
-    "history_",
-    "set_score_",
-    "seed_",
-    "policy_settings_",
-    "fit_record_",
-)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
-from volta.estimators.classifier import FitRecord
 from volta.estimators.deciding import CALIBRATION_TYPES
 from volta.estimators.explain import Reference, TrainingRows
+from volta.estimators.row_classifier import FitRecord
 from volta.methods.base import Method
 from volta.methods.registry import METHODS
 from volta.methods.saving import MODEL_FILE, load_methods, parameters_of, save_methods

@@ -1,0 +1,223 @@
+"""What every classifier of table rows shares: its fits become decisions, a record, explanations and a saved state."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from volta._version import __version__
+from volta.core.checks import check_count
+from volta.core.errors import VoltaWarning, warn_user
+from volta.core.files import hash_array
+from volta.core.scaling import Scaler
+from volta.core.seeding import rng
+from volta.core.types import Array, Split
+from volta.decisions import TableEvidence
+from volta.decisions.monitor import drift_in_order
+from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, HeldOut, Member, calibrate
+from volta.estimators.explain import Explanation, Reference, explain_rows, fit_reference
+from volta.estimators.inputs import FitInput
+
+if TYPE_CHECKING:
+    from volta.methods.base import Method
+    from volta.networks.recipe import TrainingLog
+
+
+PACKAGES = ("numpy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class FitRecord:
+    """Rows that a classifier was fitted on, part by part (``train``, ``val``, ``cal``), and what made it.
+
+    ``class_counts``: part → rows of each class, in the order of ``classes_``; ``data_hash``: part → SHA-256 over
+    features and class numbers as they were used; ``files``: name → SHA-256 of the files they were read from, where they
+    were; ``label``: the column that held the classes; ``versions``: package → version. With ``n_folds`` above 1 each
+    row calibrates the one of as many fits that did not see it: ``train`` and ``cal`` are all rows, and ``val`` is
+    there only where the user has rows for it.
+    """
+
+    class_counts: dict[str, tuple[int, ...]]
+    data_hash: dict[str, str]
+    versions: dict[str, str]
+    files: dict[str, str] = field(default_factory=dict)
+    label: str | None = None
+    n_folds: int = 1
+
+    def n_rows(self, part: str) -> int:
+        """Return how many rows a part has."""
+        return sum(self.class_counts[part])
+
+
+def record_fit(parts: Mapping[str, Split], classes: NDArray[Any], n_folds: int) -> FitRecord:
+    """Describe the parts of a fit; rows are in the user's units, those in ``train`` are all that trained."""
+    return FitRecord(
+        class_counts={
+            name: tuple(np.bincount(part.labels, minlength=len(classes)).tolist()) for name, part in parts.items()
+        },
+        data_hash={name: _hash(part) for name, part in parts.items()},
+        versions={"volta-uq": __version__, **{name: found for name in PACKAGES if (found := _version(name))}},
+        n_folds=n_folds,
+    )
+
+
+def _hash(part: Split) -> str:
+    return hashlib.sha256(f"{hash_array(part.inputs)}{hash_array(part.labels)}".encode()).hexdigest()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+ORDER_ALPHA = 0.001
+"""How often rows without an order may be warned of."""
+
+
+class OrderWarning(VoltaWarning):
+    """Rows change along the order in which they were given: new rows may be unlike them."""
+
+
+class FittedRows(Member, Protocol):
+    """One fit on table rows: a method, and the scaling and evidence that were learned on the same rows."""
+
+    @property
+    def method(self) -> Method:
+        """What predicts."""
+
+    @property
+    def scaler(self) -> Scaler:
+        """The scaling of the training rows."""
+
+    @property
+    def evidence(self) -> TableEvidence:
+        """What the training rows look like."""
+
+
+class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier of table rows after its fits: ``members_``, one with split calibration, several with cross-fitting.
+
+    A subclass fits members, passes them to ``_learn``, and makes them again from a saved state in ``_remake``.
+    """
+
+    members_: Sequence[FittedRows]
+    history_: tuple[TrainingLog, ...]
+    reference_: Reference
+    fit_record_: FitRecord
+    n_features_in_: int
+    random_state: Any
+    keep_rows: bool
+
+    @property
+    def method_(self) -> Method:
+        """The method of the first fit."""
+        return self.members_[0].method
+
+    @property
+    def scaler_(self) -> Scaler:
+        """The scaling of the first fit."""
+        return self.members_[0].scaler
+
+    def _learn(
+        self, given: FitInput, parts: list[tuple[Split, Split, Split]], fits: Sequence[tuple[FittedRows, HeldOut]]
+    ) -> None:
+        """Take over the fits of each draw's ``parts``, and what they say of the rows that calibrate them."""
+        from volta.methods.conformal import Aps
+
+        self.members_ = [member for member, _ in fits]
+        self.set_score_ = "aps" if isinstance(self.method_, Aps) else "lac"
+        self.calibration_ = calibrate([held_out for _, held_out in fits])
+        self._set_policy(coverage=DEFAULT_COVERAGE)
+        self._warn_of_order(given)
+        train, val, cal = parts[0]
+        recorded = {"train": train, "val": val, "cal": cal}
+        if len(parts) > 1:
+            recorded = {"train": given.rows, "cal": given.rows} | ({} if given.val is None else {"val": given.val})
+        self.fit_record_ = record_fit(recorded, self.classes_, len(parts))
+        learned, index = (given.rows, given.index) if len(parts) > 1 else (train, given.index[given.draws[0].train])
+        kept = (index, learned.inputs) if self.keep_rows else None
+        scaled: Array = self.scaler_.apply(learned.inputs)
+        self.reference_ = fit_reference(self.method_, scaled, learned.labels, len(self.classes_), kept)
+
+    def _warn_of_order(self, given: FitInput) -> None:
+        """Warn where held-out rows change along the order in which they were given, as those of a stream may."""
+        kept = self.calibration_
+        order = given.order_of_calibration()
+        scores, labels = kept.true_scores["lac"][order], kept.labels[order]
+        drift = drift_in_order(scores, groups=labels, alpha=ORDER_ALPHA, rng=rng(self.seed_, "order"))
+        if drift.alarm:
+            warn_user(drift.note, OrderWarning)
+
+    def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
+        """Return for each row the nearest classes, columns that speak against it, and similar training rows.
+
+        The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
+        """
+        rows = self._inputs(X)
+        names = getattr(self, "feature_names_in_", None)
+        return explain_rows(
+            rows,
+            method=self.method_,
+            scaler=self.scaler_,
+            evidence=self.members_[0].evidence,
+            reference=self.reference_,
+            prediction=self.predict_full(X),
+            classes=self.classes_,
+            names=None if names is None else [str(name) for name in names],
+            most=check_count(most, "most"),
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled."""
+        from volta.estimators.saving import save_classifier
+
+        self._fitted()
+        save_classifier(self, path, self._methods(), self._state())
+
+    def _methods(self) -> list[Method]:
+        return [member.method for member in self.members_]
+
+    def _state(self) -> dict[str, Any]:
+        """Return what ``fit`` learned, but the methods and the classes, as a saved file holds it."""
+        state = {name: getattr(self, name) for name in _STATE}
+        state["members"] = [{"scaler": each.scaler, "evidence": each.evidence} for each in self.members_]
+        if hasattr(self, "feature_names_in_"):
+            state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
+        return state
+
+    def _restore(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> Self:
+        """Take over what an equal classifier learned, from a saved file."""
+        from volta.estimators.saving import restore_state
+
+        self.members_ = self._remake(methods, classes, state)
+        restore_state(self, classes, state, (*_STATE, "feature_names_in_"))
+        if "feature_names_in_" in state:
+            self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
+        return self
+
+    @abstractmethod
+    def _remake(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> Sequence[FittedRows]:
+        """Return the members of a saved file; what they are made of is taken out of ``state``."""
+
+
+_STATE = (
+    "n_features_in_",
+    "calibration_",
+    "reference_",
+    "history_",
+    "set_score_",
+    "seed_",
+    "policy_settings_",
+    "fit_record_",
+)
