@@ -138,18 +138,30 @@ class MemberStack:
         self._evidence = stack_evidence([member.evidence for member in members])
         self._predict = predict
 
+    def predict(self, rows: Array) -> Prediction:
+        """Return the fits' mean for rows (n, d) in the user's units."""
+        probs, uncertainty = self._predictions(rows.astype(np.float64, copy=False))
+        return _mean_prediction(probs, settled_scores(uncertainty))
+
     def scored(self, rows: Array, join: ScoreJoin) -> Scored:
         """Return what the fits say of rows (n, d) in the user's units, as one after another they do."""
         wide = rows.astype(np.float64, copy=False)
+        probs, uncertainty = self._predictions(wide)
+        scores = np.concatenate([self._evidence.unchecked_scores(wide), uncertainty[:, :, None]], axis=2)
+        scores = settled_scores(scores)
+        ood = join.unchecked_score(scores.reshape(-1, scores.shape[2])).reshape(uncertainty.shape)
+        return Scored(_mean_prediction(probs, scores[:, :, -1]), probs, ood)
+
+    def _predictions(self, wide: Floats) -> tuple[Floats, Floats]:
         with np.errstate(over="ignore"):
             scaled = wide[None] if self._centre is None else (wide - self._centre) / self._scale
         probs, uncertainty = self._predict(np.minimum(np.maximum(scaled, -self._limit), self._limit))
-        probs, uncertainty = without_last_bits(probs), settled_scores(uncertainty)
-        evidence = np.concatenate([settled_scores(self._evidence.unchecked_scores(wide)), uncertainty[:, :, None]], 2)
-        ood = join.unchecked_score(evidence.reshape(-1, evidence.shape[2])).reshape(uncertainty.shape)
-        if len(probs) == 1:
-            return Scored(Prediction(probs[0], uncertainty[0]), probs, ood)
-        return Scored(Prediction(probs.mean(axis=0), uncertainty.mean(axis=0)), probs, ood)
+        return without_last_bits(probs), uncertainty
+
+
+def _mean_prediction(probs: Floats, uncertainty: Floats) -> Prediction:
+    n_fits = len(probs)
+    return Prediction(np.add.reduce(probs, axis=0) / n_fits, np.add.reduce(uncertainty, axis=0) / n_fits)
 
 
 def stack_members(members: Sequence[RowMember]) -> MemberStack | None:
@@ -379,6 +391,11 @@ class VoltaClassifier(RowClassifier):
     def _inputs(self, X: Any) -> Array:  # noqa: N803
         self._fitted()
         return check_rows(self, X)
+
+    def _predict(self, inputs: Any) -> Prediction:
+        if len(inputs) > FEW_ROWS or (stack := self._stack) is None:
+            return super()._predict(inputs)
+        return stack.predict(inputs)
 
     def _score(self, inputs: Any) -> Scored:
         if len(inputs) > FEW_ROWS or (stack := self._stack) is None:

@@ -341,7 +341,9 @@ class DecidingMixin:
 
     def predict_full(self, X: Any) -> Prediction:  # noqa: N803
         """Return the method's probabilities, uncertainty, OOD score and sets in one pass."""
-        inputs = self._inputs(X)
+        return self._predict(self._inputs(X))
+
+    def _predict(self, inputs: Any) -> Prediction:
         return join_predictions([member.predict(inputs) for member in self.members_])
 
     def _scored(self, X: Any) -> Scored:  # noqa: N803
