@@ -348,7 +348,7 @@ def _padded(values: Floats, length: int, filling: float) -> Floats:
 
 
 def _squeezed(rows: Floats, centre: Floats, scale: Floats) -> Floats:
-    """Return robust deviations, linear up to the knee and logarithmic beyond it; overflow is for the caller to ignore."""
+    """Return robust deviations, linear up to the knee and logarithmic beyond it; the caller ignores overflow."""
     deviation = (rows - centre) / scale
     size = np.minimum(np.abs(deviation), LARGEST)
     size = np.minimum(size, KNEE) + KNEE * np.log1p(np.maximum(size - KNEE, 0.0) / KNEE)
