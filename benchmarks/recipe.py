@@ -22,7 +22,7 @@ import torch
 
 from volta.core.types import FitData
 from volta.data import find_task
-from volta.methods.calibrators import fit_temperature
+from volta.methods.temperature import fit_temperature
 from volta.networks.modules import Encoder, Epistemic, Head, Hyperbolic, Linear, Prototypes
 from volta.networks.objectives import CrossEntropy, Objective, VariancePenalty
 from volta.networks.spec import NetworkSpec

@@ -111,7 +111,7 @@ def test_the_copy_has_the_keys_of_the_package(copy):
         "networks/modules.py:Cnn": {"training"} | METHOD,
         "networks/modules.py:Wide": {"volta_plus"},
         "methods/scores.py:softmax_and_energy": {"energy"},
-        "methods/calibrators.py:fit_temperature": {"volta", "volta_plus", "scoring"},
+        "methods/temperature.py:fit_temperature": {"volta", "volta_plus", "scoring"},
         "metrics/calibration.py:ece": {"scoring"},
         "bench/cell.py:predict_sets": METHOD,
     }.items(),

@@ -31,7 +31,7 @@ def test_the_new_method_works_as_documented(monkeypatch, tmp_path):
     assert np.allclose(prediction.uncertainty, ((p * (1 - p)) ** 0.1).sum(axis=1))
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 def test_methods_work_on_ones_own_network_as_documented():
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "methods.md").read_text(encoding="utf-8"), re.DOTALL)
     names = {}

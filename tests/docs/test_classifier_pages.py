@@ -21,7 +21,7 @@ def run_page(name, monkeypatch, tmp_path):
 
 # slow: two graphs are exported; README's first example, which is run every time, shows the same steps
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 def test_the_classifiers_page(monkeypatch, tmp_path):
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
     names = run_page("classifier.md", monkeypatch, tmp_path)
@@ -32,7 +32,7 @@ def test_the_classifiers_page(monkeypatch, tmp_path):
 
 # slow: it runs and exports EfficientNet-Lite0
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 @pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_the_page_on_images(monkeypatch, tmp_path):
     pytest.importorskip("onnxscript", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")

@@ -34,7 +34,7 @@ def test_there_are_nine():
 
 
 @pytest.mark.parametrize("name", [page(name) for name in PAGES if name != NOTEBOOK])
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 @pytest.mark.filterwarnings("ignore::volta.estimators.deciding.TooFewRowsWarning")
 def test_the_tutorial_runs_as_printed(name, tmp_path, monkeypatch):
     if name == "scale-with-ray":

@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_score
 import volta
 from volta.core.errors import InputError, NotFittedError
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

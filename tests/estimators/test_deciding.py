@@ -10,7 +10,7 @@ from volta import VoltaClassifier, decisions
 from volta.core.errors import InputError
 from volta.estimators.deciding import ClassifierMonitor, TooFewRowsWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

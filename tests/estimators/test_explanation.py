@@ -7,7 +7,7 @@ from tests.estimators.test_face import draw, quick
 from volta import VoltaClassifier
 from volta.core.errors import InputError
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from volta.estimators.classifier import warn_about
 from volta.methods.knn import Knn
 from volta.networks.recipe import TrainingLog
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 def draw(n_rows, seed=0):

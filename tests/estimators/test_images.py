@@ -14,7 +14,7 @@ from volta.estimators.saving import save_classifier
 from volta.features.backbones.backbone import Preprocessing
 from volta.features.backbones.load import module_backbone
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 NAMES = np.array(["dark", "light"])
 
 

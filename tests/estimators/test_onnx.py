@@ -252,7 +252,7 @@ def test_sets_of_thresholds_below_float32_are_those_of_python(tmp_path):
     assert (found["set"] != decided.sets).any(axis=1).mean() < 0.02
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 def test_a_method_whose_graph_would_decide_otherwise_is_refused(tmp_path):
     random = np.random.default_rng(1)
     labels = random.integers(2, size=900)

@@ -28,7 +28,7 @@ from volta.estimators.post_hoc import EqualScoresWarning, ProbabilitiesAsLogitsW
 from volta.methods.base import PostHoc
 from volta.methods.knn import Knn
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 class Mine(nn.Module):

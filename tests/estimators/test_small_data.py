@@ -15,7 +15,7 @@ from volta.estimators.card import policy_sentence
 from volta.estimators.deciding import DecidingMixin
 from volta.estimators.inputs import RepeatedRowsWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 def draw(n_rows, seed=0):

@@ -12,7 +12,7 @@ from volta import VoltaClassifier
 from volta.core.errors import InputError
 from volta.estimators.inputs import RepeatedRowsWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 def draw(n_rows=150, seed=0):

@@ -15,12 +15,12 @@ from tests.conftest import blobs
 from volta.core.errors import InputError, NotFittedError, StoreError
 from volta.core.types import FitData, Split
 from volta.methods import ABLATION, METHODS, find_method
-from volta.methods.calibrators import CalibrationWarning
 from volta.methods.saving import count_values, load_methods, parameters_of, save_methods
+from volta.methods.temperature import CalibrationWarning
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 NAMES = list(METHODS)
 
 

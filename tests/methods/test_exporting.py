@@ -16,9 +16,9 @@ from volta.core.types import FitData
 from volta.decisions import aps_scores
 from volta.methods import METHODS, find_method
 from volta.methods.base import PostHoc
-from volta.methods.calibrators import CalibrationWarning
 from volta.methods.graphs import MethodGraph, TensorPrediction, adaptive_set, one_minus_max_softmax
 from volta.methods.saving import RowGraph, row_graph, write_onnx
+from volta.methods.temperature import CalibrationWarning
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
@@ -44,6 +44,11 @@ WITHOUT_GRAPH = {
     "structured_matrix_scaling",
     "ensemble_temperature",
     "isotonic",
+    "beta",
+    "quadratic",
+    "spline",
+    "dirichlet",
+    "venn_abers",
 }
 # Fewer networks and passes than by default, for the export's sake; their formula does not depend on how many.
 SMALLER = {"swag": {"n_samples": 2}, "ensemble": {"n_members": 2}, "enn": {"n_indices": 2}}
@@ -123,7 +128,7 @@ def test_a_method_is_written_with_its_notes(fitted, tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 def test_methods_that_sample_are_refused_with_what_to_do():
     data, _ = blobs(n_rows=80)
     trainer = Trainer(seed=1, budget=Budget(max_epochs=1))

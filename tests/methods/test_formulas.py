@@ -23,7 +23,7 @@ from volta.networks.modules import sampled_from
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 @pytest.fixture(scope="module")

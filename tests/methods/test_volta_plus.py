@@ -20,7 +20,7 @@ from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
 PARTS = ("train", "val", "cal")
-pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["gaussians", "neighbours"])

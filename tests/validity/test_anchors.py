@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.validity,
     # slow: it trains every method on digits, which the golden files do every time with fewer epochs
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning"),
 ]
 
 

@@ -16,7 +16,7 @@ from volta.core.errors import InputError, StoreError
 
 pytestmark = [
     pytest.mark.validity,
-    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning"),
 ]
 QUICK = {"max_epochs": 20}
 

@@ -13,7 +13,7 @@ from volta.networks.trainer import Trainer
 
 pytestmark = [
     pytest.mark.validity,
-    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning"),
 ]
 
 

@@ -30,7 +30,7 @@ from volta.networks.trainer import Trainer
 
 pytestmark = [
     pytest.mark.validity,
-    pytest.mark.filterwarnings("ignore::volta.methods.calibrators.CalibrationWarning"),
+    pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning"),
 ]
 TOLERANCE = 1e-4
 Scores = tuple[np.ndarray, np.ndarray]

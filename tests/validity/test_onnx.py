@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 from volta import METHODS, VoltaClassifier
-from volta.methods.calibrators import CalibrationWarning
 from volta.methods.graphs import HasGraph, HasTensorFormula
+from volta.methods.temperature import CalibrationWarning
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")

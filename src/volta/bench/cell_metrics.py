@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from volta.core.errors import InputError
 from volta.core.types import Array
-from volta.methods.calibrators import CalibrationWarning, fit_temperature
 from volta.methods.scores import one_minus_max, softmax
+from volta.methods.temperature import CalibrationWarning, fit_temperature
 from volta.metrics import METRICS, FlooredProbabilityWarning, nll_floored_rows, report
 
 Kind: TypeAlias = Literal["test", "ood", "shift", "near", "far"]

@@ -359,7 +359,7 @@ class VoltaClassifier(RowClassifier):
         self, method: Method, train: Split, val: Split, cal: Split, *, few: bool
     ) -> tuple[RowMember, tuple[TrainingLog, ...], HeldOut]:
         """Return one fit, how its networks were trained, and what it says of the rows that calibrate it."""
-        from volta.methods.calibrators import CalibrationWarning
+        from volta.methods.temperature import CalibrationWarning
         from volta.networks.trainer import Trainer, pick_device
         from volta.networks.training import one_thread_for
 

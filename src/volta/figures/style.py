@@ -92,6 +92,11 @@ _KNOWN = (
     "ensemble-temperature",
     "isotonic",
     "epinet",
+    "beta",
+    "quadratic",
+    "spline",
+    "dirichlet",
+    "venn-abers",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1

@@ -9,12 +9,17 @@ if TYPE_CHECKING:
     from volta.methods.ablation import ABLATION
     from volta.methods.base import Method
     from volta.methods.calibrated import (
+        Beta,
+        Dirichlet,
         EnsembleTemperature,
         Isotonic,
+        Quadratic,
+        Spline,
         StructuredMatrixScaling,
         StructuredVectorScaling,
         Temperature,
         VectorScaling,
+        VennAbers,
     )
     from volta.methods.conformal import Aps, Conformal
     from volta.methods.energy import Energy, React, Scale
@@ -38,7 +43,9 @@ __all__ = [
     "ABLATION",
     "METHODS",
     "Aps",
+    "Beta",
     "Conformal",
+    "Dirichlet",
     "Energy",
     "Enn",
     "Ensemble",
@@ -60,6 +67,7 @@ __all__ = [
     "Nci",
     "Neco",
     "NnGuide",
+    "Quadratic",
     "React",
     "RegisteredMethod",
     "Rmds",
@@ -67,12 +75,14 @@ __all__ = [
     "Scale",
     "Sirc",
     "Softmax",
+    "Spline",
     "StructuredMatrixScaling",
     "StructuredVectorScaling",
     "Swag",
     "TaylorSensus",
     "Temperature",
     "VectorScaling",
+    "VennAbers",
     "Vim",
     "Volta",
     "VoltaPlus",

@@ -1,4 +1,4 @@
-"""Calibrators as methods: temperature, vector and structured scaling, mixtures, isotonic regression."""
+"""Calibrators as methods: scaling of logits, mixtures, and maps of each class against the rest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from volta.core.types import Prediction
 from volta.methods import calibrators, graphs
 from volta.methods.base import Origin, PostHoc, at_least_0, checked
 from volta.methods.calibrators import (
+    FittedBeta,
     FittedCalibrator,
     FittedIsotonic,
     FittedMixture,
+    FittedQuadratic,
+    FittedSpline,
     FittedStructuredScaling,
     FittedTemperature,
     FittedVectorScaling,
+    FittedVennAbers,
 )
 from volta.methods.scores import Floats, entropy
 from volta.networks.outputs import FitOutputs, Outputs
@@ -144,3 +148,65 @@ class Isotonic(Calibrated):
     title = "Isotonic regression"
     learned_types = (FittedIsotonic,)
     calibrate = staticmethod(calibrators.isotonic)
+
+
+@dataclass
+class Beta(Calibrated):
+    """p_k ∝ σ(a log q_k − b log(1 − q_k) + c), a, b ≥ 0 and c of each class against the rest; u = entropy.
+
+    q is softmax(l/T), on validation rows as all else; few rows are drawn towards it.
+    Reference: Kull, Silva Filho & Flach (2017), Beta calibration.
+    """
+
+    title = "Beta calibration"
+    learned_types = (FittedBeta,)
+    calibrate = staticmethod(calibrators.beta)
+
+
+@dataclass
+class Quadratic(Calibrated):
+    """p_k ∝ σ(c + w₁ x_k + w₂ x_k²), x_k the log-odds of softmax(l/T)_k, rising on validation rows; u = entropy.
+
+    Reference: Berta et al. (2026), A Large-Scale Post-Hoc Calibration Benchmark.
+    """
+
+    title = "Quadratic scaling"
+    learned_types = (FittedQuadratic,)
+    calibrate = staticmethod(calibrators.quadratic)
+
+
+@dataclass
+class Spline(Calibrated):
+    """p_k ∝ σ(f_k(x_k)), x_k the log-odds of softmax(l/T)_k, f_k a smoothing spline on validation rows; u = entropy.
+
+    Reference: Lucena (2018), Spline-based Probability Calibration.
+    """
+
+    title = "Spline calibration"
+    learned_types = (FittedSpline,)
+    calibrate = staticmethod(calibrators.spline)
+
+
+@dataclass
+class Dirichlet(Calibrated):
+    """p = softmax(A z + b), z = log of tempered probabilities, ODIR on A off its diagonal and on b; u = entropy.
+
+    A pass of the fit costs n · K² on n validation rows: meant for up to a few hundred classes.
+    Reference: Kull et al. (2019), Beyond temperature scaling: Dirichlet calibration.
+    """
+
+    title = "Dirichlet calibration"
+    learned_types = (FittedStructuredScaling,)
+    calibrate = staticmethod(calibrators.dirichlet)
+
+
+@dataclass
+class VennAbers(Calibrated):
+    """p_k ∝ p₁/(1 − p₀ + p₁), isotonic on validation rows with the row as a miss and as a hit; u = entropy.
+
+    Reference: Vovk, Petej & Fedorova (2015), Large-scale probabilistic predictors with and without guarantees.
+    """
+
+    title = "Venn-Abers"
+    learned_types = (FittedVennAbers,)
+    calibrate = staticmethod(calibrators.venn_abers)

@@ -3,104 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.errors import VoltaWarning, unknown_name
-from volta.methods.scores import Floats, at_labels, softmax
+from volta.core.errors import unknown_name
+from volta.methods.one_vs_rest import (
+    Steps,
+    beta_features,
+    fit_beta,
+    fit_quadratic,
+    fit_spline,
+    fit_venn_abers,
+    isotonic_corners,
+    quadratic_features,
+    spline_features,
+    step_values,
+)
+from volta.methods.scores import Floats, at_labels, log_sum_exp, softmax
+from volta.methods.temperature import CalibrationWarning, fit_temperature
 
 Labels = NDArray[np.int64]
-_MAX_STEPS = 200
-_RELATIVE_TOLERANCE = 1e-12
 _LBFGS: Any = {"maxiter": 1000, "ftol": 1e-14, "gtol": 1e-9}
-
-
-class CalibrationWarning(VoltaWarning):
-    """A temperature has no finite optimum on the rows it was to be fitted on."""
-
-
-def fit_temperature(
-    scores: Floats,
-    labels: NDArray[np.int64],
-    start: float = 1.0,
-    weights: Floats | None = None,
-    *,
-    doubt: float = 0.0,
-) -> float:
-    """Return the β = 1/τ that minimises L(β) = (1/n) Σ_i [log Σ_k exp(β s_ik) − β s_{i,y_i}] over β > 0.
-
-    Newton's method inside a shrinking bracket, in float64. L'' is the mean variance of s under softmax(β s), so L is
-    strictly convex unless every row's scores are equal, and L' crosses zero at most once. Where there is no finite
-    positive optimum, β stays ``start``, with a :class:`CalibrationWarning`. ``weights`` (n,) say how much each row
-    counts. ``doubt`` is how much of a row's class its label leaves to the other classes, see :func:`half_a_row`; with
-    any, rows that are all right have an optimum too.
-    """
-    problem = _Problem(scores, labels, weights, doubt)
-    if reason := problem.why_no_optimum():
-        warnings.warn(
-            f"no finite temperature fits best: {reason}; 1/temperature stays as it was before, at {start:.6g}. "
-            "Pass more held-out rows.",
-            CalibrationWarning,
-            stacklevel=2,
-        )
-        return start
-    low, high, beta = 0.0, np.inf, start
-    for _ in range(_MAX_STEPS):
-        slope, curvature = problem.derivatives(beta)
-        if slope < 0.0:
-            low = beta
-        else:
-            high = beta
-        proposal = beta - slope / curvature if curvature > 0.0 else np.nan
-        if not low < proposal < high or proposal > 10.0 * beta:
-            proposal = 4.0 * beta if np.isinf(high) else 0.5 * (low + high)
-        settled = abs(proposal - beta) <= _RELATIVE_TOLERANCE * beta
-        beta = proposal
-        if settled:
-            break
-    return float(beta)
-
-
-def half_a_row(n_rows: int) -> float:
-    """Return the doubt in n labels that comes to half a wrong row in n + 1: 1 / (2 (n + 1)).
-
-    Of n rows that are all right one would say that a share of (n + ½)/(n + 1) is right (Jeffreys), not all: a
-    temperature that is fitted to few rows without that doubt is too sure of them. With thousands of rows it is nothing.
-    Reference: Platt (1999), Probabilistic outputs for support vector machines, 2.2 (targets that are not 0 and 1).
-
-    >>> half_a_row(49), half_a_row(4999)
-    (0.01, 0.0001)
-    """
-    return 0.5 / (n_rows + 1)
-
-
-def fit_share(
-    first: Floats, second: Floats, labels: NDArray[np.int64], weights: Floats | None = None, *, doubt: float = 0.0
-) -> float:
-    """Return the w in [0, 1] for which the logits (1 − w) a + w b have the least NLL, to 2⁻⁴⁰.
-
-    NLL is convex in w; where its slope has one sign, the better of a and b is taken whole. ``weights`` and ``doubt``
-    are as in :func:`fit_temperature`.
-    """
-    difference = second - first
-    true = _of_labels(difference, labels, doubt)
-
-    def slope(share: float) -> float:
-        return float(np.average((softmax(first + share * difference) * difference).sum(axis=1) - true, weights=weights))
-
-    low, high = 0.0, 1.0
-    if slope(low) >= 0.0:
-        return low
-    if slope(high) <= 0.0:
-        return high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)
-    return low
 
 
 def fit_vector_scaling(
@@ -137,49 +64,6 @@ def _mean_nll(logits: Floats, labels: NDArray[np.int64], weights: Floats | None)
     residual[rows, labels] -= 1.0
     residual *= counts[:, None]
     return float((counts * (log_sums - logits[rows, labels])).mean()), residual
-
-
-class _Problem:
-    """L and its derivatives; scores are shifted by their row maximum, which changes neither."""
-
-    def __init__(self, scores: Floats, labels: NDArray[np.int64], weights: Floats | None, doubt: float) -> None:
-        scores = np.asarray(scores, dtype=np.float64)
-        if weights is not None:
-            counted = weights > 0.0
-            scores, labels, weights = scores[counted], labels[counted], weights[counted]
-        self._weights = weights
-        self._scores = scores - scores.max(axis=1, keepdims=True)
-        self._true = _of_labels(self._scores, labels, doubt)
-
-    def why_no_optimum(self) -> str:
-        """Return why L has no finite minimum above 0; empty where it has one."""
-        if not self._scores.any():
-            return "all scores of every held-out row are equal"
-        if not self._true.any():
-            return "every held-out row is classified correctly, so a lower temperature is always likelier"
-        if self._mean(self._scores.mean(axis=1) - self._true) >= 0.0:
-            return "the scores favour wrong classes, so a higher temperature is always likelier"
-        return ""
-
-    def derivatives(self, beta: float) -> tuple[float, float]:
-        weights = np.exp(beta * self._scores)
-        weights /= weights.sum(axis=1, keepdims=True)
-        weighted = weights * self._scores
-        mean = weighted.sum(axis=1)
-        variance = (weighted * self._scores).sum(axis=1) - mean**2
-        return self._mean(mean - self._true), self._mean(variance)
-
-    def _mean(self, values: Floats) -> float:
-        return float(np.mean(values) if self._weights is None else np.average(values, weights=self._weights))
-
-
-def _of_labels(scores: Floats, labels: NDArray[np.int64], doubt: float) -> Floats:
-    """Return each row's score of its class, (n,): (1 − doubt) of it and ``doubt`` of the other classes' mean."""
-    true = scores[np.arange(len(labels)), labels]
-    if doubt == 0.0 or scores.shape[1] == 1:
-        return true
-    others = (scores.sum(axis=1) - true) / (scores.shape[1] - 1)
-    return np.asarray((1.0 - doubt) * true + doubt * others)
 
 
 _TINY = np.finfo(np.float64).tiny
@@ -254,26 +138,54 @@ def structured_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | 
     costs n · K²: meant for up to a few hundred classes.
     """
     beta, uniform, scaled = _tempered(logits, labels, weights)
-    return FittedStructuredScaling(beta, uniform, *fit_matrix_scaling(scaled, labels, weights))
+    n_classes = logits.shape[1]
+    matrix, bias = fit_matrix_scaling(scaled, labels, weights, n_classes, n_classes * (n_classes - 1))
+    return FittedStructuredScaling(beta, uniform, matrix, bias)
 
 
-def fit_matrix_scaling(logits: Floats, labels: Labels, weights: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return (A, b) minimising mean NLL of A l + b + (K/n) (|diag A − 1|² + |b|²) + (K (K − 1)/n) |off-diag A|².
+def dirichlet(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedStructuredScaling:
+    """Fit softmax(A z + b) of tempered log-probabilities z with ODIR: K/n times |off-diag A|² and |b|².
 
-    ``weights`` (n,): how much each row counts, 1 on average; all alike without them.
+    The multiclass form of beta calibration: what calibrated probabilities are where those of each class's rows follow a
+    Dirichlet law. Departures: z, from :func:`structured_vector_scaling`, in place of log-probabilities as they are; K/n
+    where the authors try a grid; and 1/n times |diag A − 1|², free there, so that there always is an optimum.
+    Reference: Kull et al. (2019), Beyond temperature scaling: Obtaining well-calibrated multiclass probabilities with
+    Dirichlet calibration.
+    """
+    beta, uniform, scaled = _tempered(logits, labels, weights)
+    n_classes = logits.shape[1]
+    return FittedStructuredScaling(
+        beta, uniform, *fit_matrix_scaling(scaled, labels, weights, 1.0, n_classes, bias=n_classes)
+    )
+
+
+def fit_matrix_scaling(
+    logits: Floats,
+    labels: Labels,
+    weights: Floats | None,
+    diagonal: float,
+    others: float,
+    *,
+    bias: float | None = None,
+) -> tuple[Floats, Floats]:
+    """Return (A, b) minimising mean NLL of A l + b + (d |diag A − 1|² + e |off-diag A|² + f |b|²)/n.
+
+    d is ``diagonal``, e ``others``, f ``bias``, or d without it. ``weights`` (n,): how much each row counts, 1 on
+    average; all alike without them.
     """
     from scipy.optimize import minimize
 
     n_rows, n_classes = logits.shape
-    penalty = np.full((n_classes, n_classes), n_classes * (n_classes - 1) / n_rows)
-    np.fill_diagonal(penalty, n_classes / n_rows)
+    penalty = np.full((n_classes, n_classes), others / n_rows)
+    np.fill_diagonal(penalty, diagonal / n_rows)
+    of_bias = (diagonal if bias is None else bias) / n_rows
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
-        moved, bias = parameters[:-n_classes].reshape(n_classes, n_classes), parameters[-n_classes:]
-        value, residual = _mean_nll(logits + logits @ moved.T + bias, labels, weights)
-        value += (penalty * moved**2).sum() + n_classes / n_rows * (bias**2).sum()
+        moved, shift = parameters[:-n_classes].reshape(n_classes, n_classes), parameters[-n_classes:]
+        value, residual = _mean_nll(logits + logits @ moved.T + shift, labels, weights)
+        value += (penalty * moved**2).sum() + of_bias * (shift**2).sum()
         slope = residual.T @ logits / n_rows + 2.0 * penalty * moved
-        return float(value), np.append(slope, residual.mean(axis=0) + 2.0 * n_classes / n_rows * bias)
+        return float(value), np.append(slope, residual.mean(axis=0) + 2.0 * of_bias * shift)
 
     start = np.zeros(n_classes * (n_classes + 1))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options=_LBFGS)
@@ -358,21 +270,148 @@ def isotonic(logits: Floats, labels: Labels, weights: Floats | None = None) -> F
     plain = softmax(logits)
     counts = np.ones(len(labels)) if weights is None else weights
     plain, labels, counts = plain[counts > 0.0], labels[counts > 0.0], counts[counts > 0.0]
-    corners = [_isotonic(plain[:, k], labels == k, counts) for k in range(logits.shape[1])]
+    corners = [isotonic_corners(plain[:, k], labels == k, counts) for k in range(logits.shape[1])]
     return FittedIsotonic(tuple(x for x, _ in corners), tuple(y for _, y in corners))
 
 
-def _isotonic(scores: Floats, hits: NDArray[np.bool_], counts: Floats) -> tuple[Floats, Floats]:
-    """Return the corners of the non-decreasing map of scores to hits, ties taken together."""
-    from scipy.optimize import isotonic_regression
+def _log_odds(log_probs: Floats) -> Floats:
+    """Return log p_k − log(1 − p_k) of log-probabilities (n, K) that are bounded, as those of :func:`_tempered`."""
+    probs = np.exp(log_probs)
+    others = probs.sum(axis=1, keepdims=True) - probs
+    return np.asarray(log_probs - np.log(others))
 
-    distinct, index = np.unique(scores, return_inverse=True)
-    weights = np.bincount(index, counts)
-    fitted = np.asarray(isotonic_regression(np.bincount(index, hits * counts) / weights, weights=weights).x)
-    # Inside a level only its two ends matter.
-    corner = np.ones(len(fitted), dtype=bool)
-    corner[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
-    return distinct[corner], np.clip(fitted[corner], 0.0, 1.0)
+
+def _log_shares(log_odds: Floats) -> Floats:
+    """Return log p of each class, p ∝ the probabilities of these log-odds against the rest."""
+    log_probs = -np.logaddexp(0.0, -log_odds)
+    return np.asarray(log_probs - log_sum_exp(log_probs)[:, None])
+
+
+def _against_rest(labels: Labels, n_classes: int, weights: Floats | None) -> tuple[list[NDArray[np.bool_]], Floats]:
+    return [labels == k for k in range(n_classes)], np.ones(len(labels)) if weights is None else weights
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBeta(FittedCalibrator):
+    """p_k ∝ σ(a_k log q_k − b_k log(1 − q_k) + c_k), q = (1 − u) softmax(β l) + u/K; ``coefficients`` (K, 3)."""
+
+    beta: float
+    uniform: float
+    coefficients: Floats
+
+    def logits(self, logits: Floats) -> Floats:
+        """Return log p."""
+        x = _log_odds(_log_mixture(logits, self.beta, self.uniform))
+        return _log_shares(np.einsum("nkj,kj->nk", beta_features(x), self.coefficients))
+
+
+def beta(logits: Floats, labels: Labels, weights: Floats | None = None, *, ridge: float = 1.0) -> FittedBeta:
+    """Fit a, b ≥ 0 and c of each class against the rest by NLL + λ ((a − 1)² + (b − 1)² + c²), λ = ridge/n.
+
+    One-vs-rest with normalisation; two classes are the authors' binary form. Departures: on probabilities q after one
+    temperature, mixed with 1/(n + 1) of uniform ones, as in :func:`structured_vector_scaling`; and the ridge, with
+    which few rows stay near that temperature.
+    Reference: Kull, Silva Filho & Flach (2017), Beta calibration: a well-founded and easily implemented improvement on
+    logistic calibration for binary classifiers.
+    """
+    scale, uniform, scaled = _tempered(logits, labels, weights)
+    x, (hits, counts) = _log_odds(scaled), _against_rest(labels, logits.shape[1], weights)
+    fits = [fit_beta(x[:, k], hit, counts, ridge) for k, hit in enumerate(hits)]
+    return FittedBeta(scale, uniform, np.stack(fits))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedQuadratic(FittedCalibrator):
+    """p_k ∝ σ(f_k(x_k)), x_k the log-odds of q_k, q = (1 − u) softmax(β l) + u/K, f_k quadratic on the range of x_k.
+
+    ``coefficients`` (K, 5): the range of x_k, the slopes of f_k at its ends, which go on outside, and its value at 0.
+    """
+
+    beta: float
+    uniform: float
+    coefficients: Floats
+
+    def logits(self, logits: Floats) -> Floats:
+        """Return log p."""
+        x = _log_odds(_log_mixture(logits, self.beta, self.uniform))
+        low, high = self.coefficients[:, 0], self.coefficients[:, 1]
+        return _log_shares(np.einsum("nkj,kj->nk", quadratic_features(x, low, high), self.coefficients[:, 2:]))
+
+
+def quadratic(logits: Floats, labels: Labels, weights: Floats | None = None, *, ridge: float = 1.0) -> FittedQuadratic:
+    """Fit logit p = c + w₁ x + w₂ x² of each class's log-odds x against the rest, one-vs-rest with normalisation.
+
+    Minimises NLL + λ ((u − 1)² + (v − 1)² + c²), λ = ridge/n, u and v the slopes at the ends of the range of x.
+    Departures: x is after one temperature, as in :func:`beta`; the ridge; u and v are at least 0 and go on outside, so
+    that a higher score is never less probable.
+    Reference: Berta et al. (2026), A Large-Scale Post-Hoc Calibration Benchmark; probmetrics, ``quadratic-scaling``.
+    """
+    scale, uniform, scaled = _tempered(logits, labels, weights)
+    x, (hits, counts) = _log_odds(scaled), _against_rest(labels, logits.shape[1], weights)
+    fits = [fit_quadratic(x[:, k], hit, counts, ridge) for k, hit in enumerate(hits)]
+    return FittedQuadratic(scale, uniform, np.stack(fits))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSpline(FittedCalibrator):
+    """p_k ∝ σ(f_k(x_k)), x_k the log-odds of q_k, q = (1 − u) softmax(β l) + u/K, f_k a natural cubic spline.
+
+    f_k goes through ``values[k]`` at ``knots[k]``, and straight on outside.
+    """
+
+    beta: float
+    uniform: float
+    knots: tuple[Floats, ...]
+    values: tuple[Floats, ...]
+
+    def logits(self, logits: Floats) -> Floats:
+        """Return log p."""
+        x = _log_odds(_log_mixture(logits, self.beta, self.uniform))
+        curves = zip(x.T, self.knots, self.values, strict=True)
+        return _log_shares(np.stack([spline_features(column, t) @ at for column, t, at in curves], axis=1))
+
+
+def spline(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedSpline:
+    """Fit a smoothing spline of each class's log-odds to its logit against the rest, one-vs-rest with normalisation.
+
+    :func:`volta.methods.one_vs_rest.fit_spline` has the formula. Departures: log-odds after one temperature, as in
+    :func:`beta`; curvature is penalised, not coefficients; knots are quantiles, not drawn; the weight of curvature is
+    chosen by leaving rows out to first order, not by folds; the line f(x) = x counts as one row, not 20.
+    Reference: Lucena (2018), Spline-based Probability Calibration.
+    """
+    scale, uniform, scaled = _tempered(logits, labels, weights)
+    x, (hits, counts) = _log_odds(scaled), _against_rest(labels, logits.shape[1], weights)
+    curves = [fit_spline(x[:, k], hit, counts) for k, hit in enumerate(hits)]
+    return FittedSpline(scale, uniform, tuple(knots for knots, _ in curves), tuple(values for _, values in curves))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedVennAbers(FittedCalibrator):
+    """p_k ∝ p₁/(1 − p₀ + p₁) of q_k, q = softmax(l); p₀ and p₁ are the steps of each class, as a miss and as a hit."""
+
+    as_miss: tuple[Steps, ...]
+    as_hit: tuple[Steps, ...]
+
+    def probs(self, logits: Floats) -> Floats:
+        """Return p, (n, K)."""
+        plain = softmax(logits)
+        p0 = np.stack([step_values(plain[:, k], steps, after=True) for k, steps in enumerate(self.as_miss)], axis=1)
+        p1 = np.stack([step_values(plain[:, k], steps, after=False) for k, steps in enumerate(self.as_hit)], axis=1)
+        against_rest = p1 / (1.0 - p0 + p1)
+        return np.asarray(against_rest / against_rest.sum(axis=1, keepdims=True))
+
+
+def venn_abers(logits: Floats, labels: Labels, weights: Floats | None = None) -> FittedVennAbers:
+    """Fit inductive Venn-Abers predictors of each class against the rest, one-vs-rest with normalisation.
+
+    For each score isotonic regression is fitted twice, with the score as a miss and as a hit: p₀ and p₁. One of them is
+    calibrated where rows are exchangeable; p₁/(1 − p₀ + p₁) is the probability with the least regret over both.
+    Reference: Vovk, Petej & Fedorova (2015), Large-scale probabilistic predictors with and without guarantees of
+    validity.
+    """
+    plain, (hits, counts) = softmax(logits), _against_rest(labels, logits.shape[1], weights)
+    steps = [fit_venn_abers(plain[:, k], hit, counts) for k, hit in enumerate(hits)]
+    return FittedVennAbers(tuple(as_miss for as_miss, _ in steps), tuple(as_hit for _, as_hit in steps))
 
 
 @dataclass(frozen=True)
@@ -427,6 +466,11 @@ CALIBRATORS: dict[str, Calibrator] = {
     "structured_matrix_scaling": Calibrator("Structured matrix scaling", structured_matrix_scaling),
     "ensemble_temperature": Calibrator("Ensemble temperature scaling", ensemble_temperature),
     "isotonic": Calibrator("Isotonic regression", isotonic),
+    "beta": Calibrator("Beta calibration", beta),
+    "quadratic": Calibrator("Quadratic scaling", quadratic),
+    "spline": Calibrator("Spline calibration", spline),
+    "dirichlet": Calibrator("Dirichlet calibration", dirichlet),
+    "venn_abers": Calibrator("Venn-Abers", venn_abers),
 }
 """The calibrators by name; one that keeps this contract is one more line here."""
 
@@ -436,3 +480,68 @@ def find_calibrator(name: str) -> Calibrator:
     if name not in CALIBRATORS:
         raise unknown_name("calibrator", name, CALIBRATORS)
     return CALIBRATORS[name]
+
+
+CHOICES = (
+    *("temperature", "structured_vector_scaling", "structured_matrix_scaling", "ensemble_temperature"),
+    *("beta", "quadratic", "spline", "dirichlet"),
+)
+"""What :func:`choose_calibrator` tries unless told: smooth maps alone."""
+
+_N_FOLDS = 5
+_FEWEST_ROWS = 60
+_STANDARD_ERRORS = 2.0
+
+
+def choose_calibrator(
+    logits: Floats,
+    labels: Labels,
+    names: Sequence[str] = CHOICES,
+    *,
+    rng: np.random.Generator,
+    weights: Floats | None = None,
+) -> str:
+    """Return the name of the calibrator with the least log loss in five folds, or ``temperature``.
+
+    Another than ``temperature`` has to be better by more than two standard errors of the rows' differences; below 60
+    rows none is tried. Full matrices are tried where each of their K² entries has a row.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> labels = random.integers(2, size=2000)
+    >>> logits = random.normal(size=(2000, 2)) + 1.5 * np.eye(2)[labels] + [2.0, 0.0]
+    >>> name = choose_calibrator(logits, labels, ("temperature", "vector_scaling"), rng=random)
+    >>> name, CALIBRATORS[name].fit(logits, labels).parameters["bias"].round(1)
+    ('vector_scaling', array([-1.3,  1.3]))
+    """
+    n_rows, n_classes = logits.shape
+    matrices = () if n_rows >= n_classes**2 else ("structured_matrix_scaling", "dirichlet")
+    tried = {name: find_calibrator(name) for name in names if name not in ("temperature", *matrices)}
+    if n_rows < _FEWEST_ROWS or not tried:
+        return "temperature"
+    counts = np.ones(n_rows) if weights is None else weights
+    folds = list(_folds(labels, rng))
+
+    def losses(calibrator: Calibrator) -> Floats:
+        found: Floats = np.empty(n_rows)
+        for fold in folds:
+            fitted = calibrator.fit(logits[~fold], labels[~fold], counts[~fold] / counts[~fold].mean())
+            found[fold] = -np.log(np.maximum(at_labels(fitted.probs(logits[fold]), labels[fold]), _TINY))
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        plain = losses(CALIBRATORS["temperature"])
+        gains = {name: counts * (plain - losses(calibrator)) for name, calibrator in tried.items()}
+    best = max(gains, key=lambda name: float(gains[name].mean()))
+    return best if gains[best].mean() > _STANDARD_ERRORS * gains[best].std() / np.sqrt(n_rows) else "temperature"
+
+
+def _folds(labels: Labels, rng: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+    """Walk the rows that each fold leaves out; classes are spread evenly."""
+    order = rng.permutation(len(labels))
+    place = np.empty(len(labels), dtype=np.int64)
+    place[order[np.argsort(labels[order], kind="stable")]] = np.arange(len(labels))
+    for fold in range(_N_FOLDS):
+        yield place % _N_FOLDS == fold

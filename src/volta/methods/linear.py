@@ -16,8 +16,8 @@ from volta.core.files import row_chunks
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method
-from volta.methods.calibrators import fit_temperature
 from volta.methods.scores import Floats, entropy, softmax
+from volta.methods.temperature import fit_temperature
 from volta.networks.modules import Identity
 from volta.networks.modules import Linear as LinearHead
 from volta.networks.spec import NetworkSpec

@@ -18,12 +18,17 @@ from volta.core.plugins import is_address, load_address, plugins
 from volta.methods.ablation import ABLATION
 from volta.methods.base import Method
 from volta.methods.calibrated import (
+    Beta,
+    Dirichlet,
     EnsembleTemperature,
     Isotonic,
+    Quadratic,
+    Spline,
     StructuredMatrixScaling,
     StructuredVectorScaling,
     Temperature,
     VectorScaling,
+    VennAbers,
 )
 from volta.methods.conformal import Aps, Conformal
 from volta.methods.energy import Energy, React, Scale
@@ -198,6 +203,11 @@ METHODS: dict[str, type[Method]] = {
     "ensemble_temperature": EnsembleTemperature,
     "isotonic": Isotonic,
     "epinet": Epinet,
+    "beta": Beta,
+    "quadratic": Quadratic,
+    "spline": Spline,
+    "dirichlet": Dirichlet,
+    "venn_abers": VennAbers,
 }
 
 

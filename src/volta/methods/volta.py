@@ -14,8 +14,8 @@ from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method, StackedPrediction
-from volta.methods.calibrators import fit_temperature
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
+from volta.methods.temperature import fit_temperature
 from volta.networks.modules import Encoder, Prototypes
 from volta.networks.network import stack_networks
 from volta.networks.objectives import CrossEntropy, VoltaLosses

@@ -14,10 +14,10 @@ from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method, at_least_0, checked, optional
-from volta.methods.calibrators import fit_share, fit_temperature, half_a_row
 from volta.methods.knn import MOST_ROWS, Neighbours, even_steps, kth_chord, n_neighbours, unit
 from volta.methods.mahalanobis import Distances, Gaussians, fit_shrunk_distances
 from volta.methods.scores import Floats, energy, entropy, one_minus_max_softmax, softmax
+from volta.methods.temperature import fit_share, fit_temperature, half_a_row
 from volta.networks.modules import Even, EvenEncoder, Linear, Prototypes, Wide, fit_even, prepared
 from volta.networks.network import Network
 from volta.networks.outputs import Outputs

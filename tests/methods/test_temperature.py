@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from volta.methods.calibrators import CalibrationWarning, fit_share, fit_temperature, half_a_row
 from volta.methods.scores import entropy, one_minus_max_softmax, softmax
+from volta.methods.temperature import CalibrationWarning, fit_share, fit_temperature, half_a_row
 
 
 def nll(beta, scores, labels):
