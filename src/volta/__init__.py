@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from volta.estimators.inputs import RepeatedRowsWarning
     from volta.estimators.post_hoc import PostHocClassifier, outputs_of
     from volta.estimators.saving import load
+    from volta.estimators.trusted import TrustedClassifier
     from volta.methods import METHODS, Method, find_method
     from volta.methods.conformance import check_method
     from volta.metrics import METRICS
@@ -57,6 +58,7 @@ __all__ = [
     "Task",
     "TooFewRowsWarning",
     "Trainer",
+    "TrustedClassifier",
     "VoltaClassifier",
     "VoltaError",
     "VoltaImageClassifier",
@@ -117,6 +119,7 @@ _HOMES = {
         "PostHocClassifier",
     ),
     "volta.estimators.saving": ("load",),
+    "volta.estimators.trusted": ("TrustedClassifier",),
     "volta.methods": (
         "METHODS",
         "Method",

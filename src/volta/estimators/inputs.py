@@ -125,14 +125,16 @@ def _without_null_type(y: Any) -> Any:
     return y
 
 
-def encode(targets: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[np.int64]:
-    """Return each label's number in ``classes``, or name the first that is not among them."""
+def encode(targets: NDArray[Any], classes: NDArray[Any], name: str, owner: str = "y") -> NDArray[np.int64]:
+    """Return each label's number in ``classes``, which are the ``owner``'s, or name the first that is not among them."""
     numbers = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
     unknown = classes[numbers] != targets
     if unknown.any():
         row = int(np.argmax(unknown))
         label = targets[row : row + 1].tolist()[0]
-        raise InputError(f"{name} row {row} has the label {label!r}, which y lacks; pass rows of y's classes")
+        raise InputError(
+            f"{name} row {row} has the label {label!r}, which {owner} lacks; pass rows of {owner}'s classes"
+        )
     return np.asarray(numbers, dtype=np.int64)
 
 
@@ -191,6 +193,15 @@ def split_rows(
         drawn = split_fit_rows(labels[rest], n_val, 0, rng(SPLIT_SEED, "estimator", "val", draw, place), own)
         parts.append(FitRows(rest[drawn.train], rest[drawn.val], cal))
     return parts
+
+
+def halve_rows(labels: NDArray[np.int64], draw: int, duplicates: NDArray[np.int64] | None) -> FitRows:
+    """Return a random half of the samples as ``train`` and ``val``, and the other as ``cal``; duplicates together."""
+    _check_rows(labels)
+    groups = np.arange(len(labels)) if duplicates is None else duplicates
+    order = rng(SPLIT_SEED, "estimator", "halves", draw).permutation(int(groups.max()) + 1)
+    first, second = (np.sort(all_of(groups, half)) for half in np.array_split(order, 2))
+    return FitRows(first, first, second)
 
 
 def shuffled_by_content(rows: Array, labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -312,7 +323,7 @@ class FitInput:
         """Return a fit's training, validation and calibration rows; the last carry no weights."""
         val = self.rows.take(draw.val) if self.val is None else self.val
         cal = Split(self.rows.inputs[draw.cal], self.rows.labels[draw.cal]) if self.cal is None else self.cal
-        return self.rows.take(draw.train), val, cal
+        return self.rows.take(draw.train) if len(draw.train) else val, val, cal
 
 
 def prepare_fit_input(
@@ -325,10 +336,14 @@ def prepare_fit_input(
     class_weight: ClassWeight,
     eval_set: tuple[ArrayLike, ArrayLike] | None,
     cal_set: tuple[ArrayLike, ArrayLike] | None,
+    prefit: bool = False,
+    known_classes: NDArray[Any] | None = None,
 ) -> FitInput:
     """Check rows, labels and weights; draw the parts of each fit that the user has no rows of their own for.
 
-    ``estimator`` learns the number and names of the columns, as scikit-learn's checks do.
+    ``estimator`` learns the number and names of the columns, as scikit-learn's checks do. With ``prefit`` no row
+    trains: ``eval_set``, or a random half of the rows, is both ``train`` and ``val``, and the other rows calibrate.
+    ``known_classes``: the labels, where they are known before ``y``.
     """
     if calibration not in get_args(CalibrationName):
         raise InputError(f"calibration is {calibration!r}; pass one of {', '.join(get_args(CalibrationName))}")
@@ -337,10 +352,10 @@ def prepare_fit_input(
     rows = check_rows(estimator, X, reset=True)
     targets = check_targets(estimator, y, len(rows))
     index, row_weights = count_rows(sample_weight, rows)
-    classes, numbers = np.unique(targets[index], return_inverse=True)
+    classes = np.unique(targets[index]) if known_classes is None else known_classes
     if len(classes) < 2:
         raise InputError(f"y holds one class only ({classes[:1].tolist()[0]!r}); a classifier needs at least two")
-    labels = numbers.astype(np.int64)
+    labels = encode(targets[index], classes, "y", "estimator")
     of_class = weigh_classes(class_weight, classes, labels)
     order, draw = shuffled_by_content(rows[index], labels)
     weights = _product(row_weights, of_class, labels)
@@ -366,6 +381,11 @@ def prepare_fit_input(
         cal = _own_rows(estimator, cal_set, classes, "cal_set")
         for learned in (whole, *([] if val is None else [val])):
             check_unseen(cal.inputs, learned.inputs, "cal_set")
+    every, none = np.arange(len(whole)), np.arange(0)
+    if prefit:
+        duplicates = duplicate_groups(whole.inputs, whole.labels)
+        draws = [FitRows(none, none, every) if val is not None else halve_rows(whole.labels, draw, duplicates)]
+        return FitInput(classes, whole, index, duplicates, draws, val, None)
     cross = calibration == "cross" or (calibration == "auto" and cal is None and len(whole) <= CROSS_ROWS)
     if val is None or cal is None:
         check_two_of_each(labels, classes.tolist())
@@ -373,8 +393,7 @@ def prepare_fit_input(
         n_folds = 0 if cal is not None else N_FOLDS if cross else 1
         draws = split_rows(whole.labels, n_folds, hold_val=val is None, draw=draw, duplicates=duplicates)
     else:
-        every, none, duplicates = np.arange(len(whole)), np.arange(0), None
-        draws = [FitRows(every, none, none)]
+        duplicates, draws = None, [FitRows(every, none, none)]
     return FitInput(classes, whole, index, duplicates, draws, val, cal)
 
 

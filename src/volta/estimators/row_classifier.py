@@ -23,7 +23,7 @@ from volta.core.seeding import rng
 from volta.core.types import Array, Split
 from volta.decisions import TableEvidence
 from volta.decisions.monitor import drift_in_order
-from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, HeldOut, Member, calibrate
+from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, HeldOut, Member, calibrate, join_predictions
 from volta.estimators.explain import Explanation, Reference, explain_rows, fit_reference
 from volta.estimators.inputs import FitInput
 
@@ -164,15 +164,15 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
         The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
         """
-        rows = self._inputs(X)
+        inputs = self._inputs(X)
         names = getattr(self, "feature_names_in_", None)
         return explain_rows(
-            rows,
+            self._numbers(inputs),
             method=self.method_,
             scaler=self.scaler_,
             evidence=self.members_[0].evidence,
             reference=self.reference_,
-            prediction=self.predict_full(X),
+            prediction=join_predictions([member.predict(inputs) for member in self.members_]),
             classes=self.classes_,
             names=None if names is None else [str(name) for name in names],
             most=check_count(most, "most"),
@@ -184,6 +184,11 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
         self._fitted()
         save_classifier(self, path, self._methods(), self._state())
+
+    def _numbers(self, inputs: Any) -> Array:
+        """Return checked inputs as rows of numbers (n, d)."""
+        rows: Array = inputs
+        return rows
 
     def _methods(self) -> list[Method]:
         return [member.method for member in self.members_]

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.images import VoltaImageClassifier
     from volta.estimators.post_hoc import PostHocClassifier
+    from volta.estimators.trusted import TrustedClassifier
 
-Holder: TypeAlias = Literal["VoltaClassifier", "VoltaImageClassifier", "PostHocClassifier"]
+Holder: TypeAlias = Literal["VoltaClassifier", "TrustedClassifier", "VoltaImageClassifier", "PostHocClassifier"]
 _HELD: dict[Holder, str] = {
     "VoltaClassifier": "features",
+    "TrustedClassifier": "another library's model",
     "VoltaImageClassifier": "images",
     "PostHocClassifier": "a network's outputs",
 }
@@ -74,7 +76,7 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[list[Method], dict[str,
         return methods, parameters, extra["state"], np.asarray(extra["classes"])
 
 
-def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocClassifier:
+def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocClassifier | TrustedClassifier:
     """Return the classifier in a saved file, whichever of our classes it is of.
 
     >>> import tempfile
@@ -89,6 +91,7 @@ def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocCl
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.images import VoltaImageClassifier
     from volta.estimators.post_hoc import PostHocClassifier
+    from volta.estimators.trusted import TrustedClassifier
 
     path = Path(path).expanduser()
     _, extra = load_methods(path, METHODS, extra_types=STATE_TYPES)
@@ -96,7 +99,7 @@ def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocCl
         raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
     with MODEL_FILE.parsing(path):
         found = _holder(extra["state"])
-    for kind in (VoltaImageClassifier, PostHocClassifier):
+    for kind in (VoltaImageClassifier, PostHocClassifier, TrustedClassifier):
         if kind.__name__ == found:
             return kind.load(path)
     return VoltaClassifier.load(path)
@@ -115,7 +118,9 @@ def restore_state(classifier: Any, classes: NDArray[Any], state: Mapping[str, An
 def _holder(state: Mapping[str, Any]) -> Holder:
     if "backbone_name" in state:
         return "VoltaImageClassifier"
-    return "VoltaClassifier" if "members" in state else "PostHocClassifier"
+    if "members" not in state:
+        return "PostHocClassifier"
+    return "TrustedClassifier" if "probes" in state else "VoltaClassifier"
 
 
 def registered_name(method: Method) -> str:

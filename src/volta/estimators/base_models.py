@@ -1,0 +1,183 @@
+"""Anyone's fitted classifier as a source of logits: its probabilities, its margins, or a plain function's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
+
+from volta.core.errors import InputError
+from volta.core.types import Array
+from volta.decisions.conformal import Floats
+
+Response: TypeAlias = Literal["predict_proba", "decision_function", "function"]
+
+SUM_TOLERANCE = 1e-3
+"""How far from 1 the probabilities of a row may sum: some libraries round them."""
+
+
+def response_of(estimator: Any) -> Response:
+    """Return how a classifier is asked; raise unless it can be asked for more than labels."""
+    if hasattr(estimator, "predict_proba"):
+        return "predict_proba"
+    if hasattr(estimator, "decision_function"):
+        return "decision_function"
+    if callable(estimator) and not isinstance(estimator, type):
+        return "function"
+    raise InputError(
+        f"estimator is {estimator!r:.80}, which has neither predict_proba nor decision_function; pass a classifier "
+        "with one of them, or a function from rows to probabilities"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BaseModel:
+    """A fitted classifier, or a function, whose outputs are logits of ``n_classes``.
+
+    ``columns``: the class number of each of its outputs; classes that it did not see have probability 0. Probabilities
+    become log max(p, ``floor``), since a forest's may be 0; margins are logits as they are, one margin m being (0, m).
+    """
+
+    estimator: Any
+    response: Response
+    columns: NDArray[np.int64]
+    n_classes: int
+    floor: float
+
+    def logits(self, rows: Any) -> Floats:
+        """Return (n, n_classes) logits of rows as the estimator takes them."""
+        found = self.outputs(rows)
+        if self.response == "decision_function" and len(self.columns) == self.n_classes:
+            return found[:, np.argsort(self.columns)]
+        if self.response == "decision_function":
+            found = _softmax(found)
+        probs = found
+        if len(self.columns) < self.n_classes or (self.columns[1:] < self.columns[:-1]).any():
+            probs = np.zeros((len(found), self.n_classes))
+            probs[:, self.columns] = found
+        return np.asarray(np.log(np.maximum(probs, self.floor)))
+
+    def outputs(self, rows: Any) -> Floats:
+        """Return (n, len(columns)) probabilities or margins in float64, checked."""
+        if len(rows) == 0:
+            return np.zeros((0, len(self.columns)))
+        ask = self.estimator if self.response == "function" else getattr(self.estimator, self.response)
+        found = np.asarray(ask(rows), dtype=np.float64)
+        if self.response == "decision_function" and found.ndim == 1:
+            found = np.column_stack([np.zeros_like(found), found])
+        name = f"{self.response} of {name_of(self.estimator)}"
+        if found.shape != (len(rows), len(self.columns)):
+            raise InputError(
+                f"{name} gave an array of shape {found.shape} for {len(rows)} rows and {len(self.columns)} classes; "
+                "it has to give a row for each row and a column for each class"
+            )
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = np.einsum("ij->i", found)
+        if not np.isfinite(sums).all():
+            row = int(np.argmin(np.isfinite(sums)))
+            raise InputError(f"{name} gave {found[row].tolist()} for row {row}; every number has to be finite")
+        if self.response != "decision_function" and len(found):
+            wrong = (np.abs(sums - 1.0) > SUM_TOLERANCE) | (found.min(axis=1) < -SUM_TOLERANCE)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise InputError(
+                    f"{name} gave {found[row].tolist()} for row {row}, which are no probabilities; return those, "
+                    "of logits their softmax"
+                )
+        return found
+
+
+def _softmax(logits: Floats) -> Floats:
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def name_of(estimator: Any) -> str:
+    """Return what a reader knows a classifier by: its class, a pipeline's steps, or a function's name."""
+    if hasattr(estimator, "steps"):
+        return " → ".join(type(step).__name__ for _, step in estimator.steps)
+    return str(getattr(estimator, "__name__", type(estimator).__name__))
+
+
+def final_step(estimator: Any) -> Any:
+    """Return the last step of a pipeline, or the estimator itself."""
+    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+
+
+def fit_base(
+    estimator: Any,
+    rows: Any,
+    labels: NDArray[np.int64],
+    classes: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+    floor: float,
+) -> BaseModel:
+    """Fit an unfitted classifier on rows with class numbers ``labels``, and return it."""
+    present, numbers = np.unique(labels, return_inverse=True)
+    # XGBoost takes class numbers 0, 1, ... alone; all others see the user's labels, which their parameters may name.
+    numbered = library_of(final_step(estimator)) == "xgboost"
+    estimator.fit(rows, numbers if numbered else classes[labels], **_weighting(estimator, weights))
+    return BaseModel(estimator, response_of(estimator), present, len(classes), floor)
+
+
+def library_of(estimator: Any) -> str:
+    """Return the name of the package that an estimator's class is from."""
+    return type(estimator).__module__.partition(".")[0]
+
+
+def _weighting(estimator: Any, weights: NDArray[np.float64] | None) -> dict[str, Any]:
+    """Return the arguments of ``fit`` by which an estimator, or the last step of a pipeline, is given weights."""
+    if weights is None:
+        return {}
+    if has_fit_parameter(estimator, "sample_weight"):
+        return {"sample_weight": weights}
+    if hasattr(estimator, "steps") and has_fit_parameter(final_step(estimator), "sample_weight"):
+        from sklearn import get_config
+
+        routed = get_config()["enable_metadata_routing"]
+        return {"sample_weight" if routed else f"{estimator.steps[-1][0]}__sample_weight": weights}
+    raise InputError(
+        f"sample_weight is set, but fit of {name_of(estimator)} takes none; leave it out, or pass whole numbers, which "
+        "count rows"
+    )
+
+
+def known_classes(estimator: Any) -> NDArray[Any] | None:
+    """Return the labels that a fitted classifier knows, in the order of its outputs, or None of a plain function."""
+    found = getattr(estimator, "classes_", None)
+    if found is None:
+        return None
+    classes = np.asarray(found)
+    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+        raise InputError(f"estimator.classes_ has shape {classes.shape}; a classifier of one target has (n_classes,)")
+    return classes
+
+
+def is_frame(rows: Any) -> bool:
+    """Whether rows are a data frame: a base model may want its columns as they are."""
+    return hasattr(rows, "columns") or hasattr(rows, "column_names")
+
+
+def take_rows(rows: Any, index: NDArray[np.int64]) -> Any:
+    """Return some rows of a data frame of pandas, polars or pyarrow, or of an array."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[index]
+    return rows.take(index) if hasattr(rows, "column_names") else rows[index]
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows as the base model takes them, and the same as numbers (n, d), for evidence."""
+
+    raw: Any
+    numbers: Array
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+RowFunction: TypeAlias = Callable[[Any], Any]
