@@ -126,7 +126,7 @@ def _without_null_type(y: Any) -> Any:
 
 
 def encode(targets: NDArray[Any], classes: NDArray[Any], name: str, owner: str = "y") -> NDArray[np.int64]:
-    """Return each label's number in ``classes``, which are the ``owner``'s, or name the first that is not among them."""
+    """Return each label's number in the ``owner``'s classes, or name the first that is not among them."""
     numbers = np.minimum(np.searchsorted(classes, targets), len(classes) - 1)
     unknown = classes[numbers] != targets
     if unknown.any():
