@@ -304,7 +304,7 @@ def decision_columns(decisions: Decisions) -> dict[str, Array]:
         columns["pvalue"] = decisions.pvalue
     if decisions.sets is not None:
         columns["set"] = _set_texts(decisions.sets, decisions.class_names)
-    return columns | {"reason": np.array(decisions.reasons)[decisions.action]}
+    return columns | {"reason": decisions.row_reasons()}
 
 
 def decided(

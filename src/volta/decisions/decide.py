@@ -43,7 +43,8 @@ class Decisions:
     """The decisions of n rows; index it for a `Decision`, take fewer by a slice, mask or list, `to_array` for a table.
 
     ``action`` (n,) index into ``ACTIONS``; ``label`` (n,); ``probability``, ``uncertainty`` (n,); ``pvalue`` (n,) or
-    None; ``sets`` (n, K) or None; ``class_names`` (K,); ``reasons``: the sentence of each action.
+    None; ``sets`` (n, K) or None; ``class_names`` (K,); ``reasons``: the sentence of each action; ``notes``: (n,) what
+    else is to be said of a row, mostly nothing, or None.
     """
 
     action: NDArray[np.intp]
@@ -54,6 +55,7 @@ class Decisions:
     sets: NDArray[np.bool_] | None
     class_names: NDArray[Any]
     reasons: tuple[str, str, str]
+    notes: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.action)
@@ -74,6 +76,7 @@ class Decisions:
                 uncertainty=self.uncertainty[row],
                 pvalue=None if self.pvalue is None else self.pvalue[row],
                 sets=None if self.sets is None else self.sets[row],
+                notes=None if self.notes is None else self.notes[row],
             )
         action = int(self.action[row])
         return Decision(
@@ -83,8 +86,15 @@ class Decisions:
             uncertainty=float(self.uncertainty[row]),
             pvalue=float(self.pvalue[row]) if self.pvalue is not None else None,
             classes=tuple(self.class_names[self.sets[row]].tolist()) if self.sets is not None else None,
-            reason=self.reasons[action],
+            reason=_joined(self.reasons[action], "" if self.notes is None else self.notes[row]),
         )
+
+    def row_reasons(self) -> NDArray[Any]:
+        """Return (n,) the reason of each row."""
+        found = np.array(self.reasons)[self.action]
+        if self.notes is None:
+            return found
+        return np.array([_joined(reason, note) for reason, note in zip(found.tolist(), self.notes, strict=True)])
 
     def to_array(self) -> NDArray[np.void]:
         """Return a structured array, one record a row; ``pandas.DataFrame(decisions.to_array())`` is a table.
@@ -104,11 +114,15 @@ class Decisions:
             classes = np.empty(len(self), dtype=object)
             classes[:] = [tuple(self.class_names[members].tolist()) for members in self.sets]
             columns["set"] = classes
-        columns["reason"] = np.array(self.reasons)[self.action]
+        columns["reason"] = self.row_reasons()
         records = np.empty(len(self), dtype=[(name, column.dtype) for name, column in columns.items()])
         for name, column in columns.items():
             records[name] = column
         return records
+
+
+def _joined(reason: str, note: str) -> str:
+    return f"{reason}; {note}" if note else reason
 
 
 def decide(

@@ -220,7 +220,9 @@ class TableEvidence:
         return array
 
 
-def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvidence:
+def fit_evidence(
+    inputs: ArrayLike, labels: ArrayLike | None = None, *, spreads: ArrayLike | None = None
+) -> TableEvidence:
     """Learn what training rows look like, for four scores of new rows, each unbounded and in units of its own.
 
     ``column``: max_j t_j(x), ``columns``: Σ_j t_j(x). t_j = −log(a_j / (n + 1)) is the surprise of column j, from the
@@ -241,7 +243,9 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     Departures: a column has at most 64 levels, of which its 16 smallest and largest values are exact;
     surprises and reference rows are kept in single precision.
     Reference: Ledoit and Wolf (2004), A Well-Conditioned Estimator for Large-Dimensional Covariance Matrices.
-    inputs: (n_samples, n_features); labels: (n_samples,) class numbers, one class unless set.
+    inputs: (n_samples, n_features); labels: (n_samples,) class numbers, one class unless set; spreads: (n_features,),
+    what a column that is constant here is taken to spread by, the median of the others where it is NaN or not set. A
+    constant indicator of 0 and 1 needs one, or its 1 would be measured in units of the other columns.
 
     >>> rows = np.random.default_rng(0).normal(size=(500, 3))
     >>> evidence = fit_evidence(rows)
@@ -263,7 +267,8 @@ def fit_evidence(inputs: ArrayLike, labels: ArrayLike | None = None) -> TableEvi
     n_levels = max(len(column.levels) for column in columns)
     spread = np.array([column.spread for column in columns])
     fallback = float(np.median(spread[spread > 0])) if (spread > 0).any() else 1.0
-    spread = np.where(spread > 0, spread, fallback)
+    constant = np.full(len(columns), np.nan) if spreads is None else np.asarray(spreads, dtype=np.float64)
+    spread = np.where(spread > 0, spread, np.where(np.isnan(constant), fallback, constant))
     centre = np.array([column.centre for column in columns])
     scale = np.array([column.scale for column in columns])
     scale = np.where(scale > 0, np.maximum(scale, TAIL_SHARE * spread), spread)

@@ -33,7 +33,7 @@ from volta.estimators.deciding import (
     settled_scores,
     without_last_bits,
 )
-from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, check_rows, prepare_fit_input
+from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, prepare_fit_input
 from volta.estimators.row_classifier import RowClassifier
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
@@ -384,13 +384,10 @@ class VoltaClassifier(RowClassifier):
                 # A tenth of few rows may all be right, and leave the temperature as it was learned: no reason to worry.
                 warnings.simplefilter("ignore", CalibrationWarning)
             fitted = method.fit(data, trainer)
-        member = RowMember(fitted, n_classes, scaler, fit_evidence(train.inputs, train.labels))
+        spreads = None if self.schema_ is None else self.schema_.spreads
+        member = RowMember(fitted, n_classes, scaler, fit_evidence(train.inputs, train.labels, spreads=spreads))
         held_out = hold_out(member, cal.inputs, cal.labels, val.inputs)
         return member, tuple(trainer.trainings.values()), held_out
-
-    def _inputs(self, X: Any) -> Array:  # noqa: N803
-        self._fitted()
-        return check_rows(self, X)
 
     def _predict(self, inputs: Any) -> Prediction:
         if len(inputs) > FEW_ROWS or (stack := self._stack) is None:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from volta.decisions import (
 )
 from volta.decisions.conformal import SCORE_NAMES, Conditional, Floats, ScoreName, SetScore
 from volta.decisions.cross import CrossTest, fit_cross
-from volta.decisions.decide import unchecked_decisions
+from volta.decisions.decide import ACTIONS, unchecked_decisions
 from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 from volta.decisions.ood import discovery_note
 from volta.estimators.inputs import UnfittedClassifierError
@@ -315,6 +315,9 @@ CALIBRATION_TYPES: tuple[type, ...] = (Calibration, ScoreJoin, Scaler, TableEvid
 """The dataclasses that a saved classifier may hold besides its method's."""
 
 
+ErrorsName: TypeAlias = Literal["flag", "raise"]
+NO_ROWS: NDArray[np.intp] = np.arange(0)
+
 DEFAULT_COVERAGE = 0.9
 DEFAULT_FPR = 0.05
 
@@ -345,6 +348,10 @@ class DecidingMixin:
 
     def _predict(self, inputs: Any) -> Prediction:
         return join_predictions([member.predict(inputs) for member in self.members_])
+
+    def _cells(self, X: Any, errors: ErrorsName) -> tuple[Any, NDArray[Any] | None, NDArray[np.intp]]:  # noqa: N803
+        """Return :meth:`_inputs`, what is to be said of cells that no training row has, and rows without a value."""
+        return self._inputs(X), None, NO_ROWS
 
     def _scored(self, X: Any) -> Scored:  # noqa: N803
         """Return what each fit says of the rows, OOD scores joined."""
@@ -485,7 +492,14 @@ class DecidingMixin:
         own = levels[scored.prediction.labels] if test.grouped else levels
         return np.asarray(pvalues <= own)
 
-    def decide(self, X: Any, *, fpr: float = 0.05, alpha: float = 0.1) -> Decisions:  # noqa: N803
+    def decide(
+        self,
+        X: Any,  # noqa: N803
+        *,
+        fpr: float = 0.05,
+        alpha: float = 0.1,
+        errors: ErrorsName = "flag",
+    ) -> Decisions:
         """Return answer, abstain or OOD for each row with label, probability, p-value, set and the reason in words.
 
         By ``policy_`` (see :meth:`fit_policy`), p-values at ``fpr`` and sets at ``alpha``. Of the rows that the policy
@@ -493,15 +507,31 @@ class DecidingMixin:
         for those that are left. Where all rows are in-distribution φ is at most ``fpr`` over the policy's coverage on
         average over calibration draws; single draws exceed it (:func:`volta.decisions.decide` says how to bound it).
         Index the result for one row; ``to_array()`` gives a structured array, which ``pandas.DataFrame`` takes.
-        """
-        return self.decide_at(X, fpr, alpha=alpha)
 
-    def decide_at(self, X: Any, level: float, reason: str = "", *, alpha: float = 0.1) -> Decisions:  # noqa: N803
+        ``errors``: what is done about cells that no training row has, such as an unknown category or NaN where none
+        was missing. ``flag``: the reason names them; a row of numbers that are not finite is OOD, its p-value the
+        smallest there is and its probabilities all alike. ``raise``: the first of them raises.
+        """
+        return self.decide_at(X, fpr, alpha=alpha, errors=errors)
+
+    def decide_at(
+        self,
+        X: Any,  # noqa: N803
+        level: float,
+        reason: str = "",
+        *,
+        alpha: float = 0.1,
+        errors: ErrorsName = "flag",
+    ) -> Decisions:
         """Return :meth:`decide` with p-values at a level that a whole batch gave, of which ``X`` is a part.
 
         ``reason`` says in words why a row at that level is OOD.
         """
-        return self.decide_scored(self._scored(X), level, reason, alpha=alpha)
+        if errors not in ("flag", "raise"):
+            raise InputError(f"errors is {errors!r}; pass flag or raise")
+        inputs, notes, lost = self._cells(X, errors)
+        found = self.decide_scored(self._score(inputs), level, reason, alpha=alpha)
+        return found if notes is None else _without_lost(replace(found, notes=notes), lost, len(self.calibration_.ood))
 
     def decide_scored(self, scored: Scored, level: float, reason: str = "", *, alpha: float = 0.1) -> Decisions:
         """Return :meth:`decide_at` of samples that the fits have scored."""
@@ -546,6 +576,18 @@ class DecidingMixin:
         policy = self.policy_ if coverage is None else self.calibration_.policy(None, coverage, 0.95)
         warn_if(policy.note)
         return policy
+
+
+def _without_lost(found: Decisions, lost: NDArray[np.intp], n_calibration: int) -> Decisions:
+    """Return decisions in which the rows ``lost`` are OOD and nothing is said of their class."""
+    found.action[lost] = ACTIONS.index("ood")
+    found.probability[lost] = 1.0 / len(found.class_names)
+    found.uncertainty[lost] = 1.0 - 1.0 / len(found.class_names)
+    if found.pvalue is not None:
+        found.pvalue[lost] = 1.0 / (1.0 + n_calibration)
+    if found.sets is not None:
+        found.sets[lost] = True
+    return found
 
 
 class ClassifierMonitor:

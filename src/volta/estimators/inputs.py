@@ -30,6 +30,8 @@ from volta.core.splits import (
     split_fit_rows,
 )
 from volta.core.types import Array, Split
+from volta.data.frames import RawTable, is_plain, read_table
+from volta.data.schema import TableSchema, fit_schema, named_rows
 
 _FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
 
@@ -38,22 +40,48 @@ class UnfittedClassifierError(NotFittedError, SklearnNotFittedError):  # type: i
     """A classifier was used before ``fit``; both packages' NotFittedError."""
 
 
-def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) -> Array:  # noqa: N803
-    """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it."""
+def check_rows(
+    estimator: Any,
+    X: Any,  # noqa: N803
+    *,
+    name: str = "X",
+    reset: bool = False,
+    finite: bool = True,
+) -> Array:
+    """Return X as a finite (n, d) float array, its width and column names checked against the fit, or kept by it.
+
+    With ``reset`` the estimator learns its ``schema_``, None for a matrix of numbers, by which other tables are
+    encoded. Columns are taken by name where both tables have names. Not ``finite``: other numbers are let pass.
+    """
     plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype in _FLOATS and len(X) > 0
+    schema: TableSchema | None = None if reset else getattr(estimator, "schema_", None)
     # scikit-learn's checks, which these rows need none of, take longer than a prediction of one row.
-    if plain and not reset and X.shape[1] == estimator.n_features_in_ and not hasattr(estimator, "feature_names_in_"):
+    if (
+        plain
+        and schema is None
+        and not reset
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+    ):
         rows: Array = X
     else:
         refuse_mask(X, name)
         X = without_graph(X)  # noqa: N806
-        rows = _validated(estimator, X, name, reset)
+        if schema is not None:
+            return schema.encode_table(matched(estimator, X, name))
+        if reset:
+            if (table := _learn_schema(estimator, X, name)) is not None:
+                return table
+        own = X
+        if not reset and hasattr(estimator, "feature_names_in_"):
+            own = named_rows(X, estimator.feature_names_in_.tolist())
+        rows = own if own is not X and isinstance(own, np.ndarray) else _validated(estimator, own, name, reset)
     with np.errstate(over="ignore", invalid="ignore"):
         # A sum is finite only where all of its terms are; it is the cheapest test of many.
         total = np.add.reduce(rows, axis=None, dtype=np.float64)
-    if not math.isfinite(total) and not (finite := np.isfinite(rows)).all():
-        row = int(np.argmin(finite.all(axis=1)))
-        column = int(np.argmin(finite[row]))
+    if not math.isfinite(total) and finite and not (usual := np.isfinite(rows)).all():
+        row = int(np.argmin(usual.all(axis=1)))
+        column = int(np.argmin(usual[row]))
         value = rows[row, column]
         kind = "NaN" if np.isnan(value) else "infinity"
         names = getattr(X, "columns", None)
@@ -62,6 +90,32 @@ def check_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool = False) 
             f"Input X contains {kind}: {name} row {row} holds {value} in column {called}; impute it or drop the row"
         )
     return rows
+
+
+def matched(estimator: Any, X: Any, name: str = "X") -> RawTable:  # noqa: N803
+    """Return the columns of a table that an estimator with a schema was fitted on."""
+    table = read_table(X, name)
+    if len(table) == 0:
+        raise InputError(f"{name} has no rows (0 sample(s)); pass at least one")
+    found: RawTable = estimator.schema_.match(table, name)
+    return found
+
+
+def _learn_schema(estimator: Any, X: Any, name: str) -> Array | None:  # noqa: N803
+    """Give the estimator a schema and return encoded rows, or None for a matrix of numbers."""
+    estimator.schema_ = None
+    if is_plain(X):
+        return None
+    table = read_table(X, name)
+    schema = estimator.schema_ = fit_schema(table, name)
+    estimator.n_features_in_ = len(schema.columns)
+    if schema.named:
+        estimator.feature_names_in_ = np.array(schema.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    if len(table) == 0:
+        raise InputError(f"{name} has no rows (0 sample(s)); pass at least one")
+    return schema.encode_table(table, training=True)
 
 
 def _validated(estimator: Any, X: Any, name: str, reset: bool) -> Array:  # noqa: N803
@@ -93,6 +147,24 @@ def _column_without_numbers(X: Any) -> tuple[Any, Any, Any] | None:  # noqa: N80
     return None
 
 
+def without_lost(
+    rows: Array, names: list[str] | None, usual: Array
+) -> tuple[Array, NDArray[Any] | None, NDArray[np.intp]]:
+    """Return rows in which those with a number that is not finite are ``usual`` ones, their reasons, and which."""
+    finite = np.isfinite(rows)
+    lost = np.flatnonzero(~finite.all(axis=1))
+    if not len(lost):
+        return rows, None, lost
+    notes = np.full(len(rows), "", dtype=object)
+    for row in lost.tolist():
+        column = int(np.argmin(finite[row]))
+        called = f"column {column}" if names is None else f"column {names[column]!r}"
+        notes[row] = f"{called} is {rows[row, column]}; training rows have a finite number"
+    kept = rows.astype(np.float64)
+    kept[lost] = usual
+    return kept, notes, lost
+
+
 def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArray[Any]:
     """Return y as (n,) labels without missing values."""
     if y is None:
@@ -107,6 +179,14 @@ def check_targets(estimator: Any, y: Any, n_rows: int, name: str = "y") -> NDArr
     if missing.any():
         row = int(np.argmax(missing))
         raise InputError(f"Input y contains NaN: {name} row {row} is {targets[row]}; drop rows without a label")
+    for plain in (bool, int):
+        if targets.dtype.kind == "O" and all(type(label) is plain for label in targets):
+            targets = targets.astype(plain)
+    if targets.dtype.kind in "mMS":
+        raise InputError(
+            f"Unknown label type: {name} holds {targets.dtype}, which no file of a model can hold; pass numbers or "
+            f"text, e.g. {name}.astype(str)"
+        )
     if targets.dtype.kind == "O" and not all(isinstance(label, str) for label in targets):
         kinds = sorted({type(label).__name__ for label in targets})
         raise InputError(

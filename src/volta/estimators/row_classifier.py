@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import validate_data
 
 from volta._version import __version__
 from volta.core.checks import check_count
-from volta.core.errors import VoltaWarning, warn_user
+from volta.core.errors import InputError, VoltaWarning, warn_user
 from volta.core.files import hash_array
 from volta.core.scaling import Scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Split
+from volta.data.frames import is_frame
+from volta.data.schema import TableSchema
 from volta.decisions import TableEvidence
 from volta.decisions.monitor import drift_in_order
-from volta.estimators.deciding import DEFAULT_COVERAGE, DecidingMixin, HeldOut, Member, calibrate, join_predictions
+from volta.estimators.deciding import (
+    DEFAULT_COVERAGE,
+    NO_ROWS,
+    DecidingMixin,
+    ErrorsName,
+    HeldOut,
+    Member,
+    calibrate,
+    join_predictions,
+)
 from volta.estimators.explain import Explanation, Reference, explain_rows, fit_reference
-from volta.estimators.inputs import FitInput
+from volta.estimators.inputs import FitInput, check_rows, matched, without_lost
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
@@ -108,6 +122,8 @@ class FittedRows(Member, Protocol):
 class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of table rows after its fits: ``members_``, one with split calibration, several with cross-fitting.
 
+    Rows are a matrix of numbers, or a table as it comes; ``schema_``, None for the former, encodes those.
+
     A subclass fits members, passes them to ``_learn``, and makes them again from a saved state in ``_remake``.
     """
 
@@ -118,6 +134,7 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
     n_features_in_: int
     random_state: Any
     keep_rows: bool
+    schema_: TableSchema | None = None
 
     @property
     def method_(self) -> Method:
@@ -150,6 +167,60 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         scaled: Array = self.scaler_.apply(learned.inputs)
         self.reference_ = fit_reference(self.method_, scaled, learned.labels, len(self.classes_), kept)
 
+    def _inputs(self, X: Any) -> Array:  # noqa: N803
+        self._fitted()
+        return check_rows(self, X)
+
+    def _cells(self, X: Any, errors: ErrorsName) -> tuple[Array, NDArray[Any] | None, NDArray[np.intp]]:  # noqa: N803
+        self._fitted()
+        if self.schema_ is None:
+            rows = check_rows(self, X, finite=errors == "raise")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if math.isfinite(np.add.reduce(rows, axis=None, dtype=np.float64)):
+                    return rows, None, NO_ROWS
+            return without_lost(rows, self._names(), self.members_[0].evidence.centre)
+        table = matched(self, X)
+        rows = self.schema_.encode_table(table)
+        if not rows[:, self.schema_.flags].any():
+            return rows, None, NO_ROWS
+        misfits = self.schema_.misfits(table, rows)
+        if errors == "raise":
+            raise InputError(f"X row {misfits[0].row}, {misfits[0]}; mend the cell, or pass errors='flag'")
+        notes = np.full(len(rows), "", dtype=object)
+        for row, several in groupby(misfits, key=lambda misfit: misfit.row):
+            notes[row] = "; ".join(map(str, several))
+        return rows, notes, NO_ROWS
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return (n, K) class probabilities, columns in the order of ``classes_``."""
+        self._check_order(X)
+        return super().predict_proba(X)
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """Return the most probable label of each row."""
+        self._check_order(X)
+        return super().predict(X)
+
+    def _check_order(self, X: Any) -> None:  # noqa: N803
+        """Raise where a data frame of numbers has other columns than the fit: scikit-learn asks it of these methods."""
+        self._fitted()
+        if self.schema_ is None and is_frame(X):
+            validate_data(self, X, reset=False, skip_check_array=True)
+
+    def _names(self) -> list[str] | None:
+        """Return the names of the columns, where there are any."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    def __sklearn_tags__(self) -> Any:
+        """Say to scikit-learn that tables with missing values and text are taken.
+
+        Its tag of categories stays unset: to its checks it means categories coded as whole numbers, which are numbers.
+        """
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = True
+        return tags
+
     def _warn_of_order(self, given: FitInput) -> None:
         """Warn where held-out rows change along the order in which they were given, as those of a stream may."""
         kept = self.calibration_
@@ -165,7 +236,6 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
         """
         inputs = self._inputs(X)
-        names = getattr(self, "feature_names_in_", None)
         return explain_rows(
             self._numbers(inputs),
             method=self.method_,
@@ -174,7 +244,7 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
             reference=self.reference_,
             prediction=join_predictions([member.predict(inputs) for member in self.members_]),
             classes=self.classes_,
-            names=None if names is None else [str(name) for name in names],
+            names=self._names() if self.schema_ is None else list(self.schema_.encoded_names),
             most=check_count(most, "most"),
         )
 
@@ -196,6 +266,8 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
     def _state(self) -> dict[str, Any]:
         """Return what ``fit`` learned, but the methods and the classes, as a saved file holds it."""
         state = {name: getattr(self, name) for name in _STATE}
+        if self.schema_ is not None:
+            state["schema_"] = self.schema_
         state["members"] = [{"scaler": each.scaler, "evidence": each.evidence} for each in self.members_]
         if hasattr(self, "feature_names_in_"):
             state["feature_names_in_"] = [str(name) for name in self.feature_names_in_]
@@ -206,7 +278,7 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         from volta.estimators.saving import restore_state
 
         self.members_ = self._remake(methods, classes, state)
-        restore_state(self, classes, state, (*_STATE, "feature_names_in_"))
+        restore_state(self, classes, state, (*_STATE, "feature_names_in_", "schema_"))
         if "feature_names_in_" in state:
             self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
         return self

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
+from volta.data.schema import ColumnSchema, TableSchema
 from volta.estimators.deciding import CALIBRATION_TYPES
 from volta.estimators.explain import Reference, TrainingRows
 from volta.estimators.row_classifier import FitRecord
@@ -32,7 +33,7 @@ _HELD: dict[Holder, str] = {
     "PostHocClassifier": "a network's outputs",
 }
 
-STATE_TYPES = (*CALIBRATION_TYPES, TrainingRows, Reference, FitRecord, TrainingLog)
+STATE_TYPES = (*CALIBRATION_TYPES, TrainingRows, Reference, FitRecord, TrainingLog, TableSchema, ColumnSchema)
 
 
 def file_path(path: Path | str) -> Path:
@@ -55,6 +56,8 @@ def save_classifier(
     classes = classifier.classes_
     labels = classes if classes.dtype.kind in "iufb" else plain_classes(classes)
     extra = {"parameters": named, "state": state, "classes": labels}
+    if classes.dtype.kind == "O":
+        extra["class_type"] = "object"
     save_methods(methods, registered_name(methods[0]), path, extra, extra_types=STATE_TYPES)
 
 
@@ -73,7 +76,7 @@ def load_classifier(path: Path, wanted: Holder) -> tuple[list[Method], dict[str,
         raise InputError(f"{path} holds a classifier of {_HELD[found]}; load it with {found}.load{shell}")
     with MODEL_FILE.parsing(path):
         parameters = {name: _parameter(value) for name, value in extra["parameters"].items()}
-        return methods, parameters, extra["state"], np.asarray(extra["classes"])
+        return methods, parameters, extra["state"], np.asarray(extra["classes"], dtype=extra.get("class_type"))
 
 
 def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocClassifier | TrustedClassifier:
