@@ -5,7 +5,7 @@ The rules, column by column:
 - **number**: as it is (a model scales for itself); missing cells take the median of the training rows.
 - **boolean**: 0 and 1, missing cells as for numbers. ``True`` and ``False`` as text count too.
 - **category**: text, or a categorical column. One column of 0 and 1 for each of up to 32 levels. Of more levels the 32
-  most frequent have one each; the others share 16 columns by a hash of their text.
+  most frequent have one each if ten rows or more have them; the others share 16 columns by a hash of their text.
 - **date**: days since 1970-01-01, month, day of the month, weekday and, where there are times of day, the hour.
 - Where a training row lacks the cell, one more column says which rows do.
 - The last column of each is 0 for training rows and 1 for a cell that none of them is like: an unknown level, a cell
@@ -38,6 +38,8 @@ Kind: TypeAlias = Literal["number", "boolean", "category", "date"]
 
 MAX_LEVELS = 32
 """So many levels of a category have a column of their own."""
+MIN_ROWS_OF_OWN = 10
+"""Where there are more levels, one with fewer rows has no column of its own: in folds it may be there or not."""
 N_SHARED = 16
 """So many columns the other levels share."""
 FEW_VALUES = 10
@@ -61,13 +63,14 @@ class UnreadCellsWarning(VoltaWarning):
 class ColumnSchema:
     """What is known of one column of the training rows.
 
-    ``levels`` of a category, the most frequent first; ``fill`` takes the place of a missing number, Boolean or date;
+    ``levels`` of a category, the most frequent first, of which ``n_own`` have a column of their own; ``fill`` takes the place of a missing number, Boolean or date;
     ``missing``: whether training rows lack cells; ``timed``: whether dates have a time of day.
     """
 
     name: str
     kind: Kind
     levels: tuple[str, ...] = ()
+    n_own: int = 0
     fill: float = 0.0
     missing: bool = False
     timed: bool = False
@@ -77,7 +80,7 @@ class ColumnSchema:
         """Names of the columns that it becomes."""
         if self.kind == "category":
             shared = [f"{self.name}#{place}" for place in range(N_SHARED)] if self.shares else []
-            values = [*(f"{self.name}={level}" for level in self.levels[:MAX_LEVELS]), *shared]
+            values = [*(f"{self.name}={level}" for level in self.levels[: self.n_own]), *shared]
         else:
             values = [self.name]
         if self.kind == "date":
@@ -88,14 +91,14 @@ class ColumnSchema:
     @property
     def shares(self) -> bool:
         """Whether there are more levels than columns of their own."""
-        return len(self.levels) > MAX_LEVELS
+        return len(self.levels) > self.n_own
 
     @cached_property
     def slots(self) -> NDArray[np.int64]:
         """The place of each level's column."""
         own = np.arange(len(self.levels))
-        hashed = [MAX_LEVELS + zlib.crc32(level.encode()) % N_SHARED for level in self.levels[MAX_LEVELS:]]
-        return np.concatenate([own[:MAX_LEVELS], np.array(hashed, dtype=np.int64)])
+        hashed = [self.n_own + zlib.crc32(level.encode()) % N_SHARED for level in self.levels[self.n_own :]]
+        return np.concatenate([own[: self.n_own], np.array(hashed, dtype=np.int64)])
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -336,7 +339,10 @@ def _fit_column(name: str, cells: Cells) -> ColumnSchema:
                 f"{next(iter(counts))[:40]!r})"
             )
         levels = tuple(sorted(counts, key=lambda level: (-counts[level], level)))
-        return ColumnSchema(name, "category", levels, missing=n_present < len(texts))
+        n_own = len(levels)
+        if n_own > MAX_LEVELS:
+            n_own = sum(counts[level] >= MIN_ROWS_OF_OWN for level in levels[:MAX_LEVELS])
+        return ColumnSchema(name, "category", levels, n_own, missing=n_present < len(texts))
     values, unread = _as_kind(cells, kind)
     if cells.kind != "text" and unread.any():
         row = int(np.argmax(unread))
