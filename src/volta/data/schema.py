@@ -63,7 +63,8 @@ class UnreadCellsWarning(VoltaWarning):
 class ColumnSchema:
     """What is known of one column of the training rows.
 
-    ``levels`` of a category, the most frequent first, of which ``n_own`` have a column of their own; ``fill`` takes the place of a missing number, Boolean or date;
+    ``levels`` of a category, the most frequent first, of which ``n_own`` have a column of their own;
+    ``fill`` takes the place of a missing number, Boolean or date;
     ``missing``: whether training rows lack cells; ``timed``: whether dates have a time of day.
     """
 

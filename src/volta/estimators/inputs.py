@@ -69,9 +69,8 @@ def check_rows(
         X = without_graph(X)  # noqa: N806
         if schema is not None:
             return schema.encode_table(matched(estimator, X, name))
-        if reset:
-            if (table := _learn_schema(estimator, X, name)) is not None:
-                return table
+        if reset and (table := _learn_schema(estimator, X, name)) is not None:
+            return table
         own = X
         if not reset and hasattr(estimator, "feature_names_in_"):
             own = named_rows(X, estimator.feature_names_in_.tolist())

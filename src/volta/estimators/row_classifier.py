@@ -167,7 +167,7 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         scaled: Array = self.scaler_.apply(learned.inputs)
         self.reference_ = fit_reference(self.method_, scaled, learned.labels, len(self.classes_), kept)
 
-    def _inputs(self, X: Any) -> Array:  # noqa: N803
+    def _inputs(self, X: Any) -> Any:  # noqa: N803
         self._fitted()
         return check_rows(self, X)
 

@@ -20,6 +20,7 @@ from volta.core.errors import InputError, StoreError, unknown_name
 from volta.core.scaling import Scaler, fit_scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction, Split
+from volta.data.schema import named_rows
 from volta.decisions import TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats
 from volta.estimators.base_models import (
@@ -32,7 +33,7 @@ from volta.estimators.base_models import (
     take_rows,
 )
 from volta.estimators.classifier import seed_of
-from volta.estimators.deciding import HeldOut, evidence_scores, hold_out, settled
+from volta.estimators.deciding import ErrorsName, HeldOut, evidence_scores, hold_out, settled
 from volta.estimators.inputs import CalibrationName, FitInput, averaging_one, check_rows, prepare_fit_input
 from volta.estimators.model_files import dump_model, dump_rows, load_model, load_rows, warn_of_storage
 from volta.estimators.row_classifier import RowClassifier
@@ -256,12 +257,6 @@ class TrustedClassifier(RowClassifier):
         self.probes_ = take_rows(held, np.arange(min(len(held), N_PROBES)))
         return self
 
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags, with those of the estimator that are about the rows it can be given."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
-
     def save(self, path: Path | str, *, model: bool = True) -> None:
         """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled.
 
@@ -399,7 +394,9 @@ class TrustedClassifier(RowClassifier):
                 warnings.simplefilter("ignore", CalibrationWarning)
                 cast("PostHoc", method).fit_from_outputs(val=rows)
             scaler = fit_scaler(train.numbers, "standard", "tabular")
-            member = TrustedMember(model, cast("PostHoc", method), scaler, fit_evidence(train.numbers, part[0].labels))
+            spreads = None if self.schema_ is None else self.schema_.spreads
+            evidence = fit_evidence(train.numbers, part[0].labels, spreads=spreads)
+            member = TrustedMember(model, cast("PostHoc", method), scaler, evidence)
             fits.append((member, hold_out(member, cal, part[2].labels, val)))
         return fits
 
@@ -414,8 +411,18 @@ class TrustedClassifier(RowClassifier):
 
     def _inputs(self, X: Any) -> TableRows:  # noqa: N803
         self._fitted()
-        numbers = check_rows(self, X)
-        return TableRows(X if is_frame(X) else numbers, numbers)
+        return self._table(X, check_rows(self, X))
+
+    def _cells(self, X: Any, errors: ErrorsName) -> tuple[Any, NDArray[Any] | None, NDArray[np.intp]]:  # noqa: N803
+        numbers, notes, lost = super()._cells(X, errors)
+        return self._table(X, numbers), notes, lost
+
+    def _table(self, X: Any, numbers: Array) -> TableRows:  # noqa: N803
+        """Return the rows as the estimator sees them, a data frame's columns by name, and as numbers."""
+        if not is_frame(X):
+            return TableRows(numbers, numbers)
+        names = self._names()
+        return TableRows(X if names is None else named_rows(X, names), numbers)
 
 
 def _given_models(estimator: Any, found: list[dict[str, Any]], path: Path | str) -> list[Any]:
