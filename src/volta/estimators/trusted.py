@@ -37,7 +37,15 @@ from volta.estimators.deciding import ErrorsName, HeldOut, evidence_scores, hold
 from volta.estimators.inputs import CalibrationName, FitInput, averaging_one, check_rows, prepare_fit_input
 from volta.estimators.model_files import dump_model, dump_rows, load_model, load_rows, warn_of_storage
 from volta.estimators.row_classifier import RowClassifier
-from volta.methods.calibrators import CALIBRATORS, CalibrationWarning
+from volta.methods.calibrators import (
+    CALIBRATORS,
+    Calibrator,
+    FittedTemperature,
+    find_calibrator,
+    fold_losses,
+    folds_of,
+)
+from volta.methods.temperature import CalibrationWarning
 from volta.networks.outputs import LabelledOutputs, NetworkOutputs, Outputs
 
 if TYPE_CHECKING:
@@ -50,14 +58,15 @@ UNCHANGED = "softmax"
 CANDIDATES = (UNCHANGED, "temperature", "structured_vector_scaling")
 """What ``calibrator="auto"`` chooses from; the last, with parameters for each class, where there are rows for it."""
 
+AS_IT_IS = Calibrator("as it is", lambda logits, labels, weights: FittedTemperature(1.0))
+
 ROWS_PER_CLASS = 50
-N_PROBES = 64
+N_PROBES = 256
 """So many calibration samples are kept, by which a model is known again and a graph is compared with Python."""
 
 SAME_MODEL = 1e-6
 """How far predictions of one model may lie apart on two machines."""
 
-N_CHOICE_FOLDS = 5
 ROWS_TO_CHOOSE = 10
 
 
@@ -79,43 +88,24 @@ class TrustedMember:
         return evidence_scores(self.evidence, inputs.numbers, prediction)
 
 
-def choose_calibrator(held: Sequence[LabelledOutputs], seed: int) -> str:
-    """Return the candidate with the lowest log loss on rows of each fit that it was not fitted on, all fits together.
+def choose_for_fits(held: Sequence[LabelledOutputs], seed: int) -> str:
+    """Return the candidate with the lowest log loss on rows in five folds of each fit's, all fits together.
 
-    The last candidate, which has parameters for each class, needs ``ROWS_PER_CLASS``; of equal ones the first is taken.
+    Structured vector scaling, which has parameters for each class, needs ``ROWS_PER_CLASS``; of equal ones the first
+    is taken, and below ``ROWS_TO_CHOOSE`` rows a fit probabilities stay as they are.
     """
     if min((len(rows.labels) for rows in held), default=0) < ROWS_TO_CHOOSE:
         return UNCHANGED
     enough = min(len(rows.labels) / rows.outputs.n_classes for rows in held) >= ROWS_PER_CLASS
-    losses = {
-        name: sum(cross_validated_loss(name, rows, seed) for rows in held)
-        for name in (CANDIDATES if enough else CANDIDATES[:-1])
-    }
+    losses = dict.fromkeys(CANDIDATES if enough else CANDIDATES[:-1], 0.0)
+    for rows in held:
+        logits, labels = rows.outputs.logits, rows.labels
+        counts = np.ones(len(labels)) if rows.weights is None else rows.weights
+        folds = list(folds_of(labels, rng(seed, "calibrator")))
+        for name in losses:
+            calibrator = AS_IT_IS if name == UNCHANGED else find_calibrator(name)
+            losses[name] += float(counts @ fold_losses(calibrator, logits, labels, counts, folds))
     return min(losses, key=lambda name: losses[name])
-
-
-def cross_validated_loss(name: str, rows: LabelledOutputs, seed: int) -> float:
-    """Return the sum of −log p of the rows' classes by a calibrator that was fitted without the row's fold."""
-    from volta.methods import find_method
-
-    labels, weights = rows.labels, rows.weights
-    total = 0.0
-    for fold in np.array_split(rng(seed, "calibrator").permutation(len(labels)), min(N_CHOICE_FOLDS, len(labels))):
-        rest = np.setdiff1d(np.arange(len(labels)), fold)
-        learned, left = (
-            LabelledOutputs(
-                Outputs(rows.outputs.logits[part]), labels[part], None if weights is None else weights[part]
-            )
-            for part in (rest, fold)
-        )
-        method = cast("PostHoc", find_method(name).method)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
-            method.fit_from_outputs(val=learned)
-        probs = method.predict_outputs(left.outputs).probs
-        losses = -np.log(np.maximum(probs[np.arange(len(fold)), left.labels], np.finfo(np.float64).tiny))
-        total += float(losses.sum() if left.weights is None else losses @ left.weights)
-    return total
 
 
 class TrustedClassifier(RowClassifier):
@@ -141,8 +131,8 @@ class TrustedClassifier(RowClassifier):
     calibrator
         ``auto`` takes the one with the lowest cross-validated log loss on validation samples: the estimator's
         probabilities as they are, one temperature, or, with 50 validation samples a class, structured vector
-        scaling. Or ``none``, or a name of ``temperature``, ``vector_scaling``, ``structured_vector_scaling``,
-        ``structured_matrix_scaling``, ``ensemble_temperature``, ``isotonic``.
+        scaling. Or ``none``, or a calibrator's name: ``temperature``, ``vector_scaling``, ``beta``, ``spline``,
+        ``venn_abers`` and the others of ``volta methods``.
     n_jobs
         How many fits run at a time, in processes of their own; None: one.
     random_state
@@ -385,7 +375,7 @@ class TrustedClassifier(RowClassifier):
         ]
         name = UNCHANGED if self.calibrator == "none" else self.calibrator
         if name == "auto":
-            name = choose_calibrator([rows for rows in held if rows is not None], self.seed_)
+            name = choose_for_fits([rows for rows in held if rows is not None], self.seed_)
         fits = []
         for model, rows, (train, val, cal), part in zip(models, held, tables, parts, strict=True):
             method = find_method(name).method

@@ -111,6 +111,15 @@ class StructuredVectorScaling(Calibrated):
     learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.structured_vector_scaling)
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        fitted = cast(FittedStructuredScaling, self.fitted_)
+        probs = (fitted.beta * outputs.logits).softmax(dim=1)
+        share = graphs.constant(np.array([1.0 - fitted.uniform]))
+        logs = (share * probs + graphs.constant(np.array([fitted.uniform / probs.shape[1]]))).log()
+        probs = (logs * graphs.constant(fitted.matrix) + graphs.constant(fitted.bias)).softmax(dim=1)
+        return graphs.prediction(probs, graphs.entropy(probs))
+
 
 @dataclass
 class StructuredMatrixScaling(Calibrated):

@@ -521,24 +521,31 @@ def choose_calibrator(
     if n_rows < _FEWEST_ROWS or not tried:
         return "temperature"
     counts = np.ones(n_rows) if weights is None else weights
-    folds = list(_folds(labels, rng))
+    folds = list(folds_of(labels, rng))
 
     def losses(calibrator: Calibrator) -> Floats:
-        found: Floats = np.empty(n_rows)
-        for fold in folds:
-            fitted = calibrator.fit(logits[~fold], labels[~fold], counts[~fold] / counts[~fold].mean())
-            found[fold] = -np.log(np.maximum(at_labels(fitted.probs(logits[fold]), labels[fold]), _TINY))
-        return found
+        return fold_losses(calibrator, logits, labels, counts, folds)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        plain = losses(CALIBRATORS["temperature"])
-        gains = {name: counts * (plain - losses(calibrator)) for name, calibrator in tried.items()}
+    plain = losses(CALIBRATORS["temperature"])
+    gains = {name: counts * (plain - losses(calibrator)) for name, calibrator in tried.items()}
     best = max(gains, key=lambda name: float(gains[name].mean()))
     return best if gains[best].mean() > _STANDARD_ERRORS * gains[best].std() / np.sqrt(n_rows) else "temperature"
 
 
-def _folds(labels: Labels, rng: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+def fold_losses(
+    calibrator: Calibrator, logits: Floats, labels: Labels, counts: Floats, folds: Sequence[NDArray[np.bool_]]
+) -> Floats:
+    """Return −log p of each row's class by the calibrator that was fitted without the row's fold."""
+    found: Floats = np.empty(len(labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for fold in folds:
+            fitted = calibrator.fit(logits[~fold], labels[~fold], counts[~fold] / counts[~fold].mean())
+            found[fold] = -np.log(np.maximum(at_labels(fitted.probs(logits[fold]), labels[fold]), _TINY))
+    return found
+
+
+def folds_of(labels: Labels, rng: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
     """Walk the rows that each fold leaves out; classes are spread evenly."""
     order = rng.permutation(len(labels))
     place = np.empty(len(labels), dtype=np.int64)
