@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from volta._version import __version__
-from volta.cli import bench, data, info, model, runs
+from volta.cli import bench, data, info, model, runs, serve
 from volta.cli.terminal import PlainCommand, PlainGroup, echo, user_warnings_as_lines
 from volta.core.errors import NO_ROOM, VoltaError
 
@@ -32,6 +32,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         model.explain,
         model.export,
         model.card,
+        serve.serve,
     ),
     "Benchmark": (bench.bench, runs.report, runs.status, runs.compare, runs.leaderboard),
     "External predictions and features": (runs.evaluate, runs.calibrate, data.extract),

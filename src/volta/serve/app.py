@@ -1,0 +1,612 @@
+"""The HTTP service of a model: decisions, feedback, metrics and a live page."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import socket
+import sys
+import time
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+import numpy as np
+
+from volta._version import __version__
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaWarning
+from volta.core.files import hash_file
+from volta.decisions.decide import ACTIONS
+from volta.serve.models import ServedModel, load_served
+from volta.serve.state import NOT_A_CLASS, Batch, State, teller
+
+if TYPE_CHECKING:
+    from prometheus_client import Histogram
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+log = logging.getLogger("volta.serve")
+
+Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
+
+MOST_TOGETHER = 1024
+"""Rows of concurrent requests that are decided in one call of the model."""
+SMALL_BODY = 1 << 15
+"""A longer body is parsed outside the event loop."""
+LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service is reached and what it takes.
+
+    ``token``: what ``Authorization: Bearer`` has to hold, None for no check; ``body_seconds``: how long a body may take
+    to arrive.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    max_rows: int = 10_000
+    max_bytes: int = 1 << 24
+    body_seconds: float = 20.0
+
+
+class Refused(Exception):  # noqa: N818
+    """A request that gets a 4xx or 503 with a sentence."""
+
+    def __init__(self, status: int, problem: str) -> None:
+        super().__init__(problem)
+        self.status, self.problem = status, problem
+
+
+class Decider:
+    """Decides rows in one thread; what waits meanwhile is decided together in the next call."""
+
+    def __init__(self, model: ServedModel, state: State) -> None:
+        self._model, self._state = model, state
+        self._waiting: list[tuple[list[Any], bool, asyncio.Future[bytes]]] = []
+        self._thread = ThreadPoolExecutor(1, "volta decider")
+        self._busy = False
+
+    async def decide(self, rows: list[Any], with_probs: bool) -> bytes:
+        """Return the answer to a request with rows."""
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting.append((rows, with_probs, future))
+        if not self._busy:
+            self._start(future.get_loop())
+        return await future
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        together, n_rows = 0, 0
+        for rows, _, _ in self._waiting:
+            n_rows += len(rows)
+            if together and n_rows > MOST_TOGETHER:
+                break
+            together += 1
+        requests, self._waiting = self._waiting[:together], self._waiting[together:]
+        self._busy = True
+        work = loop.run_in_executor(self._thread, self._answer, [(rows, probs) for rows, probs, _ in requests])
+
+        def done(finished: asyncio.Future[list[bytes | BaseException]]) -> None:
+            self._busy = False
+            if self._waiting:
+                self._start(loop)
+            for (_, _, future), answer in zip(requests, finished.result(), strict=True):
+                if future.cancelled():
+                    continue
+                if isinstance(answer, bytes):
+                    future.set_result(answer)
+                else:
+                    future.set_exception(answer)
+
+        work.add_done_callback(done)
+
+    def _answer(self, requests: Sequence[tuple[list[Any], bool]]) -> list[bytes | BaseException]:
+        try:
+            found = self._decisions([row for rows, _ in requests for row in rows], any(probs for _, probs in requests))
+        except Exception as error:
+            if len(requests) == 1:
+                return [error]
+            # One request's rows must not cost the others their answers.
+            return [answer for request in requests for answer in self._answer([request])]
+        answers: list[bytes | BaseException] = []
+        start = 0
+        for rows, with_probs in requests:
+            own = found[start : start + len(rows)]
+            start += len(rows)
+            if not with_probs:
+                for decision in own:
+                    decision.pop("probabilities", None)
+            answers.append(msgspec.json.encode({"decisions": own}))
+        return answers
+
+    def _decisions(self, rows: list[Any], with_probs: bool) -> list[dict[str, Any]]:
+        """Return the decision of each row as plain values; a bad row abstains with its reason."""
+        model, ids = self._model, self._state.ids
+        values, problems = model.parse(rows)
+        n_bad = len(rows) - len(values)
+        found: list[dict[str, Any]] = []
+        if len(values):
+            pieces = [values] if model.batches else [values[place : place + 1] for place in range(len(values))]
+            for piece in pieces:
+                scores = model.score(piece)
+                decided = scores.decisions
+                labels = decided.label.tolist()
+                numbers = scores.probs.argmax(axis=1)
+                columns = zip(
+                    ids.issue(decided.action, numbers, decided.sets),
+                    decided.action.tolist(),
+                    labels,
+                    decided.probability.tolist(),
+                    decided.uncertainty.tolist(),
+                    [None] * len(labels) if decided.pvalue is None else decided.pvalue.tolist(),
+                    [None] * len(labels)
+                    if decided.sets is None
+                    else [decided.class_names[held].tolist() for held in decided.sets],
+                    strict=True,
+                )
+                found += [
+                    {
+                        "id": name,
+                        "action": ACTIONS[action],
+                        "label": label,
+                        "probability": probability,
+                        "uncertainty": uncertainty,
+                        "pvalue": pvalue,
+                        "set": held,
+                        "reason": decided.reasons[action],
+                    }
+                    for name, action, label, probability, uncertainty, pvalue, held in columns
+                ]
+                if with_probs:
+                    classes = [str(name) for name in model.classes.tolist()]
+                    for decision, probs in zip(found[-len(labels) :], scores.probs.tolist(), strict=True):
+                        decision["probabilities"] = dict(zip(classes, probs, strict=True))
+                pvalues = np.ones(len(labels)) if decided.pvalue is None else decided.pvalue
+                kept = piece if model.ranges is not None else None
+                self._state.note(Batch(decided.action, decided.uncertainty, pvalues, scores.monitor, kept))
+        if n_bad:
+            self._state.note(None, n_bad)
+            good, bad = iter(found), iter(ids.issue_unusable(n_bad))
+            found = [next(good) if why is None else _unusable(next(bad), why) for why in problems]
+        return found
+
+    def close(self) -> None:
+        """Wait for the call that runs."""
+        self._thread.shutdown()
+
+
+def _unusable(name: str, why: str) -> dict[str, Any]:
+    nothing = dict.fromkeys(("label", "probability", "uncertainty", "pvalue", "set"))
+    return {"id": name, "action": "abstain"} | nothing | {"reason": f"row cannot be used: {why}"}
+
+
+class Collector:
+    """What Prometheus reads: counts of the state, which outlive the process, and the time that requests took."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics as they are now."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
+
+        state = self._state
+        counts = dict(state.counts) | {"feedback": state.n_feedback, "answer_errors": state.n_errors}
+        for name, words in (
+            ("rows", "Rows decided, unusable ones included"),
+            ("answers", "Rows answered"),
+            ("abstentions", "Rows abstained on, unusable ones included"),
+            ("ood", "Rows flagged as out of distribution"),
+            ("invalid", "Rows that could not be used"),
+            ("requests", "Requests"),
+            ("refused", "Requests refused with a 4xx or 5xx"),
+            ("feedback", "Labels that came later"),
+            ("answer_errors", "Labelled answers that were wrong"),
+        ):
+            yield CounterMetricFamily(f"volta_{name}", words, value=counts[name])
+        monitor = state.monitor.state
+        yield CounterMetricFamily("volta_alarms", "Alarms of the monitor", value=int(monitor.alarm))
+        log10 = monitor.log_martingale / np.log(10)
+        yield GaugeMetricFamily("volta_martingale_log10", "Logarithm of the monitor's martingale", value=log10)
+        yield GaugeMetricFamily("volta_monitor_pvalue", "Anytime-valid p-value of no change", value=monitor.pvalue)
+        verdicts = StateSetMetricFamily("volta_guarantee", "What labels say of a guarantee", labels=["guarantee"])
+        for name, watch in state.watches.items():
+            found = watch.state.verdict
+            verdicts.add_metric([name], {each: each == found for each in ("holds", "broken", "inconclusive")})
+        yield verdicts
+        yield GaugeMetricFamily("volta_state_writable", "Whether the state is written", value=float(not state.problem))
+
+
+class Endpoints:
+    """The answers of a service."""
+
+    def __init__(self, model: ServedModel, state: State, settings: Settings, path: Path) -> None:
+        from prometheus_client import CollectorRegistry, Histogram
+
+        self.model, self.state, self.settings, self.path = model, state, settings, path
+        self.decider = Decider(model, state)
+        self.registry = CollectorRegistry()
+        self.registry.register(Collector(state))
+        self.seconds: Histogram = Histogram(
+            "volta_request_seconds", "Time a request took", ["path"], registry=self.registry, buckets=LATENCIES
+        )
+        classes = model.classes.tolist()
+        self._numbers: dict[Any, int] = {str(label): place for place, label in enumerate(classes)}
+        self._numbers |= {label: place for place, label in enumerate(classes)}
+        self._page = (files("volta.serve") / "page.html").read_bytes()
+
+    async def decide(self, request: Request) -> Response:
+        """Decide rows."""
+        return _json(await self.decider.decide(await self._rows(request), with_probs=False))
+
+    async def predict(self, request: Request) -> Response:
+        """Decide rows, with the probability of each class."""
+        return _json(await self.decider.decide(await self._rows(request), with_probs=True))
+
+    async def _rows(self, request: Request) -> list[Any]:
+        body = await self._body(request)
+        rows = body.get("rows")
+        if not isinstance(rows, list):
+            raise Refused(400, 'rows is missing; send {"rows": [...]}, each an object by column name or a list')
+        if len(rows) > self.settings.max_rows:
+            raise Refused(413, f"rows has {len(rows):,} entries; send at most {self.settings.max_rows:,} a request")
+        return rows
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        from starlette.requests import ClientDisconnect
+
+        kind = request.headers.get("content-type", "")
+        if kind.partition(";")[0].strip().lower() != "application/json":
+            raise Refused(415, f"Content-Type is {kind[:80]!r}; send application/json")
+        limit = self.settings.max_bytes
+        problem = f"the body is larger than {limit:,} bytes; send fewer rows a request"
+        if (length := request.headers.get("content-length", "0")).isdigit() and int(length) > limit:
+            raise Refused(413, problem)
+        pieces, size = [], 0
+        try:
+            async with asyncio.timeout(self.settings.body_seconds):
+                async for piece in request.stream():
+                    size += len(piece)
+                    if size > limit:
+                        raise Refused(413, problem)
+                    pieces.append(piece)
+        except TimeoutError:
+            raise Refused(408, f"the body took more than {self.settings.body_seconds:g} s; send it again") from None
+        except ClientDisconnect:
+            raise Refused(400, "the body ended early") from None
+        data = b"".join(pieces)
+        try:
+            decode = msgspec.json.decode
+            body = decode(data) if size <= SMALL_BODY else await asyncio.to_thread(decode, data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused(400, f"the body is no JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise Refused(400, f"the body is a JSON {type(body).__name__}; send an object")
+        return body
+
+    async def feedback(self, request: Request) -> Response:
+        """Keep labels of earlier decisions; the answer comes when they are on disk."""
+        entries = (await self._body(request)).get("feedback")
+        if not isinstance(entries, list) or not entries:
+            raise Refused(400, 'feedback is missing; send {"feedback": [{"id": ..., "label": ...}, ...]}')
+        if len(entries) > self.settings.max_rows:
+            raise Refused(413, f"feedback has {len(entries):,} entries; send at most {self.settings.max_rows:,}")
+        words: list[str | None] = []
+        labels: list[tuple[str, int]] = []
+        for entry in entries:
+            if not isinstance(entry, dict) or not isinstance(name := entry.get("id"), str) or "label" not in entry:
+                words.append("not an object with id and label")
+            elif (number := self._number(entry["label"])) is None:
+                words.append("unknown label: send one of the model's classes, or null for a sample of none")
+            else:
+                words.append(None)
+                labels.append((name, number))
+        try:
+            found: list[str] = await asyncio.wrap_future(self.state.label(labels))
+        except StoreError as error:
+            raise Refused(503, str(error)) from None
+        kept = iter(found)
+        status = [next(kept) if word is None else word for word in words]
+        return _json(msgspec.json.encode({"accepted": status.count("accepted"), "status": status}))
+
+    def _number(self, label: Any) -> int | None:
+        if label is None:
+            return NOT_A_CLASS
+        return self._numbers.get(label) if isinstance(label, str | int | float | bool) else None
+
+    async def health(self, request: Request) -> Response:
+        """Tell whether the service works; 503 where its state cannot be written."""
+        problem = self.state.problem
+        found = {"status": "state cannot be written" if problem else "ok", "problem": problem, "version": __version__}
+        return _json(msgspec.json.encode(found), 503 if problem else 200)
+
+    async def metrics(self, request: Request) -> Response:
+        """Give the metrics in Prometheus's text."""
+        from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+        from starlette.responses import Response
+
+        return Response(generate_latest(self.registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def card(self, request: Request) -> Response:
+        """Give the model card."""
+        from starlette.responses import HTMLResponse
+
+        from volta.estimators.card import calibration_evidence, card_html, make_card
+        from volta.estimators.classifier import VoltaClassifier
+
+        classifier = getattr(self.model, "classifier", None)
+        if not isinstance(classifier, VoltaClassifier):
+            raise Refused(404, f"there is no model card of a {self.model.title}")
+        evidence = await asyncio.to_thread(calibration_evidence, classifier)
+        return HTMLResponse(await asyncio.to_thread(lambda: card_html(make_card(classifier, self.path, evidence))))
+
+    async def page(self, request: Request) -> Response:
+        """Give the live page, which holds no data."""
+        from starlette.responses import HTMLResponse
+
+        return HTMLResponse(self._page)
+
+    async def summary(self, request: Request) -> Response:
+        """Give what the live page shows."""
+        model = self.model
+        told = {
+            "model": {
+                "name": self.path.name,
+                "kind": model.title,
+                "classes": [str(name) for name in model.classes.tolist()],
+                "columns": model.columns,
+                "n_values": model.n_values,
+                "policy": model.policy,
+                "alpha": model.alpha,
+                "fpr": model.fpr,
+            }
+        }
+        return _json(msgspec.json.encode(told | self.state.summary()))
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe the service."""
+        return _json(msgspec.json.encode(describe(self.model, self.settings)))
+
+    def guarded(self, endpoint: Endpoint, *, is_open: bool = False) -> Endpoint:
+        """Return an endpoint that asks for the token, counts, takes the time, and answers errors in JSON."""
+        token = None if self.settings.token is None else f"Bearer {self.settings.token}".encode()
+        seconds = self.seconds.labels(endpoint.__name__)
+
+        async def answer(request: Request) -> Response:
+            started = time.perf_counter()
+            status, response = 500, None
+            try:
+                given = request.headers.get("authorization", "").encode()
+                if token is not None and not is_open and not hmac.compare_digest(given, token):
+                    raise Refused(401, "the token is missing or wrong; send Authorization: Bearer TOKEN")
+                response = await endpoint(request)
+                status = response.status_code
+            except Refused as error:
+                status, response = error.status, _error(error.status, error.problem)
+            except Exception as error:
+                log.exception("%s failed", endpoint.__name__)
+                response = _error(500, f"the service failed ({type(error).__name__}); its log says more")
+            finally:
+                seconds.observe(time.perf_counter() - started)
+                self.state.count_request(status >= 400)
+            return response
+
+        return answer
+
+
+def _json(data: bytes, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    return Response(data, status, media_type="application/json")
+
+
+def _error(status: int, problem: str) -> Response:
+    response = _json(msgspec.json.encode({"error": problem}), status)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status in (408, 413, 415):
+        # What of the body has not been read must not be taken for the next request.
+        response.headers["Connection"] = "close"
+    return response
+
+
+def describe(model: ServedModel, settings: Settings) -> dict[str, Any]:
+    """Return the service's OpenAPI description, with the model's columns and classes."""
+    number = {"type": "number"}
+    values: list[dict[str, Any]] = [{"type": "array", "items": number}]
+    if model.n_values is not None:
+        values[0] |= {"minItems": model.n_values, "maxItems": model.n_values}
+    else:
+        values = [{"type": "string", "description": "an image file in base64"}]
+    if model.columns is not None:
+        kind = number if model.n_values is not None else {"type": "string"}
+        values.append(
+            {"type": "object", "properties": dict.fromkeys(model.columns, kind), "required": list(model.columns)}
+        )
+    label = {"enum": [*model.classes.tolist(), None]}
+    fields = {
+        "id": {"type": "string", "description": "for feedback"},
+        "action": {"enum": list(ACTIONS)},
+        "label": label,
+        "probability": {"type": ["number", "null"]},
+        "uncertainty": {"type": ["number", "null"]},
+        "pvalue": {"type": ["number", "null"], "description": "conformal: small where the row is unusual"},
+        "set": {"type": ["array", "null"], "items": label, "description": f"prediction set, alpha {model.alpha:g}"},
+        "reason": {"type": "string"},
+    }
+    probs = {"probabilities": {"type": ["object", "null"], "additionalProperties": number}}
+    rows = {"rows": {"type": "array", "maxItems": settings.max_rows, "items": {"anyOf": values}}}
+    entry = {"type": "object", "properties": {"id": {"type": "string"}, "label": label}, "required": ["id", "label"]}
+    feedback = {"feedback": {"type": "array", "minItems": 1, "maxItems": settings.max_rows, "items": entry}}
+    kept = {"accepted": {"type": "integer"}, "status": {"type": "array", "items": {"type": "string"}}}
+
+    def body(properties: dict[str, Any]) -> dict[str, Any]:
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        return {"content": {"application/json": {"schema": schema}}}
+
+    def decided(extra: dict[str, Any]) -> dict[str, Any]:
+        return {"decisions": {"type": "array", "items": {"type": "object", "properties": fields | extra}}}
+
+    error = {"description": "refused, and why"} | body({"error": {"type": "string"}})
+    refusals = {str(status): error for status in (400, 401, 408, 413, 415)}
+
+    def post(words: str, given: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+        found = {"200": {"description": "in the order of the request"} | body(answer)} | refusals
+        return {"post": {"summary": words, "requestBody": {"required": True} | body(given), "responses": found}}
+
+    def get(words: str, kind: str) -> dict[str, Any]:
+        return {"get": {"summary": words, "responses": {"200": {"description": words, "content": {kind: {}}}}}}
+
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": f"volta serve: {model.title}", "version": __version__},
+        "paths": {
+            "/decide": post("Decide rows: answer, abstain or ood", rows, decided({})),
+            "/predict": post("Decide rows, with class probabilities", rows, decided(probs)),
+            "/feedback": post("Labels of earlier decisions", feedback, kept),
+            "/health": get("Whether the service works", "application/json"),
+            "/metrics": get("Metrics for Prometheus", "text/plain"),
+            "/card": get("The model card", "text/html"),
+            "/state": get("What the live page shows", "application/json"),
+            "/": get("The live page", "text/html"),
+        },
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    } | ({"security": [{"token": []}]} if settings.token is not None else {})
+
+
+def build_app(model: ServedModel, state: State, settings: Settings, path: Path) -> Starlette:
+    """Return the ASGI application; closing it writes the state and lets go of its folder."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.routing import Route
+
+    ends = Endpoints(model, state, settings, path)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(ends.decider.close)
+        await asyncio.to_thread(state.close)
+
+    async def no_such(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        state.count_request(True)
+        return _error(status, f"{request.method} {request.url.path[:80]}: {getattr(error, 'detail', 'failed')}")
+
+    return Starlette(
+        routes=[
+            Route("/decide", ends.guarded(ends.decide), methods=["POST"]),
+            Route("/predict", ends.guarded(ends.predict), methods=["POST"]),
+            Route("/feedback", ends.guarded(ends.feedback), methods=["POST"]),
+            Route("/health", ends.guarded(ends.health, is_open=True)),
+            Route("/metrics", ends.guarded(ends.metrics)),
+            Route("/card", ends.guarded(ends.card)),
+            Route("/state", ends.guarded(ends.summary)),
+            Route("/openapi.json", ends.guarded(ends.openapi)),
+            Route("/", ends.guarded(ends.page, is_open=True)),
+        ],
+        exception_handlers={HTTPException: no_such},
+        lifespan=lifespan,
+    )
+
+
+def serve(
+    path: Path,
+    settings: Settings,
+    *,
+    state: Path | None = None,
+    alpha: float | None = None,
+    fpr: float | None = None,
+    max_error: float | None = None,
+    monitor_alpha: float = 0.01,
+    block: int = 1,
+    webhook: str | None = None,
+    command: str | None = None,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve the model in a file until SIGTERM or Ctrl-C.
+
+    ``state``: the folder of counts, monitor and feedback, next to the model unless set; ``max_error``: the error among
+    answers that labels are compared with, the policy's unless set; ``monitor_alpha``, ``block``: see
+    :class:`volta.decisions.Monitor`; ``webhook``, ``command``: who is told of alarms; ``ready`` is called with the
+    address when the service listens.
+    """
+    try:
+        import prometheus_client  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise MissingDataError(
+            f"volta serve needs {error.name}; install it with: pip install 'volta-uq[serve]'"
+        ) from error
+    from threadpoolctl import threadpool_limits
+
+    if webhook is not None and not webhook.startswith(("http://", "https://")):
+        raise InputError("--webhook is no address; pass one that begins with http:// or https://")
+    listener = _listen(settings)
+    model = load_served(path, alpha=alpha, fpr=fpr)
+    watched = model.max_error if max_error is None else max_error
+    memory = State(
+        Path(f"{path}.state") if state is None else state,
+        model=hash_file(path),
+        settings={
+            "alpha": model.alpha,
+            "fpr": model.fpr,
+            "max_error": watched,
+            "monitor_alpha": monitor_alpha,
+            "block": block,
+        },
+        edges=model.edges,
+        ranges=model.ranges,
+        monitor=lambda: model.monitor(alpha=monitor_alpha, block=block),
+        max_error=watched,
+        alpha=model.alpha,
+        n_classes=len(model.classes),
+        tell=teller(webhook, command, log.warning),
+    )
+    app = build_app(model, memory, settings, path)
+    # What is to be known of the model is said once, by the caller; not for each row.
+    warnings.simplefilter("ignore", VoltaWarning)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+    )
+    # Rows come few at a time: more threads would wait for each other.
+    with listener, threadpool_limits(1), suppress(KeyboardInterrupt):
+        _one_torch_thread()
+        host, port = listener.getsockname()[:2]
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        try:
+            uvicorn.Server(config).run([listener])
+        finally:
+            memory.close()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Return a socket that listens, so that a port in use is known before a model is loaded."""
+    try:
+        family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise InputError(
+            f"{settings.host}:{settings.port} cannot be listened on ({error.strerror or error}); pass another --port"
+        ) from error
+
+
+def _one_torch_thread() -> None:
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)

@@ -1,0 +1,688 @@
+"""What a service remembers: counts, monitor, feedback and events, in a folder that survives a kill at any time.
+
+Feedback is one synced line each, written before it is acknowledged. Counts and the monitor's scores are one line a
+quarter of a second; the monitor itself is written when those lines grow long, and replays the rest when it is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import math
+import os
+import queue
+import secrets
+import struct
+import subprocess
+import threading
+import time
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from volta.core.checksummed import FileKind, read_object, write_object
+from volta.core.errors import StoreError, reason
+from volta.core.files import lock_file, write_atomic
+from volta.decisions import GuaranteeWatch, Monitor
+from volta.decisions.conformal import Floats
+from volta.decisions.decide import ACTIONS
+
+T = TypeVar("T")
+TICK_SECONDS = 0.25
+LONGEST_LOG = 1 << 24
+N_BINS = 10
+MOST_MINUTES = 1440
+DRIFT_ROWS = 1000
+"""Drift of columns is a mean over about so many of the latest rows."""
+LEAST_ROWS = 30
+MOST_SET_CLASSES = 64
+"""Sets of up to so many classes are in a decision's id, so that feedback can tell whether they held the class."""
+NOT_A_CLASS = -1
+
+_REMEDY = "restore the folder, or name a new one with --state"
+
+
+class Journal(Generic[T]):
+    """Lines of JSON, each behind its CRC-32, appended and synced; a last line that a crash cut off is dropped."""
+
+    def __init__(self, path: Path, content: type[T]) -> None:
+        self.path = path
+        self._decoder = msgspec.json.Decoder(content)
+        self._size = 0
+        self._file: int | None = None
+
+    def read(self) -> Iterator[T]:
+        """Walk the lines that are there; afterwards lines can be appended."""
+        damaged, start = 0, 0
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    text = line[9:-1]
+                    if line.endswith(b"\n") and line[:9] == b"%08x " % zlib.crc32(text):
+                        if damaged:
+                            raise StoreError(f"{self.path} is damaged in line {damaged}; {_REMEDY}")
+                        start += len(line)
+                        yield self._decode(text, number)
+                    else:
+                        damaged = damaged or number
+        self._size = start
+        self._open()
+
+    def _decode(self, text: bytes, number: int) -> T:
+        try:
+            return self._decoder.decode(text)
+        except msgspec.MsgspecError as error:
+            raise StoreError(
+                f"{self.path} line {number} was written by another version of volta ({error}); {_REMEDY}"
+            ) from error
+
+    def append(self, records: Sequence[T]) -> None:
+        """Write lines and return when they are on disk; all of them, or none and an error."""
+        if self._file is None:
+            raise StoreError(f"{self.path} is closed; start the service again")
+        data = _lines(records)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._file, view) :]
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(data)
+
+    def replace(self, record: T) -> None:
+        """Put one line in the place of all."""
+        data = _lines([record])
+        write_atomic(self.path, lambda file: file.write(data))
+        self.close()
+        self._size = len(data)
+        self._open()
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        os.ftruncate(self._file, self._size)
+
+    @property
+    def n_bytes(self) -> int:
+        """How long the file is."""
+        return self._size
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _lines(records: Sequence[object]) -> bytes:
+    texts = [msgspec.json.encode(record) for record in records]
+    return b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts)
+
+
+_ID = struct.Struct(">IHIBIQ")
+_UNUSABLE = len(ACTIONS)
+_NO_SET = (1 << MOST_SET_CLASSES) - 1
+
+
+@dataclass(frozen=True)
+class Issued:
+    """What a decision's id says: when it was made, what was decided, the class and the prediction set."""
+
+    run: int
+    number: int
+    action: int
+    label: int
+    members: int
+
+    def holds(self, label: int) -> bool:
+        """Whether the prediction set held a class."""
+        return label != NOT_A_CLASS and bool(self.members >> (MOST_SET_CLASSES - 1 - label) & 1)
+
+
+class Ids:
+    """Makes ids of decisions that carry what feedback needs, so that none has to be stored; no one else can make one.
+
+    An id is 23 bytes of numbers and 7 of a keyed hash, in base64.
+    """
+
+    def __init__(self, key: bytes, run: int) -> None:
+        self._key, self._run, self._next = key, run, 0
+
+    def issue(self, actions: NDArray[Any], labels: NDArray[Any], sets: NDArray[np.bool_] | None) -> list[str]:
+        """Return an id for each decision."""
+        members = np.full(len(actions), _NO_SET, dtype=np.uint64)
+        if sets is not None and sets.shape[1] <= MOST_SET_CLASSES:
+            padded = np.zeros((len(sets), MOST_SET_CLASSES), dtype=np.bool_)
+            padded[:, : sets.shape[1]] = sets
+            members = np.packbits(padded, axis=1).view(">u8").ravel()
+        first, self._next = self._next, self._next + len(actions)
+        found = []
+        for number, (action, label, held) in enumerate(
+            zip(actions.tolist(), labels.tolist(), members.tolist(), strict=True), first
+        ):
+            body = _ID.pack(self._run, number >> 32, number & 0xFFFFFFFF, action, label, held)
+            found.append(base64.urlsafe_b64encode(body + self._sign(body)).decode())
+        return found
+
+    def issue_unusable(self, n_rows: int) -> list[str]:
+        """Return an id for each row that could not be decided; its label counts for no guarantee."""
+        return self.issue(np.full(n_rows, _UNUSABLE), np.zeros(n_rows, dtype=np.intp), None)
+
+    def read(self, text: object) -> Issued | None:
+        """Return what an id says, or None where it is none of ours."""
+        try:
+            data = base64.urlsafe_b64decode(text.encode()) if isinstance(text, str) else b""
+        except ValueError:
+            return None
+        body = data[: _ID.size]
+        if len(data) != _ID.size + 7 or not hmac.compare_digest(data[_ID.size :], self._sign(body)):
+            return None
+        run, high, low, action, label, members = _ID.unpack(body)
+        return Issued(run, high << 32 | low, action, label, members)
+
+    def _sign(self, body: bytes) -> bytes:
+        return hashlib.blake2b(body, key=self._key, digest_size=7).digest()
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One label that came later; ``label`` is a class's number, or -1 where the sample is of no class."""
+
+    id: str
+    label: int
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What came since the last line: the counts so far, and the scores of ``n_before`` rows and of those after them."""
+
+    counts: dict[str, int]
+    uncertainty: list[int]
+    pvalues: list[int]
+    columns: bytes
+    minutes: dict[int, list[int]]
+    n_before: int
+    scores: bytes
+
+
+@dataclass
+class Event:
+    """Something to be told once: ``kind`` is ``monitor alarm`` or ``guarantee broken: NAME``."""
+
+    kind: str
+    at: float
+    evidence: dict[str, Any]
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    delivered: bool = False
+
+
+@dataclass(frozen=True)
+class Service:
+    """Whose folder this is: SHA-256 of the model, the key of ids, and how often a service began here."""
+
+    model: str
+    key: str
+    run: int
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Events:
+    events: list[Event]
+
+
+SERVICE_FILE = FileKind("service's identity", 1, _REMEDY)
+EVENTS_FILE = FileKind("list of a service's events", 1, _REMEDY)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What one call of the model decided: arrays (n,), ``rows`` (n, d) where columns are watched."""
+
+    actions: NDArray[np.intp]
+    uncertainty: Floats
+    pvalues: Floats
+    scores: Floats
+    rows: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnRanges:
+    """Where the training rows lie in each column: names, and arrays (d,) of centre, scale, smallest and largest."""
+
+    names: tuple[str, ...]
+    centre: Floats
+    scale: Floats
+    low: Floats
+    high: Floats
+
+
+COUNTS = ("rows", "answers", "abstentions", "ood", "invalid", "requests", "refused")
+
+
+class State:
+    """The memory of a service in ``folder``; one process at a time has it.
+
+    ``settings``: what the guarantees depend on, such as alpha; other ones need another folder. ``max_error``: the
+    largest error among answers that is watched, None for none; ``alpha``: that of sets; ``edges``: inner edges of ten
+    bins of uncertainty that hold a tenth of the calibration rows each, None where not known.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model: str,
+        settings: dict[str, Any],
+        edges: Floats | None,
+        ranges: ColumnRanges | None,
+        monitor: Callable[[], Monitor],
+        max_error: float | None,
+        alpha: float,
+        n_classes: int,
+        tell: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.folder, self._edges, self._ranges, self._tell = folder, edges, ranges, tell
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder_lock = lock_file(folder, "lock")
+        self._take_folder()
+        try:
+            service = self._begin(model, settings)
+            self.ids = Ids(bytes.fromhex(service.key), service.run)
+            self.counts = dict.fromkeys(COUNTS, 0)
+            self.uncertainty_bins, self.pvalue_bins = [0] * N_BINS, [0] * N_BINS
+            # Weight, then each column's mean deviation and share outside the training range, all decayed.
+            self._columns = np.zeros(1 + 2 * len(ranges.names if ranges else ()))
+            self.minutes: dict[int, list[int]] = {}
+            self._monitor_path = folder / "monitor.safetensors"
+            self.monitor = Monitor.load(self._monitor_path) if self._monitor_path.exists() else monitor()
+            self._ticks = Journal(folder / "counts.log", Tick)
+            for tick in self._ticks.read():
+                self._replay(tick)
+            self.watches = {"sets": GuaranteeWatch(alpha)} if n_classes <= MOST_SET_CLASSES else {}
+            if max_error is not None:
+                self.watches["answers"] = GuaranteeWatch(max_error)
+            self._labelled: dict[int, bytearray] = {}
+            self.n_feedback = self.n_errors = 0
+            self._feedback = Journal(folder / "feedback.log", Feedback)
+            self._learn([(self.ids.read(one.id), one.label) for one in self._feedback.read()])
+            self._events_path = folder / "events.json"
+            self.events = (
+                read_object(self._events_path, EVENTS_FILE, _Events).events if self._events_path.exists() else []
+            )
+        except BaseException:
+            self._folder_lock.release()
+            raise
+        self._lock, self._event_lock = threading.Lock(), threading.Lock()
+        self.problem = ""
+        """Why the folder cannot be written, empty where it can."""
+        self._pending: list[Batch] = []
+        self._unsaved: list[Floats] = []
+        self._written = dict(self.counts)
+        self._stop = threading.Event()
+        self._queue: queue.SimpleQueue[tuple[list[tuple[str, int]], Future[list[str]]] | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"volta {name}", daemon=True)
+            for name, work in (("keeper", self._keep), ("feedback", self._write_feedback), ("alerts", self._tell_all))
+        ]
+        for event in self.events:
+            if not event.delivered:
+                self._outbox.put(event)
+        # A kill may have come between what happened and the note of it.
+        self._note_events()
+        for thread in self._threads:
+            thread.start()
+
+    def _take_folder(self) -> None:
+        from filelock import Timeout
+
+        try:
+            self._folder_lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"{self.folder} is in use by another service: two would count the same rows twice; stop it, or name "
+                "another folder with --state"
+            ) from None
+
+    def _begin(self, model: str, settings: dict[str, Any]) -> Service:
+        path = self.folder / "service.json"
+        service = Service(model, secrets.token_hex(16), 0, settings)
+        if path.exists():
+            service = read_object(path, SERVICE_FILE, Service)
+            if service.model != model:
+                raise StoreError(
+                    f"{self.folder} belongs to another model, SHA-256 {service.model[:12]}…, this one's is "
+                    f"{model[:12]}…; name another folder with --state"
+                )
+            if service.settings != settings:
+                raise StoreError(
+                    f"{self.folder} was begun with {_words(service.settings)}, not {_words(settings)}; pass those, or "
+                    "name another folder with --state"
+                )
+        service = Service(service.model, service.key, service.run + 1, settings)
+        write_object(path, SERVICE_FILE, service)
+        return service
+
+    def note(self, batch: Batch | None, n_invalid: int = 0) -> None:
+        """Take decisions into the counts; the monitor follows within a quarter of a second."""
+        actions = () if batch is None else batch.actions
+        answers, abstentions, ood = np.bincount(np.asarray(actions, np.intp), minlength=len(ACTIONS)).tolist()
+        with self._lock:
+            self._count(answers + abstentions + ood + n_invalid, answers, abstentions + n_invalid, ood, n_invalid)
+            if batch is not None:
+                self._pending.append(batch)
+
+    def _count(self, rows: int, answers: int, abstentions: int, ood: int, invalid: int) -> None:
+        for name, number in zip(COUNTS, (rows, answers, abstentions, ood, invalid), strict=False):
+            self.counts[name] += number
+        # A clock that is set back adds to the latest minute.
+        now = max(int(time.time() // 60), max(self.minutes, default=0))
+        minute = self.minutes.setdefault(now, [0, 0, 0, 0])
+        for place, number in enumerate((answers, abstentions, ood, invalid)):
+            minute[place] += number
+        while len(self.minutes) > MOST_MINUTES:
+            del self.minutes[min(self.minutes)]
+
+    def count_request(self, refused: bool) -> None:
+        """Count a request, and whether it was refused with a 4xx."""
+        with self._lock:
+            self.counts["requests"] += 1
+            self.counts["refused"] += refused
+
+    def label(self, labels: list[tuple[str, int]]) -> Future[list[str]]:
+        """Keep labels (id, class number) for good; the future's result, when they are on disk, is a word for each."""
+        future: Future[list[str]] = Future()
+        self._queue.put((labels, future))
+        return future
+
+    def _keep(self) -> None:
+        while not self._stop.wait(TICK_SECONDS):
+            self.tick()
+
+    def tick(self) -> None:
+        """Bring monitor, histograms and drift up to date, and write a line."""
+        with self._lock:
+            pending, self._pending = self._pending, []
+            counts, minutes = dict(self.counts), {key: list(self.minutes[key]) for key in list(self.minutes)[-2:]}
+        if pending:
+            self._take(pending)
+        scores = np.concatenate([*self._unsaved, np.empty(0)])
+        if counts == self._written and not len(scores):
+            return
+        n_before = self.monitor.state.n - len(scores)
+        line = self._line(counts, minutes, n_before, scores)
+        try:
+            if self._ticks.n_bytes > LONGEST_LOG:
+                self.compact()
+            else:
+                self._ticks.append([line])
+            self._unsaved, self._written, self.problem = [], counts, ""
+        except OSError as error:
+            self.problem = reason(error)
+
+    def _take(self, pending: list[Batch]) -> None:
+        scores = np.concatenate([batch.scores for batch in pending])
+        self.monitor.update(scores)
+        self._unsaved.append(scores)
+        _add(self.pvalue_bins, np.concatenate([batch.pvalues for batch in pending]), np.arange(1, N_BINS) / N_BINS)
+        if (edges := self._edges) is not None:
+            _add(self.uncertainty_bins, np.concatenate([batch.uncertainty for batch in pending]), edges)
+        rows = [batch.rows for batch in pending if batch.rows is not None]
+        if rows and self._ranges is not None:
+            self._columns = _drifted(self._columns, np.concatenate(rows), self._ranges)
+        self._note_events()
+
+    def _line(self, counts: dict[str, int], minutes: dict[int, list[int]], n_before: int, scores: Floats) -> Tick:
+        return Tick(
+            counts=counts,
+            uncertainty=self.uncertainty_bins,
+            pvalues=self.pvalue_bins,
+            columns=self._columns.tobytes(),
+            minutes=minutes,
+            n_before=n_before,
+            scores=scores.tobytes(),
+        )
+
+    def _replay(self, tick: Tick) -> None:
+        self.counts = dict.fromkeys(COUNTS, 0) | tick.counts
+        self.uncertainty_bins, self.pvalue_bins = tick.uncertainty, tick.pvalues
+        self._columns = np.frombuffer(tick.columns).copy()
+        self.minutes |= tick.minutes
+        # The monitor may have been written later than this line.
+        if tick.scores and tick.n_before >= self.monitor.state.n:
+            self.monitor.update(np.frombuffer(tick.scores))
+
+    def compact(self) -> None:
+        """Write the monitor as a whole, then one line in the place of all."""
+        self.monitor.save(self._monitor_path)
+        with self._lock:
+            counts, minutes = dict(self.counts), {key: list(value) for key, value in self.minutes.items()}
+        self._ticks.replace(self._line(counts, minutes, self.monitor.state.n, np.empty(0)))
+
+    def _write_feedback(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group, stop = [first], False
+            while not self._queue.empty():
+                if (one := self._queue.get()) is None:
+                    stop = True
+                    break
+                group.append(one)
+            self._answer(group)
+            if stop:
+                return
+
+    def _answer(self, group: list[tuple[list[tuple[str, int]], Future[list[str]]]]) -> None:
+        """Write the labels of several requests with one sync, then tell each what became of its own."""
+        taken: set[tuple[int, int]] = set()
+        found: list[tuple[Issued | None, int]] = []
+        lines: list[Feedback] = []
+        words: list[list[str]] = []
+        for labels, _ in group:
+            said = []
+            for text, label in labels:
+                issued = self.ids.read(text)
+                if issued is None:
+                    said.append("unknown id")
+                elif (issued.run, issued.number) in taken or self._is_labelled(issued):
+                    said.append("known")
+                else:
+                    taken.add((issued.run, issued.number))
+                    found.append((issued, label))
+                    lines.append(Feedback(text, label))
+                    said.append("accepted")
+            words.append(said)
+        try:
+            if lines:
+                self._feedback.append(lines)
+                self._learn(found)
+                self._note_events()
+        except Exception as error:
+            for _, future in group:
+                future.set_exception(StoreError(f"feedback cannot be written ({reason(error)}); send it again later"))
+            return
+        for (_, future), said in zip(group, words, strict=True):
+            future.set_result(said)
+
+    def _is_labelled(self, issued: Issued) -> bool:
+        bits = self._labelled.get(issued.run, b"")
+        place, bit = divmod(issued.number, 8)
+        return place < len(bits) and bool(bits[place] >> bit & 1)
+
+    def _learn(self, labels: list[tuple[Issued | None, int]]) -> None:
+        """Take labels into the guarantees, in order."""
+        covered, correct = [], []
+        for issued, label in labels:
+            if issued is None:
+                continue
+            bits = self._labelled.setdefault(issued.run, bytearray())
+            place, bit = divmod(issued.number, 8)
+            if place >= len(bits):
+                bits.extend(bytes(place + 1 - len(bits) + len(bits) // 8))
+            bits[place] |= 1 << bit
+            self.n_feedback += 1
+            if issued.action == _UNUSABLE:
+                continue
+            covered.append(issued.holds(label))
+            if issued.action == ACTIONS.index("answer"):
+                correct.append(issued.label == label)
+        self.n_errors += correct.count(False)
+        for name, held in (("sets", covered), ("answers", correct)):
+            if name in self.watches and held:
+                self.watches[name].update(np.array(held))
+
+    def _note_events(self) -> None:
+        """Add an event, once, for an alarm and for each guarantee that is broken."""
+        with self._event_lock:
+            found: list[tuple[str, dict[str, Any]]] = []
+            if (state := self.monitor.state).alarm:
+                evidence = {name: getattr(state, name) for name in ("n", "alarm_at", "alpha", "pvalue")}
+                found.append(("monitor alarm", evidence | {"columns": self.drifting()[:5]}))
+            found += [
+                (f"guarantee broken: {name}", asdict(watch.state))
+                for name, watch in self.watches.items()
+                if watch.state.verdict == "broken"
+            ]
+            known = {event.kind for event in self.events}
+            for kind, evidence in found:
+                if kind not in known:
+                    self.events.append(event := Event(kind, time.time(), evidence))
+                    self._outbox.put(event)
+        if any(kind not in known for kind, _ in found):
+            self._save_events()
+
+    def _save_events(self) -> None:
+        try:
+            with self._event_lock:
+                write_object(self._events_path, EVENTS_FILE, _Events(self.events))
+        except OSError as error:
+            self.problem = reason(error)
+
+    def _tell_all(self) -> None:
+        while (event := self._outbox.get()) is not None:
+            if self._tell is not None:
+                self._tell(event)
+            event.delivered = True
+            self._save_events()
+
+    def drifting(self) -> list[dict[str, Any]]:
+        """Return each column's drift over the latest rows, the furthest first."""
+        weight, names = self._columns[0], () if self._ranges is None else self._ranges.names
+        if weight < LEAST_ROWS or not names:
+            return []
+        d = len(names)
+        shift, outside = self._columns[1 : 1 + d] / weight, self._columns[1 + d :] / weight
+        order = np.argsort(-np.maximum(np.abs(shift), 5 * outside), kind="stable")
+        return [
+            {
+                "column": names[place],
+                "shift": round(float(shift[place]), 3),
+                "outside": round(float(outside[place]), 4),
+            }
+            for place in order.tolist()
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """Return all that the live page shows, as plain values."""
+        state = self.monitor.state
+        with self._lock:
+            counts, minutes = dict(self.counts), [[key, *value] for key, value in list(self.minutes.items())[-120:]]
+            events = [asdict(event) for event in self.events[-20:]]
+        return {
+            "counts": counts | {"feedback": self.n_feedback, "errors": self.n_errors},
+            "minutes": minutes,
+            "uncertainty": self.uncertainty_bins if self._edges is not None else None,
+            "pvalues": self.pvalue_bins,
+            "columns": self.drifting()[:20],
+            "monitor": {
+                "rows": state.n,
+                "alarm": state.alarm,
+                "alarm_at": state.alarm_at,
+                "alpha": state.alpha,
+                "pvalue": state.pvalue,
+                "log10_martingale": state.log_martingale / math.log(10),
+            },
+            "guarantees": {name: asdict(watch.state) for name, watch in self.watches.items()},
+            "events": events,
+            "problem": self.problem,
+        }
+
+    def close(self) -> None:
+        """Write what there is and let go of the folder; a second call does nothing."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._queue.put(None)
+        self._outbox.put(None)
+        for thread in self._threads:
+            thread.join(timeout=30)
+        self.tick()
+        try:
+            self.compact()
+        finally:
+            self._ticks.close()
+            self._feedback.close()
+            self._folder_lock.release()
+
+
+def _words(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _add(bins: list[int], values: Floats, edges: Floats) -> None:
+    for place, number in enumerate(np.bincount(edges.searchsorted(values), minlength=N_BINS).tolist()):
+        bins[place] += number
+
+
+def _drifted(sums: Floats, rows: Floats, ranges: ColumnRanges) -> Floats:
+    """Add rows to decayed sums, the latest with the most weight; deviations count up to four."""
+    kept = (1 - 1 / DRIFT_ROWS) ** np.arange(len(rows) - 1, -1, -1)
+    deviation = np.clip((rows - ranges.centre) / ranges.scale, -4, 4)
+    outside = (rows < ranges.low) | (rows > ranges.high)
+    new = np.concatenate([[kept.sum()], kept @ deviation, kept @ outside])
+    return np.asarray(sums * (1 - 1 / DRIFT_ROWS) ** len(rows) + new)
+
+
+N_TRIES = 3
+CALL_SECONDS = 10.0
+
+
+def teller(webhook: str | None, command: str | None, log: Callable[[str], None]) -> Callable[[Event], None]:
+    """Return what tells an event: POST it as JSON to an address, or give it to a command on standard input.
+
+    Each is tried three times. What fails is logged without the address, which may hold a secret.
+    """
+
+    def tell(event: Event) -> None:
+        data = msgspec.json.encode({"kind": event.kind, "at": event.at, "id": event.id, "evidence": event.evidence})
+        for name, target, call in (("webhook", webhook, _post), ("command", command, _run)):
+            for n_tries in range(N_TRIES if target else 0):
+                try:
+                    call(str(target), data)
+                    break
+                except (OSError, ValueError, subprocess.SubprocessError) as error:
+                    log(f"alert by {name} failed, try {n_tries + 1} of {N_TRIES}: {type(error).__name__}")
+                    time.sleep(0.2 * 4**n_tries)
+
+    return tell
+
+
+def _post(address: str, data: bytes) -> None:
+    request = urllib.request.Request(address, data, {"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:  # noqa: S310
+        answer.read(1024)
+
+
+def _run(command: str, data: bytes) -> None:
+    # The user's own command line, as typed.
+    subprocess.run(command, shell=True, input=data, timeout=3 * CALL_SECONDS, check=True)  # noqa: S602
