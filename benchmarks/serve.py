@@ -1,0 +1,407 @@
+"""`volta serve` under load and under faults, and folders at scale.
+
+Run with: python benchmarks/serve.py rate|faults|kills|memory|folder [options]; `--help` of each lists them.
+
+rate    one-row requests, next to a minimal FastAPI service of scikit-learn's `predict_proba`, in turns
+faults  64 clients, slow clients, half-sent bodies, fuzzed requests: tracebacks and counts that do not add up
+kills   kill -9 during load with feedback: acknowledged labels that are gone, counts that are behind
+memory  resident memory over a million rows
+folder  `volta decide MODEL FOLDER` on files of random rows: rate, memory, and the cost on 16 nodes from it
+FastAPI is no dependency of VOLTA: without it the peer is Starlette alone, which is faster, and is said to be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import make_classification
+
+N_COLUMNS, N_CLASSES = 20, 3
+
+
+def data(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    return make_classification(
+        n_rows, N_COLUMNS, n_informative=8, n_classes=N_CLASSES, class_sep=1.5, random_state=seed
+    )
+
+
+def fit_model(folder: Path, n_rows: int) -> Path:
+    from volta import VoltaClassifier
+
+    path = folder / "model.safetensors"
+    VoltaClassifier().fit(*data(n_rows)).save(path)
+    return path
+
+
+@contextlib.contextmanager
+def service(model: Path, *options: str, log: Path | None = None) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Give the port and the process of a service."""
+    command = [sys.executable, "-c", "from volta.cli import main; main()", "serve", str(model), "--port", "0", *options]
+    with (log or model.with_suffix(".log")).open("ab") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            yield int(re.search(r":(\d+) ", line)[1]), process  # type: ignore[index]
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def peer(n_rows: int) -> Iterator[int]:
+    """Give the port of the other service, a process of its own."""
+    process = subprocess.Popen([sys.executable, __file__, "peer", str(n_rows)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def run_peer(n_rows: int) -> None:
+    import socket
+
+    import uvicorn
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    model = LogisticRegression(max_iter=1000).fit(*data(n_rows))
+    try:
+        from fastapi import FastAPI
+        from pydantic import create_model
+
+        body_type = create_model("Body", rows=(list[list[float]], ...))
+        app = FastAPI()
+
+        async def predict(body):
+            return {"probs": model.predict_proba(np.array(body.rows)).tolist()}
+
+        predict.__annotations__["body"] = body_type
+        app.post("/decide")(predict)
+    except ImportError:
+        from starlette.applications import Starlette
+        from starlette.responses import JSONResponse
+        from starlette.routing import Route
+
+        async def plain(request):
+            rows = np.array((await request.json())["rows"])
+            return JSONResponse({"probs": model.predict_proba(rows).tolist()})
+
+        app = Starlette(routes=[Route("/decide", plain, methods=["POST"])])
+    listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    print(listener.getsockname()[1], flush=True)
+    with threadpool_limits(1):
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
+
+
+def message(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: here\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head.lower())[1])  # type: ignore[index]
+    return int(head[9:12]), await reader.readexactly(length)
+
+
+async def load(port: int, messages: list[bytes], n_clients: int, seconds: float) -> np.ndarray:
+    """Return the times of all requests of clients that each ask again as soon as they are answered."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def client(place: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        k = place
+        while (started := time.perf_counter()) < end:
+            writer.write(messages[k % len(messages)])
+            status, _ = await answer_of(reader)
+            assert status == 200, status
+            times.append(time.perf_counter() - started)
+            k += n_clients
+        writer.close()
+
+    await asyncio.gather(*(client(place) for place in range(n_clients)))
+    return np.array(times)
+
+
+def rate(options: argparse.Namespace) -> None:
+    rows = data(1000, seed=1)[0]
+    messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows.tolist()]
+    with tempfile.TemporaryDirectory() as name:
+        model = fit_model(Path(name), options.train)
+        with service(model) as (ours, _), peer(options.train) as theirs:
+            for port in (ours, theirs):
+                asyncio.run(load(port, messages, 4, 1.0))
+            print("clients,service,requests_per_s,p50_ms,p99_ms,rate_ratio,p99_ratio")
+            for n_clients in options.clients:
+                found: dict[str, list[np.ndarray]] = {"volta": [], "peer": []}
+                for _ in range(options.rounds):
+                    for service_name, port in (("volta", ours), ("peer", theirs)):
+                        found[service_name].append(asyncio.run(load(port, messages, n_clients, options.seconds)))
+                rates = {
+                    key: np.median([len(times) / options.seconds for times in value]) for key, value in found.items()
+                }
+                p50, p99 = (
+                    {key: 1e3 * np.median([np.quantile(times, q) for times in value]) for key, value in found.items()}
+                    for q in (0.5, 0.99)
+                )
+                for key in found:
+                    ratios = (
+                        f",{rates['volta'] / rates['peer']:.2f},{p99['volta'] / p99['peer']:.2f}"
+                        if key == "volta"
+                        else ",,"
+                    )
+                    print(f"{n_clients},{key},{rates[key]:.0f},{p50[key]:.2f},{p99[key]:.2f}{ratios}", flush=True)
+
+
+def get(port: int, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+        return answer.read()
+
+
+def counts_of(port: int) -> dict[str, int]:
+    return json.loads(get(port, "/state"))["counts"]
+
+
+def fuzzed(draw: random.Random, rows: list[list[float]]) -> bytes:
+    """Return a request, most of which are damaged in some way."""
+    row: list[object] = list(draw.choice(rows))
+    values = ["x", None, True, 1e308, -1e308, 10**400, [], {}, "NaN", "\x00", "é" * 50, 3, -0.0]
+    for _ in range(draw.randint(0, 3)):
+        row[draw.randrange(len(row))] = draw.choice(values)
+    entry = draw.choice([row, row, row, row[:-1], [*row, 1], {"a": 1}, dict(enumerate(row)), "x", None, 7, [], [row]])
+    body: object = draw.choice(
+        [{"rows": [entry] * draw.randint(0, 5)}] * 8 + [{"rows": entry}, [entry], entry, {}, None]
+    )
+    path = draw.choice(
+        ["/decide"] * 5 + ["/predict", "/predict", "/feedback", "/nothing", "/", "/health", "//", "/%00"]
+    )
+    if path == "/feedback":
+        names = ["", "A" * 40, "é", 5, None, "A" * 39 + "="]
+        body = {"feedback": [{"id": draw.choice(names), "label": draw.choice(values)}] * draw.randint(0, 3)}
+    data = json.dumps(body).encode()
+    if draw.random() < 0.3:
+        place = draw.randrange(len(data) + 1)
+        noise = bytes(draw.randrange(256) for _ in range(draw.randint(0, 6)))
+        data = data[:place] + noise + data[place + draw.randint(0, 6) :]
+    kind = draw.choice(["application/json"] * 9 + ["text/plain", "", "application/json; charset=utf-16"])
+    return message(path, data, kind)
+
+
+async def fuzz(port: int, n_requests: int, rows: list[list[float]], n_clients: int = 16) -> dict[str, int]:
+    """Send damaged requests; return how many had each status, and the rows in answers."""
+    found: dict[str, int] = {}
+    left = iter(range(n_requests))
+
+    async def client() -> None:
+        for k in left:
+            draw = random.Random(k)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            sent = fuzzed(draw, rows)
+            if draw.random() < 0.05:  # the line is cut within the request
+                writer.write(sent[: draw.randrange(len(sent))])
+                await writer.drain()
+                found["cut off"] = found.get("cut off", 0) + 1
+            else:
+                writer.write(sent)
+                status, body = await answer_of(reader)
+                found[str(status)] = found.get(str(status), 0) + 1
+                if status == 200 and b'{"decisions"' in body[:14]:
+                    found["rows"] = found.get("rows", 0) + len(json.loads(body)["decisions"])
+            writer.close()
+
+    await asyncio.gather(*(client() for _ in range(n_clients)))
+    return found
+
+
+async def slow_clients(port: int, body: bytes, n_slow: int, n_silent: int) -> int:
+    """Send a request a byte at a time from some clients, and half a body from others; return how many were answered."""
+    whole = message("/decide", body)
+
+    async def slow() -> bool:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for byte in whole:
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.005)
+        status, _ = await answer_of(reader)
+        writer.close()
+        return status == 200
+
+    async def silent() -> bool:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(whole[:-10])
+        status, _ = await answer_of(reader)
+        writer.close()
+        return status == 408
+
+    return sum(await asyncio.gather(*[slow() for _ in range(n_slow)], *[silent() for _ in range(n_silent)]))
+
+
+def faults(options: argparse.Namespace) -> None:
+    rows = data(1000, seed=1)[0].tolist()
+    messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows]
+    with tempfile.TemporaryDirectory() as name:
+        model = fit_model(Path(name), 600)
+        with service(model) as (port, _):
+            times = asyncio.run(load(port, messages, 64, options.seconds))
+            rows_sent = len(times)
+            print(f"64 clients: {rows_sent} requests, all answered, p99 {1e3 * np.quantile(times, 0.99):.1f} ms")
+            body = json.dumps({"rows": [rows[0]]}).encode()
+
+            async def both() -> tuple[int, np.ndarray]:
+                return await asyncio.gather(slow_clients(port, body, 32, 32), load(port, messages, 8, 10.0))
+
+            n_right, times = asyncio.run(both())
+            rows_sent += len(times) + 32
+            print(
+                f"32 slow and 32 silent clients: {n_right} of 64 as they should be, "
+                f"8 others meanwhile: {len(times)} requests, p99 {1e3 * np.quantile(times, 0.99):.1f} ms"
+            )
+            found = asyncio.run(fuzz(port, options.requests, rows))
+            rows_sent += found.pop("rows")
+            time.sleep(1)
+            counted = counts_of(port)
+        text = model.with_suffix(".log").read_text()
+        print(
+            f"fuzz: {found}; tracebacks: {text.count('Traceback')}; "
+            f"rows answered {rows_sent}, counted {counted['rows']}"
+        )
+
+
+def kills(options: argparse.Namespace) -> None:
+    """Kill the service during load with feedback, again and again; then compare."""
+    rows = data(1000, seed=1)[0].tolist()
+    acknowledged = answered = behind = 0
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as name:
+        model = fit_model(Path(name), 600)
+        for k in range(options.kills + 1):
+            with service(model) as (port, process):
+                counted = counts_of(port)
+                lost = acknowledged - counted["feedback"]
+                # What was written and not yet acknowledged when the kill came is there too.
+                if lost > 0 or (k and counted["rows"] < answered - behind):
+                    print(
+                        f"kill {k}: acknowledged {acknowledged}, kept {counted['feedback']}; "
+                        f"rows {answered}, of the last second {behind}, kept {counted['rows']}"
+                    )
+                worst = max(worst, answered - counted["rows"])
+                if k == options.kills:
+                    break
+                acknowledged, answered = counted["feedback"], counted["rows"]
+                log: list[tuple[float, int]] = []
+                stop = threading.Event()
+                threads = [threading.Thread(target=_labels, args=(port, rows, stop, log)) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                time.sleep(random.Random(k).uniform(0.5, 2.5))
+                killed = time.monotonic()
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                stop.set()
+                for thread in threads:
+                    thread.join()
+                acknowledged += sum(n for _, n in log)
+                answered += sum(10 for _, n in log if n == 0)
+                behind = sum(10 for at, n in log if n == 0 and at > killed - 1.0)
+        print(
+            f"{options.kills} kills: {acknowledged} labels acknowledged, {counted['feedback']} kept; "
+            f"rows behind after a kill, at most: {worst:.0f}"
+        )
+
+
+def _labels(port: int, rows: list[list[float]], stop: threading.Event, log: list[tuple[float, int]]) -> None:
+    import http.client
+
+    draw = random.Random()
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+
+    def post(path: str, body: object) -> dict:
+        line.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return json.loads(line.getresponse().read())
+
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        while not stop.is_set():
+            decided = post("/decide", {"rows": draw.sample(rows, 10)})["decisions"]
+            log.append((time.monotonic(), 0))
+            sent = post("/feedback", {"feedback": [{"id": one["id"], "label": 0} for one in decided]})
+            log.append((time.monotonic(), sent["accepted"]))
+
+
+def resident_mb(process: int) -> float:
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) / 1024  # type: ignore[index]
+
+
+def memory(options: argparse.Namespace) -> None:
+    rows = data(1000, seed=1)[0].tolist()
+    body = json.dumps({"rows": rows}).encode()
+    with tempfile.TemporaryDirectory() as name:
+        model = fit_model(Path(name), 600)
+        with service(model) as (port, process):
+            print("rows,resident_mb,seconds")
+            started = time.perf_counter()
+            for done in range(options.rows // 1000 + 1):
+                if done % max(1, options.rows // 10_000) == 0:
+                    print(
+                        f"{1000 * done},{resident_mb(process.pid):.1f},{time.perf_counter() - started:.0f}", flush=True
+                    )
+                asyncio.run(_once(port, message("/decide", body)))
+            sizes = {path.name: path.stat().st_size for path in Path(f"{model}.state").iterdir()}
+            print(f"files: {sizes}")
+
+
+async def _once(port: int, sent: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    status, _ = await answer_of(reader)
+    assert status == 200
+    writer.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("rate")
+    command.add_argument("--train", type=int, default=2000)
+    command.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
+    command.add_argument("--seconds", type=float, default=4.0)
+    command.add_argument("--rounds", type=int, default=5)
+    command.set_defaults(run=rate)
+    command = commands.add_parser("faults")
+    command.add_argument("--requests", type=int, default=10_000)
+    command.add_argument("--seconds", type=float, default=10.0)
+    command.set_defaults(run=faults)
+    command = commands.add_parser("kills")
+    command.add_argument("--kills", type=int, default=50)
+    command.set_defaults(run=kills)
+    command = commands.add_parser("memory")
+    command.add_argument("--rows", type=int, default=1_000_000)
+    command.set_defaults(run=memory)
+    command = commands.add_parser("peer")
+    command.add_argument("train", type=int)
+    command.set_defaults(run=lambda options: run_peer(options.train))
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()
