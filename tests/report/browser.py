@@ -77,14 +77,16 @@ def find_browser() -> str:
     pytest.skip(f"no browser found (looked for {', '.join(NAMES)})")
 
 
-def run_page(page: Path, script: str, folder: Path, *, width: int = 1280, theme: str = "light") -> dict[str, Any]:
+def run_page(
+    page: Path, script: str, folder: Path, *, width: int = 1280, theme: str = "light", flags: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """Load a copy of the page, run ``script`` (it may await and return), give back its value, problems and requests.
 
     The script may call ``await pause(ms)``, and ``await resize(width)`` to be shown at another width.
     """
     framed = _framed(page, folder, _AFTER % script, (width, 900), theme)
     for _ in range(N_TRIES):  # a loaded machine may end the browser's budget before the page has answered
-        output = _browse(framed, folder, ("--dump-dom",), (width, 900))
+        output = _browse(framed, folder, ("--dump-dom", *flags), (width, 900))
         found = re.search(r'<script type="application/json" id="answer">([^<]*)</script>', output)
         if found:
             break

@@ -577,45 +577,41 @@ def serve(
 
     if webhook is not None and not webhook.startswith(("http://", "https://")):
         raise InputError("--webhook is no address; pass one that begins with http:// or https://")
-    listener = _listen(settings)
-    model = load_served(path, alpha=alpha, fpr=fpr)
-    watched = model.max_error if max_error is None else max_error
-    memory = State(
-        Path(f"{path}.state") if state is None else state,
-        model=hash_file(path),
-        settings={
-            "alpha": model.alpha,
-            "fpr": model.fpr,
-            "max_error": watched,
-            "monitor_alpha": monitor_alpha,
-            "block": block,
-        },
-        edges=model.edges,
-        ranges=model.ranges,
-        monitor=lambda: model.monitor(alpha=monitor_alpha, block=block),
-        max_error=watched,
-        alpha=model.alpha,
-        n_classes=len(model.classes),
-        tell=teller(webhook, command, log.warning),
-    )
-    app = build_app(model, memory, settings, path)
-    # What is to be known of the model is said once, by the caller; not for each row.
-    warnings.simplefilter("ignore", VoltaWarning)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-    )
-    # Rows come few at a time: more threads would wait for each other.
-    with listener, threadpool_limits(1), suppress(KeyboardInterrupt):
-        _one_torch_thread()
+    with _listen(settings) as listener:
+        model = load_served(path, alpha=alpha, fpr=fpr)
+        watched = model.max_error if max_error is None else max_error
+        levels = {"alpha": model.alpha, "fpr": model.fpr, "max_error": watched}
+        memory = State(
+            Path(f"{path}.state") if state is None else state,
+            model=hash_file(path),
+            settings=levels | {"monitor_alpha": monitor_alpha, "block": block},
+            edges=model.edges,
+            ranges=model.ranges,
+            monitor=lambda: model.monitor(alpha=monitor_alpha, block=block),
+            max_error=watched,
+            alpha=model.alpha,
+            n_classes=len(model.classes),
+            tell=teller(webhook, command, log.warning),
+        )
+        app = build_app(model, memory, settings, path)
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=10,
+        )
+        # What is to be known of the model is said by volta fit and on its card; not for each row.
+        warnings.simplefilter("ignore", VoltaWarning)
         host, port = listener.getsockname()[:2]
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        # Rows come few at a time: more threads would wait for each other.
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(1)
         try:
-            uvicorn.Server(config).run([listener])
+            with threadpool_limits(1), suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run([listener])
         finally:
             memory.close()
 
@@ -632,8 +628,3 @@ def _listen(settings: Settings) -> socket.socket:
         raise InputError(
             f"{settings.host}:{settings.port} cannot be listened on ({error.strerror or error}); pass another --port"
         ) from error
-
-
-def _one_torch_thread() -> None:
-    if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(1)

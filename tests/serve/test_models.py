@@ -1,0 +1,72 @@
+"""Every kind of model behind the same face: what it says is what the classifier says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from volta import PostHocClassifier, VoltaClassifier, load
+from volta.core.errors import InputError
+from volta.networks.outputs import LabelledOutputs, Outputs
+from volta.serve.models import load_served
+
+from .conftest import COLUMNS, make_rows
+
+
+def test_a_table_model_knows_its_columns_and_its_policy(model):
+    assert model.columns == tuple(COLUMNS)
+    assert model.max_error == 0.1
+    assert model.batches
+    values, reasons = model.parse([[1, 2.5, True], {"weight": 3, "width": 2, "length": 1, "more": "x"}])
+    assert values.tolist() == [[1.0, 2.5, 1.0], [1.0, 2.0, 3.0]]
+    assert reasons == [None, None]
+
+
+@pytest.mark.slow  # trains five networks
+def test_a_method_that_draws_is_asked_row_by_row(tmp_path):
+    rows, labels = make_rows(120, 0)
+    VoltaClassifier("mc_dropout", max_epochs=1).fit(rows, labels).save(tmp_path / "m.safetensors")
+    assert not load_served(tmp_path / "m.safetensors").batches
+
+
+def test_a_networks_outputs(tmp_path):
+    draw = np.random.default_rng(0)
+    labels = draw.integers(3, size=600)
+    outputs = Outputs(3 * np.eye(3)[labels] + draw.normal(size=(600, 3)), draw.normal(size=(600, 2)))
+    parts = [
+        LabelledOutputs(Outputs(outputs.logits[k], outputs.features[k]), labels[k]) for k in np.split(np.arange(600), 2)
+    ]
+    classifier = PostHocClassifier("energy").fit(parts[0], cal=parts[1])
+    classifier.save(tmp_path / "m.safetensors")
+    model = load_served(tmp_path / "m.safetensors")
+    assert model.columns == ("logit_0", "logit_1", "logit_2", "feature_0", "feature_1")
+    rows, reasons = model.parse(np.hstack([outputs.logits, outputs.features])[:9].tolist())
+    assert reasons == [None] * 9
+    found, expected = model.score(rows).decisions, classifier.decide(Outputs(outputs.logits[:9], outputs.features[:9]))
+    assert found.action.tolist() == expected.action.tolist()
+    assert found.pvalue.tolist() == expected.pvalue.tolist()
+    assert isinstance(load(tmp_path / "m.safetensors"), PostHocClassifier)
+
+
+@pytest.mark.slow  # exports a graph
+def test_a_graph_decides_as_python_does_and_has_a_monitor(model, model_path, tmp_path):
+    classifier = VoltaClassifier.load(model_path)
+    classifier.to_onnx(tmp_path / "m.onnx")
+    graph = load_served(tmp_path / "m.onnx")
+    assert graph.columns == tuple(COLUMNS)
+    rows, _ = make_rows(300, 1)
+    found, expected = graph.score(rows), model.score(rows)
+    assert found.decisions.action.tolist() == expected.decisions.action.tolist()
+    assert np.allclose(found.probs, expected.probs, atol=1e-4)
+    assert len(set(found.monitor.tolist())) > 100
+    watching = graph.monitor(alpha=0.01, block=1)
+    assert not watching.update(found.monitor).alarm
+    assert watching.update(graph.score(rows + np.array([5.0, 0.0, 0.0])).monitor).alarm
+    with pytest.raises(InputError, match="a graph has both fixed"):
+        load_served(tmp_path / "m.onnx", alpha=0.2)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"x")
+    with pytest.raises(InputError, match="cannot be loaded as an ONNX graph"):
+        load_served(tmp_path / "m.onnx")
