@@ -12,14 +12,15 @@ POLICY = fit_coverage(np.linspace(0, 0.5, 99), coverage=0.9)
 def test_ood_comes_before_abstention():
     found = decide(PROBS, UNCERTAINTY, policy=POLICY, pvalues=[0.5, 0.01, 0.05], fpr=0.05)
     assert [found[row].action for row in range(len(found))] == ["answer", "ood", "ood"]
-    assert found[2].reason == "OOD: conformal p-value at most 0.05"
+    assert found[2].reason == "conformal p-value at most 0.05"
     assert found[0].pvalue == 0.5
 
 
 def test_without_pvalues_and_sets():
     found = decide(PROBS, UNCERTAINTY, policy=POLICY, classes=["cat", "dog"])
     assert found[1].action == "abstain"
-    assert found[1].reason.startswith("uncertainty above the policy's threshold, 0.45")
+    assert found[1].reason == "more uncertain than the 90 % of samples that the policy answers"
+    assert str(found[1]) == f"abstain, likeliest dog with probability 0.6: {found[1].reason}"
     assert (found[0].label, found[0].probability) == ("cat", 0.9)
     assert (found[0].pvalue, found[0].classes) == (None, None)
     assert found.to_array().dtype.names == ("action", "label", "probability", "uncertainty", "reason")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -22,6 +23,13 @@ def block(text: str, heading: str, kind: str) -> str:
     """Return the first code block below a heading."""
     part = text[text.index(heading) :]
     return re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL).group(1)
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def numbers(text: str) -> list[float]:
+    return [float(found) for found in NUMBER.findall(text)]
 
 
 def run_line(line: str) -> None:
@@ -50,25 +58,14 @@ def test_the_pages_commands_work_as_printed(folder):
     assert made <= {path.name for path in folder.iterdir()}
 
 
-# slow: two models are fitted and one exported; tests/cli runs the same commands
-@pytest.mark.slow
-def test_the_readmes_commands_work_as_printed(folder):
-    pytest.importorskip("onnx")
-    (make,) = (line for line in block(PAGE, "# A model", "console").splitlines() if line.startswith("python "))
-    lines = block(README, "## The same from the shell", "console").splitlines()
-    assert 6 <= len(lines) <= 10
-    for line in (make, *lines):
-        run_line(line)
-    assert (folder / "predicted.csv").read_text().startswith("class,uncertainty,p_0,p_1\n")
-
-
 # Over two seconds: it is what users see first, and it is run whole: a fit, a save and an export.
 def test_the_readmes_first_example_runs_as_printed(folder, capsys):
     pytest.importorskip("onnx")
-    code = block(README, "## On your own features", "python")
-    assert len(code.splitlines()) < 15
+    code, printed = (block(README, "## On your own features", kind) for kind in ("python", "text"))
+    assert len(code.splitlines()) <= 15
     exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})
     said = capsys.readouterr().out
-    assert re.search(r"Decision\(action='(answer|abstain|ood)'", said)
-    assert said.strip().endswith("[False  True]")
+    assert NUMBER.sub("#", said) == NUMBER.sub("#", printed)
+    # Processors round differently; the page has three digits.
+    np.testing.assert_allclose(numbers(said), numbers(printed), rtol=0.05)
     assert {"model.safetensors", "model.onnx"} <= {path.name for path in folder.iterdir()}

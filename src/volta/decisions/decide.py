@@ -23,7 +23,7 @@ _ABSTAIN, _OOD = ACTIONS.index("abstain"), ACTIONS.index("ood")
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with one row.
+    """What to do with one row; ``print`` says it in a sentence.
 
     ``label`` is the likeliest class, which counts only where ``action`` is ``answer``, and ``probability`` its
     probability; ``pvalue`` and ``classes``, the prediction set, are None where they were not asked for.
@@ -36,6 +36,15 @@ class Decision:
     pvalue: float | None
     classes: tuple[Any, ...] | None
     reason: str
+
+    def __str__(self) -> str:
+        likeliest = f"{self.label} with probability {self.probability:.3g}"
+        parts = [f"answer {likeliest}" if self.action == "answer" else f"{self.action}, likeliest {likeliest}"]
+        if self.classes is not None:
+            parts.append(f"set {{{', '.join(map(str, self.classes))}}}")
+        if self.pvalue is not None:
+            parts.append(f"p-value {self.pvalue:.2g}")
+        return f"{'; '.join(parts)}: {self.reason}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +208,9 @@ def unchecked_decisions(
 
 @lru_cache(maxsize=64)
 def _reasons(policy: Policy, fpr: float) -> tuple[str, str, str]:
-    limit = f"{policy.threshold:.4g}"
-    answer = f"uncertainty at most the policy's threshold, {limit}"
+    share = f"{100 * policy.coverage:.3g} %"
+    answer = f"among the {share} most certain samples, which the policy answers"
     if policy.threshold == math.inf:
         answer = policy.note or "the policy answers every sample"
-    abstain = f"uncertainty above the policy's threshold, {limit}" if policy.exists else f"no policy: {policy.note}"
-    return answer, abstain, f"OOD: conformal p-value at most {fpr:g}"
+    abstain = f"more uncertain than the {share} of samples that the policy answers"
+    return answer, abstain if policy.exists else f"no policy: {policy.note}", f"conformal p-value at most {fpr:g}"
