@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
-from volta import PostHocClassifier, VoltaClassifier, load
+from volta import PostHocClassifier, TrustedClassifier, VoltaClassifier, load
 from volta.core.errors import InputError
 from volta.networks.outputs import LabelledOutputs, Outputs
-from volta.serve.models import load_served
+from volta.serve.models import TableModel, load_served
 
 from .conftest import COLUMNS, make_rows
 
@@ -46,6 +53,60 @@ def test_a_networks_outputs(tmp_path):
     assert found.action.tolist() == expected.action.tolist()
     assert found.pvalue.tolist() == expected.pvalue.tolist()
     assert isinstance(load(tmp_path / "m.safetensors"), PostHocClassifier)
+
+
+def mixed_table(n_rows, seed):
+    draw = np.random.default_rng(seed)
+    kinds = draw.integers(2, size=n_rows)
+    mass = np.where(draw.random(n_rows) < 0.1, np.nan, draw.normal(3.0 * kinds, 1.0))
+    island = np.where(draw.random(n_rows) < 0.8, np.array(["Dream", "Biscoe"])[kinds], "Torgersen")
+    return pd.DataFrame({"mass": mass, "island": island}), np.array(["gentoo", "adelie"])[kinds]
+
+
+def as_json(table):
+    return [
+        {"mass": None if np.isnan(mass) else mass, "island": island}
+        for mass, island in zip(table["mass"].tolist(), table["island"].tolist(), strict=True)
+    ]
+
+
+def test_a_table_as_it_comes(tmp_path):
+    table, labels = mixed_table(300, 0)
+    classifier = VoltaClassifier("linear").fit(table, labels)
+    classifier.save(tmp_path / "m.safetensors")
+    model = load_served(tmp_path / "m.safetensors")
+    assert model.batches
+    new = mixed_table(20, 1)[0]
+    given = as_json(new)
+    odd = [{"island": "Dream"}, {"mass": [1], "island": "Dream"}, {"mass": 10**400, "island": "Atlantis"}]
+    rows, reasons = model.parse([*given, *odd])
+    assert reasons[:20] == [None] * 20
+    assert reasons[20] == "column 'mass' is missing"
+    assert "holds a JSON list" in reasons[21]
+    found, expected = model.score(rows).decisions, classifier.decide(new)
+    assert found.action[:20].tolist() == expected.action.tolist()
+    assert found.pvalue[:20].tolist() == expected.pvalue.tolist()
+    assert "column 'island' is 'Atlantis'" in found[20].reason
+    assert [model.score(rows[k : k + 1]).decisions.pvalue[0] for k in range(21)] == found.pvalue.tolist()
+
+
+def test_a_model_of_any_library(tmp_path):
+    table, labels = mixed_table(300, 0)
+    encode = ColumnTransformer(
+        [("text", OneHotEncoder(handle_unknown="ignore"), ["island"])], remainder=SimpleImputer()
+    )
+    trusted = TrustedClassifier(make_pipeline(encode, LogisticRegression())).fit(table, labels)
+    model = TableModel(trusted, alpha=0.1, fpr=0.05)
+    new = mixed_table(20, 1)[0]
+    given = as_json(new)
+    rows, reasons = model.parse(given)
+    assert reasons == [None] * 20
+    assert model.score(rows).decisions.pvalue.tolist() == trusted.decide(new).pvalue.tolist()
+    numbers, kinds = make_rows(200, 0)
+    trusted = TrustedClassifier(GaussianNB()).fit(numbers, kinds)
+    trusted.save(tmp_path / "m.safetensors")
+    model = load_served(tmp_path / "m.safetensors")
+    assert model.score(numbers[:9]).decisions.pvalue.tolist() == trusted.decide(numbers[:9]).pvalue.tolist()
 
 
 @pytest.mark.slow  # exports a graph

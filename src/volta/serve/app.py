@@ -176,6 +176,9 @@ class Decider:
                     [None] * len(labels)
                     if decided.sets is None
                     else [decided.class_names[held].tolist() for held in decided.sets],
+                    [decided.reasons[action] for action in decided.action.tolist()]
+                    if decided.notes is None
+                    else decided.row_reasons().tolist(),
                     strict=True,
                 )
                 found += [
@@ -187,17 +190,16 @@ class Decider:
                         "uncertainty": uncertainty,
                         "pvalue": pvalue,
                         "set": held,
-                        "reason": decided.reasons[action],
+                        "reason": why,
                     }
-                    for name, action, label, probability, uncertainty, pvalue, held in columns
+                    for name, action, label, probability, uncertainty, pvalue, held, why in columns
                 ]
                 if with_probs:
                     classes = [str(name) for name in model.classes.tolist()]
                     for decision, probs in zip(found[-len(labels) :], scores.probs.tolist(), strict=True):
                         decision["probabilities"] = dict(zip(classes, probs, strict=True))
                 pvalues = np.ones(len(labels)) if decided.pvalue is None else decided.pvalue
-                kept = piece if model.ranges is not None else None
-                self._state.note(Batch(decided.action, decided.uncertainty, pvalues, scores.monitor, kept))
+                self._state.note(Batch(decided.action, decided.uncertainty, pvalues, scores.monitor, scores.numbers))
         if n_bad:
             self._state.note(None, n_bad)
             good, bad = iter(found), iter(ids.issue_unusable(n_bad))

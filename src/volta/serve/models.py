@@ -8,7 +8,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,18 +24,22 @@ from volta.serve.state import ColumnRanges
 
 if TYPE_CHECKING:
     from volta.estimators.deciding import DecidingMixin
-    from volta.networks.outputs import Outputs
 
 _NUMBERS = frozenset({int, float, bool})
+_CELLS = _NUMBERS | {str, type(None)}
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What a model says of n rows: ``decisions``; ``probs`` (n, K); ``monitor`` (n,), what the monitor ranks."""
+    """What a model says of n rows: ``decisions``; ``probs`` (n, K); ``monitor`` (n,), what the monitor ranks.
+
+    ``numbers`` (n, d): what drift of columns is seen in, None where there are no columns.
+    """
 
     decisions: Decisions
     probs: Floats
     monitor: Floats
+    numbers: Floats | None = None
 
 
 class ServedModel(ABC):
@@ -104,10 +108,14 @@ class ServedModel(ABC):
         else:
             return "a row is an object of values by column name, or a list of values"
         for place, value in enumerate(found):
-            if type(value) not in _NUMBERS:
-                held = "is missing" if value is None else f"holds {json.dumps(value)[:40]}, which is no number"
-                return f"{self._called(place)} {held}"
+            if problem := self._cell_problem(value):
+                return f"{self._called(place)} {problem}"
         return found
+
+    def _cell_problem(self, value: Any) -> str:
+        if type(value) in _NUMBERS:
+            return ""
+        return "is missing" if value is None else f"holds {json.dumps(value)[:40]}, which is no number"
 
     def _called(self, place: int) -> str:
         return f"column {place if self.columns is None else repr(self.columns[place])}"
@@ -127,50 +135,94 @@ def _as_float(value: Any) -> float:
 
 
 class TableModel(ServedModel):
-    """A classifier of rows of numbers: ours of features, or of a network's outputs (logits, then features)."""
+    """A classifier of table rows: ours, any that ``TrustedClassifier`` holds, or one of a network's outputs.
+
+    Rows of a network's outputs are its logits, then its features.
+    """
 
     def __init__(self, classifier: DecidingMixin, *, alpha: float, fpr: float) -> None:
         from volta.estimators.card import policy_sentence
+        from volta.estimators.row_classifier import RowClassifier
+        from volta.estimators.trusted import TrustedClassifier
 
         self.classifier, self.alpha, self.fpr = classifier, alpha, fpr
         self.classes, self.title = classifier.classes_, type(classifier).__name__
         self.max_error = classifier.policy_.max_error if classifier.policy_.exists else None
         self.policy = policy_sentence(classifier.policy_)
+        self.edges = _edges(classifier)
         evidence = getattr(classifier.members_[0], "evidence", None)
-        if (n_features := getattr(classifier, "n_features_in_", None)) is not None:
+        self._schema, self._of_outputs = None, not isinstance(classifier, RowClassifier)
+        self._by_frame = isinstance(classifier, TrustedClassifier)
+        example: Any
+        if isinstance(classifier, RowClassifier):
             names = getattr(classifier, "feature_names_in_", None)
             self.columns = None if names is None else tuple(str(name) for name in names)
-            self.n_values = int(n_features)
+            self.n_values, self._schema = int(classifier.n_features_in_), classifier.schema_
+            found: Any = classifier.members_[0].evidence
+            watched = self.columns or tuple(str(place) for place in range(self.n_values))
+            if self._schema is not None:
+                self.columns = self._schema.names if self._schema.named else None
+                watched = self._schema.encoded_names
+            self.ranges = ColumnRanges(watched, found.centre, found.scale, found.levels[:, 0], found.high)
+            example = np.repeat(found.centre[None], 3, axis=0)
+            if self._schema is not None:
+                example = list(zip(*(column.tolist() for column in self._schema.decode(example).values()), strict=True))
         else:
             self.columns = tuple(f"logit_{place}" for place in range(len(self.classes)))
             if evidence is not None:
                 self.columns += tuple(f"feature_{place}" for place in range(len(evidence.high)))
             self.n_values = len(self.columns)
-        self.edges = _edges(classifier)
-        example = np.zeros((3, self.n_values))
-        if evidence is not None and n_features is not None:
-            names = self.columns or tuple(str(place) for place in range(self.n_values))
-            low, high = evidence.levels[:, 0], evidence.high
-            self.ranges = ColumnRanges(names, evidence.centre, evidence.scale, low, high)
-            example += evidence.centre
+            example = np.zeros((3, self.n_values))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", VoltaWarning)
             self.check_batches(example)
 
-    def score(self, rows: Array) -> Scores:
-        """Decide rows (n, d)."""
-        scored = self.classifier._score(self._inputs(rows))
+    def parse(self, rows: Sequence[Any]) -> tuple[Any, list[str | None]]:
+        """Return good rows, as numbers or, of a table with text, dates or missing cells, as lists of cells."""
+        if self._schema is None:
+            return super().parse(rows)
+        cells = [self._cells(row) for row in rows]
+        return [row for row in cells if not isinstance(row, str)], [
+            row if isinstance(row, str) else None for row in cells
+        ]
+
+    def _cell_problem(self, value: Any) -> str:
+        if self._schema is None:
+            return super()._cell_problem(value)
+        return (
+            f"holds a JSON {type(value).__name__}; send a number, a text or null" if type(value) not in _CELLS else ""
+        )
+
+    def score(self, rows: Any) -> Scores:
+        """Decide rows that :meth:`parse` has made."""
+        inputs, numbers, notes = self._inputs(rows)
+        scored = self.classifier._score(inputs)
         decisions = self.classifier.decide_scored(scored, self.fpr, alpha=self.alpha)
-        return Scores(decisions, scored.prediction.probs, scored.ood[0])
+        if notes is not None:
+            decisions = replace(decisions, notes=notes)
+        return Scores(decisions, scored.prediction.probs, scored.ood[0], numbers)
 
-    def _inputs(self, rows: Array) -> Array | Outputs:
-        if hasattr(self.classifier, "n_features_in_"):
-            return rows
-        from volta.networks.outputs import Outputs
+    def _inputs(self, rows: Any) -> tuple[Any, Floats | None, NDArray[Any] | None]:
+        """Return what the fits take, the numbers in which drift is seen, and notes of unseen kinds of cells."""
+        classifier: Any = self.classifier
+        if self._of_outputs:
+            from volta.networks.outputs import Outputs
 
-        logits, features = rows[:, : len(self.classes)], rows[:, len(self.classes) :]
-        outputs: Outputs = self.classifier._inputs(Outputs(logits, features if features.shape[1] else None))
-        return outputs
+            logits, features = rows[:, : len(self.classes)], rows[:, len(self.classes) :]
+            return classifier._inputs(Outputs(logits, features if features.shape[1] else None)), None, None
+        if self._schema is None and not self._by_frame:
+            return rows, rows, None
+        table = rows
+        if self._schema is not None:
+            finite = [[_as_float(value) if type(value) is int else value for value in row] for row in rows]
+            names = self._schema.names
+            table = dict(zip(names, map(list, zip(*finite, strict=True)), strict=True))
+        if self._by_frame and self.columns is not None:
+            import pandas
+
+            table = pandas.DataFrame(table, columns=list(self.columns))
+        inputs, notes, _ = classifier._cells(table, "flag")
+        return inputs, classifier._numbers(inputs), notes
 
     def monitor(self, *, alpha: float, block: int) -> Monitor:
         """Return a new monitor of the first fit's scores."""
