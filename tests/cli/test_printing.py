@@ -69,3 +69,11 @@ def test_letters_that_a_terminal_lacks_end_nothing(
     terminal.flush()
     assert not end.value.code
     assert len(terminal.buffer.getvalue().splitlines()) > 10
+
+
+def test_methods_are_listed_by_what_they_need():
+    found = CliRunner().invoke(app, ["methods", "--needs", "last-layer"]).output
+    assert "vim" in found
+    assert "knn" not in found
+    assert "volta-full" not in found
+    assert CliRunner().invoke(app, ["methods", "--needs", "images"]).exit_code == 2

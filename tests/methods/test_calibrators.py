@@ -273,11 +273,11 @@ def test_the_chooser_depends_on_its_generator_alone():
 def test_the_chooser_is_no_worse_than_temperature_by_more_than_noise():
     gains = []
     for seed in range(40):
-        n_rows, n_classes = (60, 150, 400)[seed % 3], (2, 4)[seed % 2]
+        n_rows, n_classes = (80, 200, 800)[seed % 3], (2, 4)[seed % 2]
         random = np.random.default_rng(seed)
         true = 2 * random.normal(size=(n_rows + 4000, n_classes))
         labels = (true + random.gumbel(size=true.shape)).argmax(axis=1)
-        logits = 3.0 * true + (seed % 4 == 0) * np.arange(n_classes)
+        logits = 3.0 * true + (seed % 4 == 0) * 4.0 * np.arange(n_classes)
         name = choose_calibrator(logits[:n_rows], labels[:n_rows], rng=random)
         both = [CALIBRATORS[one].fit(logits[:n_rows], labels[:n_rows]) for one in ("temperature", name)]
         before, after = (nll(fitted.probs(logits[n_rows:]), labels[n_rows:]) for fitted in both)

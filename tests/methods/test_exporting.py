@@ -56,7 +56,10 @@ PRESETS = [name for name in METHODS if name not in WITHOUT_GRAPH] + ["volta-full
 # a thousand; the distance to a neighbour is the root of a difference of float32 cosines.
 INVERSE = {"hyperbolic"}
 """Its OOD score is one over the margin of two logits: where they tie, only the margin can agree to their rounding."""
-LOOSER = {"gmm": 1e-3, "mahalanobis": 1e-3, "rmds": 1e-2, "vim": 1e-3, "knn": 1e-4}
+LOOSER = {
+    **{"gmm": 1e-3, "mahalanobis": 1e-3, "rmds": 1e-2, "vim": 1e-3, "knn": 1e-4, "residual": 1e-3},
+    **{"radial_mahalanobis": 1e-3, "global_mahalanobis": 1e-3, "delta_mds": 1e-2},
+}
 
 
 class Every(torch.nn.Module):

@@ -10,6 +10,7 @@ from tests.methods.test_contract import same
 from volta.core.errors import InputError
 from volta.methods import METHODS
 from volta.methods.base import PostHoc
+from volta.methods.registry import needs_of
 from volta.methods.saving import load_methods, save_methods
 from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
 from volta.networks.recipe import Budget
@@ -36,7 +37,9 @@ FROM_LOGITS = [
     "spline",
     "dirichlet",
     "venn_abers",
+    "kl_matching",
 ]
+LAST_LAYER = ["vim", "fdbd", "nci", "react", "scale", "weiper", "residual", "dice"]
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +67,14 @@ def splits(data, network, **without):
 
 
 def test_every_post_hoc_method_is_among_these():
-    assert len(POST_HOC) == 34
+    assert len(POST_HOC) == 43
     assert set(FROM_LOGITS) < set(POST_HOC)
+
+
+def test_what_each_method_needs_is_said():
+    assert [name for name in METHODS if needs_of(name) == "logits"] == [name for name in METHODS if name in FROM_LOGITS]
+    assert {name for name in METHODS if needs_of(name) == "last-layer"} == set(LAST_LAYER)
+    assert {name for name in METHODS if needs_of(name) == "training"} == set(METHODS) - set(POST_HOC)
 
 
 @pytest.mark.parametrize("name", POST_HOC)
@@ -106,7 +115,7 @@ def test_what_is_missing_is_named(setting, name):
         fitted.predict_outputs(Outputs(network.outputs(test.inputs).logits))
 
 
-@pytest.mark.parametrize("name", ["vim", "fdbd", "nci", "react", "scale", "weiper"])
+@pytest.mark.parametrize("name", LAST_LAYER)
 def test_a_method_names_the_last_layer_it_misses(setting, name):
     data, _, trainers = setting
     trainer = trainers[METHODS[name].protocols[0]]

@@ -7,6 +7,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.special import softmax as scipy_softmax
+from scipy.stats import entropy as kl_divergence
+from sklearn.covariance import LedoitWolf
+from sklearn.decomposition import PCA
 
 from volta.core.errors import InputError
 from volta.methods import METHODS
@@ -288,6 +291,8 @@ def test_pytorch_ood_agrees(peer, head):
         "fdbd": peer.fDBD(None, head).fit_features(train).predict_features(new),
         "nci": peer.NCI(None, head, alpha=1e-3).fit_features(train).predict_features(new),
         "nnguide": peer.NNGuide(encoder=None, head=head, k=10).fit_features(train, labels).predict_features(new),
+        "she": peer.SHE(None, head).fit_features(train, labels).predict_features(new),
+        "dice": peer.DICE(None, head.weight, head.bias, p=0.9).fit_features(train, labels).predict_features(new),
         "react": peer.ReAct(None, head, percentile=0.9).fit_feature_maps(train, labels).predict_feature_maps(new),
     }
     for name, expected in theirs.items():
@@ -296,6 +301,143 @@ def test_pytorch_ood_agrees(peer, head):
     mean = peer.GEN.score(torch.from_numpy(LOGITS), M=2).numpy()
     # They clamp probabilities to 1e-7, we do not.
     assert np.allclose(scores("gen", top=2), 2 * mean, atol=1e-3)
+
+
+def squared(rows, mean, covariance):
+    away = rows - mean
+    return (away @ np.linalg.inv(covariance) * away).sum(axis=1)
+
+
+def nearest(rows, train, labels, shrunk=False):
+    """Return the least squared Mahalanobis distance of rows to the class means of the training rows."""
+    classes = np.unique(labels)
+    means = np.stack([train[labels == k].mean(axis=0) for k in classes])
+    away = train - means[np.searchsorted(classes, labels)]
+    covariance = LedoitWolf(assume_centered=True).fit(away).covariance_ if shrunk else away.T @ away / len(train)
+    covariance = covariance + 1e-6 * np.eye(WIDTH)
+    return np.min([squared(rows, mean, covariance) for mean in means], axis=0)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 1.7])
+def test_radial_mahalanobis(beta):
+    scaled = [rows / np.linalg.norm(rows, axis=1, keepdims=True) ** beta for rows in (G, F)]
+    assert np.allclose(scores("radial_mahalanobis", beta=beta), nearest(*scaled, TRAIN.labels), rtol=1e-6)
+
+
+def test_radial_mahalanobis_is_between_plain_and_normalised():
+    assert np.allclose(scores("radial_mahalanobis", beta=0.0), scores("mahalanobis"))
+    assert np.allclose(scores("radial_mahalanobis", beta=1.0), scores("mds_plus"), rtol=1e-3)
+
+
+def test_radial_mahalanobis_takes_the_beta_that_makes_validation_rows_one_shell():
+    random = np.random.default_rng(0)
+
+    def rows(n_rows, power):
+        labels = np.arange(n_rows) % 3
+        gaussian = 4 * np.eye(3, 6)[labels] + 0.3 * random.normal(size=(n_rows, 6))
+        # g = f/|f|^β undoes lengths |g|^(1/(1 − β)).
+        lengths = np.linalg.norm(gaussian, axis=1, keepdims=True)
+        vectors = gaussian / lengths * lengths ** (1 / (1 - power)) if power != 1 else gaussian
+        if power == 1:
+            vectors = gaussian / lengths * random.gamma(2.0, size=(n_rows, 1))
+        return LabelledOutputs(Outputs(vectors[:, :3], vectors.astype(np.float32)), labels)
+
+    for power in (0.0, 0.5, 1.0):
+        method = METHODS["radial_mahalanobis"]().fit_from_outputs(train=rows(900, power), val=rows(600, power))
+        assert abs(method.beta_ - power) <= 0.25
+    with pytest.raises(InputError, match="beta"):
+        METHODS["radial_mahalanobis"](beta=-1.0).fit_from_outputs(train=TRAIN, val=VAL)
+
+
+def test_global_mahalanobis_needs_no_labels():
+    expected = squared(G, F.mean(axis=0), np.cov(F.T, bias=True) + 1e-6 * np.eye(WIDTH))
+    assert np.allclose(scores("global_mahalanobis"), expected, rtol=1e-6)
+    other = LabelledOutputs(TRAIN.outputs, np.zeros(300, dtype=np.int64))
+    again = METHODS["global_mahalanobis"]().fit_from_outputs(train=other).predict_outputs(TEST)
+    assert np.array_equal(again.uncertainty, scores("global_mahalanobis"))
+
+
+def test_delta_mds():
+    right = TRAIN.outputs.logits.argmax(axis=1) == TRAIN.labels
+    parts = [nearest(G, F[rows], TRAIN.labels[rows], shrunk=True) for rows in (right, ~right)]
+    assert np.allclose(scores("delta_mds"), parts[0] - parts[1], rtol=1e-5)
+    all_right = LabelledOutputs(TRAIN.outputs, TRAIN.outputs.logits.argmax(axis=1))
+    alone = METHODS["delta_mds"]().fit_from_outputs(train=all_right).predict_outputs(TEST).uncertainty
+    assert np.allclose(alone, nearest(G, F, all_right.labels, shrunk=True), rtol=1e-5)
+
+
+def test_residual():
+    origin = -np.linalg.pinv(WEIGHT) @ BIAS
+    _, vectors = np.linalg.eigh((F - origin).T @ (F - origin))
+    expected = np.linalg.norm((G - origin) @ vectors[:, : WIDTH // 2], axis=1)
+    assert np.allclose(scores("residual"), expected, rtol=1e-4)
+
+
+def test_kernel_pca_reconstructs_what_its_kernel_says():
+    method = METHODS["kernel_pca"](n_features=40, explained=0.8).fit_from_outputs(train=TRAIN)
+    units, new = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (F, G))
+
+    def mapped(rows):
+        return np.sqrt(2 / 40) * np.cos(rows @ method.weight_ + method.shift_)
+
+    pca = PCA(n_components=0.8, svd_solver="full").fit(mapped(units))
+    error = np.linalg.norm(mapped(new) - pca.inverse_transform(pca.transform(mapped(new))), axis=1)
+    assert np.allclose(method.predict_outputs(TEST).uncertainty, error, rtol=1e-5)
+    many = METHODS["kernel_pca"](n_features=10**6).fit_from_outputs(train=TRAIN)
+    assert many.weight_.shape == (WIDTH, 4 * WIDTH)
+
+
+def test_kernel_pcas_features_stand_for_the_gaussian_kernel():
+    method = METHODS["kernel_pca"]()
+    wide = np.random.default_rng(3).normal(size=(200, 300))
+    outputs_of_wide = Outputs(wide[:, :3], wide.astype(np.float32))
+    method.fit_from_outputs(train=LabelledOutputs(outputs_of_wide, np.arange(200) % 3))
+    units = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+    apart = ((units[:, None] - units[None]) ** 2).sum(axis=2)
+    kernel = np.exp(-apart / apart.mean())
+    mapped = np.sqrt(2 / 1024) * np.cos(units @ method.weight_ + method.shift_)
+    assert np.abs(mapped @ mapped.T - kernel).max() < 0.15
+
+
+def test_dice():
+    contributions = WEIGHT * F.mean(axis=0)
+    sparse = WEIGHT * (contributions > np.percentile(contributions, 70))
+    assert np.allclose(scores("dice", percentile=70.0), -logsumexp(G @ sparse.T + BIAS, axis=1), rtol=1e-5)
+    with pytest.raises(InputError, match=r"percentile is 100\.0; pass a number from 0"):
+        METHODS["dice"](percentile=100.0).fit_from_outputs(train=TRAIN)
+
+
+def test_she():
+    top = TRAIN.outputs.logits.argmax(axis=1)
+    patterns = [F[(top == k) & (TRAIN.labels == k)].mean(axis=0) for k in range(N_CLASSES)]
+    expected = [-row @ patterns[k] for row, k in zip(G, LOGITS.argmax(axis=1), strict=True)]
+    assert np.allclose(scores("she"), expected, rtol=1e-5)
+
+
+def test_she_of_a_class_that_is_always_wrong_has_the_mean_of_its_rows():
+    swapped = LabelledOutputs(TRAIN.outputs, np.where(TRAIN.labels == 0, 1, TRAIN.outputs.logits.argmax(axis=1) * 0))
+    patterns = METHODS["she"]().fit_from_outputs(train=swapped).patterns_
+    assert np.allclose(patterns[2:], 0.0)
+    assert np.isfinite(patterns).all()
+
+
+def test_ctm():
+    means = np.stack([F[TRAIN.labels == k].mean(axis=0) for k in range(N_CLASSES)])
+    cosines = (G @ means.T) / np.linalg.norm(G, axis=1)[:, None] / np.linalg.norm(means, axis=1)
+    assert np.allclose(scores("ctm"), -cosines.max(axis=1), rtol=1e-5)
+
+
+def test_kl_matching():
+    probs, val = scipy_softmax(LOGITS, axis=1), scipy_softmax(VAL.outputs.logits, axis=1)
+    templates = [val[val.argmax(axis=1) == k].mean(axis=0) for k in np.unique(val.argmax(axis=1))]
+    expected = np.min([kl_divergence(probs, template[None], axis=1) for template in templates], axis=0)
+    assert np.allclose(scores("kl_matching"), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["radial_mahalanobis", "ctm", "she", "kernel_pca"])
+def test_a_row_of_zeros_has_a_score(name):
+    method = METHODS[name]().fit_from_outputs(train=TRAIN, val=VAL)
+    assert np.isfinite(method.predict_outputs(outputs(np.zeros((2, WIDTH)))).uncertainty).all()
 
 
 def test_pnorm_is_not_chosen_for_a_score_that_is_the_same_for_all_rows():

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -163,10 +164,25 @@ def tasks(
     )
 
 
-def methods() -> None:
-    """List methods, plug-ins and ablation rows."""
+class _Needs(StrEnum):
+    LOGITS = "logits"
+    FEATURES = "features"
+    LAST_LAYER = "last-layer"
+    TRAINING = "training"
+
+
+def methods(
+    needs: Annotated[
+        _Needs | None,
+        typer.Option(
+            help="Only methods that need a network's logits, also its features, also its last layer, or training."
+        ),
+    ] = None,
+) -> None:
+    """List methods, plug-ins and ablation rows; or the package's own methods by what they need."""
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
+    from volta.methods.registry import needs_of
 
     asked, added = "extra, run with --methods all", []
     for name, found in plugins("volta.methods").items():
@@ -176,12 +192,15 @@ def methods() -> None:
             except InputError as error:
                 warn_line(error)
     origins = {"volta": "this paper", "paper": "baseline of the paper", "extra": "extra, not in the paper"}
-    print_table(
-        ("method", "name", "origin"),
-        [(name, method.title, origins[method.origin] if method.standard else asked) for name, method in METHODS.items()]
-        + added
-        + [(name, row.title, "ablation (--ablation)") for name, row in ABLATION.items()],
-    )
+    rows: list[tuple[str, str, str, str]] = [
+        (name, method.title, needs_of(name), origins[method.origin] if method.standard else asked)
+        for name, method in METHODS.items()
+        if needs is None or needs_of(name) == needs
+    ]
+    if needs is None:
+        rows += [(name, title, "", origin) for name, title, origin in added]
+        rows += [(name, row.title, "training", "ablation (--ablation)") for name, row in ABLATION.items()]
+    print_table(("method", "name", "needs", "origin"), rows)
 
 
 def metrics() -> None:

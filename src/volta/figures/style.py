@@ -97,6 +97,15 @@ _KNOWN = (
     "spline",
     "dirichlet",
     "venn-abers",
+    "radial-mahalanobis",
+    "global-mahalanobis",
+    "delta-mds",
+    "residual",
+    "kernel-pca",
+    "dice",
+    "she",
+    "ctm",
+    "kl-matching",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1

@@ -29,13 +29,21 @@ if TYPE_CHECKING:
     from volta.methods.hyperbolic import Hyperbolic
     from volta.methods.knn import Knn, NnGuide
     from volta.methods.laplace import Laplace
-    from volta.methods.last_layer import Fdbd, Nci, Weiper
+    from volta.methods.last_layer import Ctm, Dice, Fdbd, Nci, She, Weiper
     from volta.methods.linear import Linear
-    from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
+    from volta.methods.mahalanobis import (
+        DeltaMds,
+        GlobalMahalanobis,
+        Mahalanobis,
+        MdsPlus,
+        RadialMahalanobis,
+        Rmds,
+        RmdsPlus,
+    )
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
-    from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
+    from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
     from volta.methods.taylor_sensus import TaylorSensus
-    from volta.methods.vim import Neco, Sirc, Vim
+    from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
     from volta.methods.volta import Volta
     from volta.methods.volta_plus import VoltaPlus
 
@@ -45,6 +53,9 @@ __all__ = [
     "Aps",
     "Beta",
     "Conformal",
+    "Ctm",
+    "DeltaMds",
+    "Dice",
     "Dirichlet",
     "Energy",
     "Enn",
@@ -52,9 +63,12 @@ __all__ = [
     "EnsembleTemperature",
     "Fdbd",
     "Gen",
+    "GlobalMahalanobis",
     "Gmm",
     "Hyperbolic",
     "Isotonic",
+    "KernelPca",
+    "KlMatching",
     "Knn",
     "Laplace",
     "Linear",
@@ -68,11 +82,14 @@ __all__ = [
     "Neco",
     "NnGuide",
     "Quadratic",
+    "RadialMahalanobis",
     "React",
     "RegisteredMethod",
+    "Residual",
     "Rmds",
     "RmdsPlus",
     "Scale",
+    "She",
     "Sirc",
     "Softmax",
     "Spline",

@@ -1,4 +1,4 @@
-"""Scores of the last layer's geometry: fDBD, NCI, and WeiPer's perturbed copies of it."""
+"""Scores of the last layer's geometry: fDBD, NCI, DICE, WeiPer; of class means in place of its rows: SHE, CTM."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.checks import check_count, check_number
+from volta.core.errors import InputError
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
+from volta.methods import graphs
 from volta.methods.base import PostHoc, at_least_0, checked, each
 from volta.methods.scores import (
     Floats,
@@ -17,11 +19,12 @@ from volta.methods.scores import (
     cached_slices,
     column_means,
     distances_from,
+    energy,
     row_slices,
     row_sums,
     softmax,
 )
-from volta.networks.outputs import FitOutputs, Outputs
+from volta.networks.outputs import FitOutputs, LastLayer, Outputs
 
 _TINY = 1e-12
 _ROUNDING = 1e-7
@@ -97,6 +100,121 @@ class Nci(PostHoc):
             along /= np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _TINY)
             uncertainty[rows] = -along - self.alpha * row_sums(np.abs(vectors, out=vectors))
         return Prediction(softmax(outputs.logits), uncertainty)
+
+
+@dataclass
+class Dice(PostHoc):
+    """u = −logsumexp((W ∘ mask) f + b), the mask the largest contributions W_kj mean f_j; p = softmax(l).
+
+    The mask keeps those above the ``percentile`` of all K·w contributions, with the mean over training vectors.
+    Reference: Sun & Li (2022), DICE: Leveraging Sparsification for Out-of-Distribution Detection.
+    """
+
+    title = "DICE"
+    origin = "extra"
+    standard = False
+    learned_types = (LastLayer,)
+
+    percentile: float = 90.0
+
+    def check_parameters(self) -> None:
+        """Refuse numbers out of range."""
+        if not 0.0 <= self.percentile < 100.0:
+            raise InputError(f"percentile is {self.percentile}; pass a number from 0 to below 100, such as 90")
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Keep the weights that contribute most on the training rows."""
+        train = outputs.of("train").outputs
+        means, layer = column_means(train.need_features()), train.need_last_layer()
+        contributions = layer.weight * means
+        kept = contributions > np.percentile(contributions, self.percentile)
+        self.layer_ = LastLayer(np.where(kept, layer.weight, 0.0).astype(np.float64), layer.bias.astype(np.float64))
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the free energy of the sparse last layer."""
+        sparse = outputs.need_features().astype(np.float64) @ self.layer_.weight.T + self.layer_.bias
+        return Prediction(softmax(outputs.logits), energy(sparse))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        sparse = outputs.features @ graphs.constant(self.layer_.weight.T) + graphs.constant(self.layer_.bias)
+        return graphs.prediction(outputs.logits.softmax(dim=1), graphs.energy(sparse))
+
+
+@dataclass
+class She(PostHoc):
+    """u = −f·m_ŷ, m_c the mean of class c's training vectors that the network got right; p = softmax(l).
+
+    The simplified energy of a modern Hopfield network that stores one pattern per class; ŷ is the predicted class. A
+    class without right rows has the mean of all its rows, one without any rows zeros.
+    Reference: Zhang et al. (2023), Out-of-Distribution Detection based on In-Distribution Data Patterns Memorization
+    with Modern Hopfield Energy.
+    """
+
+    title = "SHE"
+    origin = "extra"
+    standard = False
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Store the patterns of the training rows."""
+        train = outputs.of("train")
+        features, top = train.outputs.need_features(), train.outputs.logits.argmax(axis=1)
+        right = top == train.labels
+        of_right = class_means(features[right], train.labels[right], train.outputs.n_classes)
+        of_all = class_means(features, train.labels, train.outputs.n_classes)
+        without = np.bincount(train.labels[right], minlength=train.outputs.n_classes) == 0
+        self.patterns_ = np.where(without[:, None], of_all, of_right)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the negated product with the predicted class's pattern."""
+        products = outputs.need_features().astype(np.float64) @ self.patterns_.T
+        return Prediction(softmax(outputs.logits), -at_labels(products, outputs.logits.argmax(axis=1)))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        products = outputs.features @ graphs.constant(self.patterns_.T)
+        top = outputs.logits.argmax(dim=1, keepdim=True)
+        return graphs.prediction(outputs.logits.softmax(dim=1), -products.gather(1, top)[:, 0])
+
+
+@dataclass
+class Ctm(PostHoc):
+    """u = −max_c cos(f, μ_c), μ_c the mean training vector of class c; p = softmax(l).
+
+    Class typical matching.
+    Reference: Ngoc-Hieu et al. (2023), A Cosine Similarity-based Method for Out-of-Distribution Detection.
+    """
+
+    title = "CTM"
+    origin = "extra"
+    standard = False
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Keep the directions of the class means."""
+        train = outputs.of("train")
+        means = class_means(train.outputs.need_features(), train.labels, train.outputs.n_classes)
+        means = means[np.unique(train.labels)]
+        self.directions_ = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _TINY)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the negated largest cosine."""
+        features = outputs.need_features()
+        lengths = np.maximum(np.linalg.norm(features, axis=1), _TINY)
+        return Prediction(softmax(outputs.logits), -(features @ self.directions_.T).max(axis=1) / lengths)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        lengths = outputs.features.norm(dim=1).clamp(min=_TINY)
+        nearest = (outputs.features @ graphs.constant(self.directions_.T)).amax(dim=1)
+        return graphs.prediction(outputs.logits.softmax(dim=1), -nearest / lengths)
+
+
+def class_means(features: Array, labels: NDArray[np.int64], n_classes: int) -> Floats:
+    """Return the mean vector of each class, (K, w), in float64; zeros for a class without rows."""
+    means = np.zeros((n_classes, features.shape[1]))
+    for k in np.unique(labels):
+        means[k] = column_means(features[labels == k])
+    return means
 
 
 _CHUNK_VALUES = 1 << 22

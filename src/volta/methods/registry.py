@@ -16,7 +16,7 @@ from typing import Any, Literal
 from volta.core.errors import InputError, unknown_name
 from volta.core.plugins import is_address, load_address, plugins
 from volta.methods.ablation import ABLATION
-from volta.methods.base import Method
+from volta.methods.base import Method, PostHoc
 from volta.methods.calibrated import (
     Beta,
     Dirichlet,
@@ -38,12 +38,20 @@ from volta.methods.gmm import Gmm
 from volta.methods.hyperbolic import Hyperbolic
 from volta.methods.knn import Knn, NnGuide
 from volta.methods.laplace import Laplace
-from volta.methods.last_layer import Fdbd, Nci, Weiper
+from volta.methods.last_layer import Ctm, Dice, Fdbd, Nci, She, Weiper
 from volta.methods.linear import Linear
-from volta.methods.mahalanobis import Mahalanobis, MdsPlus, Rmds, RmdsPlus
-from volta.methods.softmax import Gen, MaxLogit, MaxlogitPnorm, Softmax
+from volta.methods.mahalanobis import (
+    DeltaMds,
+    GlobalMahalanobis,
+    Mahalanobis,
+    MdsPlus,
+    RadialMahalanobis,
+    Rmds,
+    RmdsPlus,
+)
+from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
 from volta.methods.taylor_sensus import TaylorSensus
-from volta.methods.vim import Neco, Sirc, Vim
+from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
 
@@ -208,7 +216,46 @@ METHODS: dict[str, type[Method]] = {
     "spline": Spline,
     "dirichlet": Dirichlet,
     "venn_abers": VennAbers,
+    "radial_mahalanobis": RadialMahalanobis,
+    "global_mahalanobis": GlobalMahalanobis,
+    "delta_mds": DeltaMds,
+    "residual": Residual,
+    "kernel_pca": KernelPca,
+    "dice": Dice,
+    "she": She,
+    "ctm": Ctm,
+    "kl_matching": KlMatching,
 }
+
+
+Needs = Literal["logits", "features", "last-layer", "training"]
+
+_OF_LOGITS = (
+    *("softmax", "temperature", "energy", "conformal", "max_logit", "vector_scaling", "aps", "gen", "maxlogit_pnorm"),
+    *(
+        "structured_vector_scaling",
+        "structured_matrix_scaling",
+        "ensemble_temperature",
+        "isotonic",
+        "beta",
+        "quadratic",
+    ),
+    *("spline", "dirichlet", "venn_abers", "kl_matching"),
+)
+_OF_LAST_LAYER = ("vim", "fdbd", "nci", "react", "scale", "weiper", "residual", "dice")
+
+
+def needs_of(name: str) -> Needs:
+    """Return the least that one of ``METHODS`` works from, or ``training`` where it trains a network of its own.
+
+    Each includes the former: a network's logits, its penultimate vectors, its last layer.
+
+    >>> needs_of("gen"), needs_of("knn"), needs_of("vim"), needs_of("swag")
+    ('logits', 'features', 'last-layer', 'training')
+    """
+    if not issubclass(METHODS[name], PostHoc):
+        return "training"
+    return "logits" if name in _OF_LOGITS else "last-layer" if name in _OF_LAST_LAYER else "features"
 
 
 def standard_methods() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Scores of logits: MSP, maximum logit, MaxLogit-pNorm, GEN."""
+"""Scores of logits: MSP, maximum logit, MaxLogit-pNorm, GEN, KL matching."""
 
 from __future__ import annotations
 
@@ -143,3 +143,36 @@ def generalised_entropy(probs: Floats, doubt: Floats, gamma: float, top: int) ->
         rest *= largest
         summed[rows] = row_sums(rest**gamma)
     return summed
+
+
+@dataclass
+class KlMatching(PostHoc):
+    """u = min_k KL(p ‖ d_k), d_k the mean softmax of validation rows that are predicted as class k; p = softmax(l).
+
+    Classes that no validation row is predicted as have no d_k. Logarithms are of probabilities of at least 1e-37.
+    Reference: Hendrycks et al. (2022), Scaling Out-of-Distribution Detection for Real-World Settings.
+    """
+
+    title = "KL matching"
+    origin = "extra"
+    standard = False
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Keep the templates of the validation rows."""
+        probs = softmax(outputs.of("val").outputs.logits)
+        top = probs.argmax(axis=1)
+        self.templates_ = np.stack([probs[top == k].mean(axis=0) for k in np.unique(top)])
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the divergence from the nearest template."""
+        probs = softmax(outputs.logits)
+        cross = probs @ np.log(np.maximum(self.templates_, graphs.SMALLEST)).T
+        own = row_sums(probs * np.log(np.maximum(probs, graphs.SMALLEST)))
+        return Prediction(probs, np.maximum(own - row_max(cross), 0.0))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        probs = outputs.logits.softmax(dim=1)
+        cross = probs @ graphs.constant(np.log(np.maximum(self.templates_, graphs.SMALLEST)).T)
+        own = (probs * probs.clamp(min=graphs.SMALLEST).log()).sum(dim=1)
+        return graphs.prediction(probs, (own - cross.amax(dim=1)).clamp(min=0.0))

@@ -1,4 +1,4 @@
-"""Scores of subspaces: ViM, NECO, SIRC."""
+"""Scores of subspaces: ViM and its residual, kernel PCA, NECO, SIRC."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from volta.core.checks import check_count
+from volta.core.checks import check_count, check_fraction
 from volta.core.errors import InputError
+from volta.core.seeding import rng
 from volta.core.types import Array, Prediction
 from volta.methods import graphs
 from volta.methods.base import PostHoc, checked, optional
@@ -22,8 +23,9 @@ from volta.methods.scores import (
     softmax,
     softmax_and_doubt,
     softmax_and_energy,
+    unit_rows,
 )
-from volta.networks.outputs import FitOutputs, Outputs
+from volta.networks.outputs import FitOutputs, LastLayer, Outputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -130,9 +132,8 @@ class Vim(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Find the origin, the residual space and α on the training rows."""
         train = outputs.of("train").outputs
-        features, layer = train.need_features(), train.need_last_layer()
-        origin = -np.linalg.pinv(layer.weight.astype(np.float64)) @ layer.bias.astype(np.float64)
-        self.minor_ = fit_minor_space(features, origin)
+        features = train.need_features()
+        self.minor_ = fit_minor_space(features, origin_without_bias(train.need_last_layer()))
         residual = self.minor_.mean_length(features)
         self.alpha_ = float(row_max(train.logits).mean() / residual) if residual > 0.0 else 0.0
 
@@ -145,6 +146,100 @@ class Vim(PostHoc):
         """Return the same from tensors, for ONNX graphs."""
         residual = self.alpha_ * self.minor_.lengths_of_tensors(outputs.features)
         return graphs.prediction(outputs.logits.softmax(dim=1), residual + graphs.energy(outputs.logits))
+
+
+def origin_without_bias(layer: LastLayer) -> Floats:
+    """Return o = −W⁺ b: from there the last layer (W, b) has no bias."""
+    return np.asarray(-np.linalg.pinv(layer.weight.astype(np.float64)) @ layer.bias.astype(np.float64))
+
+
+@dataclass
+class Residual(PostHoc):
+    """u = |Rᵀ(f − o)|, o and R as in ``vim``: the part of it that knows nothing of the classes; p = softmax(l).
+
+    Reference: Wang et al. (2022), ViM: Out-Of-Distribution with Virtual-logit Matching.
+    """
+
+    title = "Residual"
+    origin = "extra"
+    standard = False
+    learned_types = (MinorSpace,)
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Find the origin and the residual space on the training rows."""
+        train = outputs.of("train").outputs
+        self.minor_ = fit_minor_space(train.need_features(), origin_without_bias(train.need_last_layer()))
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the residual's length."""
+        return Prediction(softmax(outputs.logits), self.minor_.lengths(outputs.need_features()))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return graphs.prediction(outputs.logits.softmax(dim=1), self.minor_.lengths_of_tensors(outputs.features))
+
+
+@dataclass
+class KernelPca(PostHoc):
+    """u = |(I − U Uᵀ)(φ(g) − m)|, g = f/‖f‖, φ(g) = √(2/M) cos(Ω g + b); p = softmax(l).
+
+    φ stands for the Gaussian kernel exp(−γ |g − g'|²): the M rows of Ω are N(0, 2γ I), b is uniform in [0, 2π). m and U
+    are the mean and the first principal directions of φ over training rows, as many as hold the share ``explained`` of
+    its variance. M is at most ``n_features`` and four times the width of f. Departure: γ is one over the training rows'
+    mean |g − g'|²; theirs is tuned.
+    Reference: Fang et al. (2024), Kernel PCA for Out-of-Distribution Detection (CoRP).
+    """
+
+    title = "Kernel PCA"
+    origin = "extra"
+    standard = False
+    checks = checked(n_features=check_count, explained=check_fraction)
+
+    n_features: int = 1024
+    explained: float = 0.9
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Draw the features of the kernel and find their principal directions on training rows."""
+        features = outputs.of("train").outputs.need_features()
+        units = unit_rows(features)
+        n_drawn = min(self.n_features, 4 * features.shape[1])
+        # The mean of |g − g'|² over all pairs is twice the variance.
+        apart = 2.0 * (
+            float(np.square(units, dtype=np.float64).sum(axis=1).mean()) - float((column_means(units) ** 2).sum())
+        )
+        random = rng(outputs.random_state, "kernel_pca")
+        self.weight_ = random.normal(size=(features.shape[1], n_drawn)) * np.sqrt(2.0 / max(apart, _TINY))
+        self.shift_ = random.uniform(0.0, 2.0 * np.pi, size=n_drawn)
+        pieces = list(row_slices(units, CHUNK_ROWS))
+        self.mean_ = sum(self._mapped(units[rows]).sum(axis=0) for rows in pieces) / len(units)
+        moment = np.zeros((n_drawn, n_drawn))
+        for rows in pieces:
+            centred = self._mapped(units[rows]) - self.mean_
+            moment += centred.T @ centred
+        values, vectors = np.linalg.eigh(moment)
+        shares = values[::-1].clip(min=0.0).cumsum() / max(float(values.clip(min=0.0).sum()), _TINY)
+        n_kept = min(int(np.searchsorted(shares, self.explained)) + 1, n_drawn)
+        self.directions_ = np.ascontiguousarray(vectors[:, ::-1][:, :n_kept])
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the error of reconstruction."""
+        units = unit_rows(outputs.need_features())
+        uncertainty: Floats = np.empty(len(units))
+        for rows in row_slices(units, CHUNK_ROWS):
+            centred = self._mapped(units[rows]) - self.mean_
+            uncertainty[rows] = np.linalg.norm(centred - (centred @ self.directions_) @ self.directions_.T, axis=1)
+        return Prediction(softmax(outputs.logits), uncertainty)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        units = outputs.features / outputs.features.norm(dim=1, keepdim=True).clamp(min=graphs.SMALLEST)
+        mapped = (units @ constant(self.weight_) + constant(self.shift_)).cos() * np.sqrt(2.0 / len(self.shift_))
+        centred = mapped - constant(self.mean_)
+        inside = (centred @ constant(self.directions_)) @ constant(self.directions_.T)
+        return graphs.prediction(outputs.logits.softmax(dim=1), (centred - inside).norm(dim=1))
+
+    def _mapped(self, units: Array) -> Floats:
+        return np.asarray(np.cos(units @ self.weight_ + self.shift_) * np.sqrt(2.0 / len(self.shift_)))
 
 
 _TINY = 1e-12
