@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import volta.cli
 from tests.bench.running import edit_manifest
 from tests.stats.builders import make_store
-from volta.cli.main import main
+from volta.cli.main import app, main
 from volta.cli.runs import status
 from volta.cli.terminal import echo, printable
 
@@ -71,7 +72,7 @@ def test_letters_that_a_terminal_lacks_end_nothing(
     assert len(terminal.buffer.getvalue().splitlines()) > 10
 
 
-def test_methods_are_listed_by_what_they_need():
+def test_methods_are_listed_by_what_they_need() -> None:
     found = CliRunner().invoke(app, ["methods", "--needs", "last-layer"]).output
     assert "vim" in found
     assert "knn" not in found
