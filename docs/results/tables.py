@@ -177,10 +177,10 @@ def ablation(run: str) -> str:
     summary = {(row["method"], row["metric"], row["set"]): row for row in read(run, "summary")}
     letters = {
         (row["row"], row["metric"], row["set"], row["reference"]): LETTERS[row["reference"]][
-            row["significant_holm"] == "true"
+            float(row["p_holm"] or 1) < 0.05
         ]
         for row in rows
-        if row["significant"] == "true" and row["reference"] in LETTERS
+        if float(row["p"] or 1) < 0.05 and row["reference"] in LETTERS
     }
     head = ["row"] + [NAMES.get(metric) or "AUROC near ↑" for metric, _ in ABLATION_KEYS]
     names = dict.fromkeys(["volta-full", *(row["row"] for row in rows), "volta"])
@@ -198,6 +198,7 @@ def ablation(run: str) -> str:
 FIGURES = re.compile(
     r"(?P<metric>[^;:.]+? [↑↓]) (?P<first>.+?) (?P<a>\d+\.\d+)[^(]*\(n = (?P<n>\d+)\), "
     r"(?P<second>.+?) (?P<b>\d+\.\d+)[^(]*\(n = \d+\)(?:, (?:paired )?p (?P<p>[=<] [\d.e-]+))?"
+    r"(?:, gain (?P<gain>[+-][\d.]+ in \[[^]]+\]))?"
 )
 
 
@@ -209,10 +210,10 @@ def claims(run: str) -> str:
             continue
         parts = [
             f"{found['metric'].strip()}: {found['first']} {found['a']}, {found['second']} {found['b']}"
-            + (f" (p {found['p'].rstrip('.')})" if found["p"] else "")
+            + (f" (p {found['p'].rstrip('.')})" if found["p"] else f" (gain {found['gain']})" if found["gain"] else "")
             for found in FIGURES.finditer(row["sentence"])
         ]
-        figures = "; ".join(parts if len(parts) < 2 else [part.partition(" (p")[0] for part in parts]) or "–"
+        figures = "; ".join(parts if len(parts) < 2 else [part.partition(" (p")[0].partition(" (gain")[0] for part in parts]) or "–"
         figures = re.sub(r"the median of \d+ baselines", "their median", figures)
         lines.append([row["statement"], f"**{row['verdict']}**", figures, row["n"]])
     return table(["claim", "verdict", "deciding figures", "n"], lines)

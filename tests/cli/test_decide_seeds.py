@@ -22,7 +22,6 @@ from volta.report.statistics import (
     compute_statistics,
     earlier_analyses,
     read_analyses,
-    with_analyses,
 )
 from volta.stats.results import load_tables
 from volta.stats.sequential import Question, alpha_at, analyses_up_to
@@ -166,28 +165,34 @@ def test_named_comparisons_are_questions_where_the_paper_says_nothing(tmp_path):
 
 def test_the_reports_comparisons_keep_the_verdicts_of_their_analyses(tmp_path):
     store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
-    stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(3, (2, 3)))
+
+    def found_with(*decided):
+        return compute_statistics(store, load_tables(store), 0, analyses=StoredAnalyses((2, 3), 3, decided, 0))
+
+    stats = found_with()
     key = "my-data · fair · accuracy · volta against softmax"
     row = next(row for row in stats.tests if comparison_key(row) == key)
     for verdict, shown in (("better", "better"), ("equivalent", "equivalent")):
         decided = Question(key, ("volta", "softmax"), verdict, 2, None, "")
-        found = with_analyses(stats, StoredAnalyses((2, 3), 3, (decided,), 0))
+        found = found_with(decided)
         kept = next(row for row in found.tests if comparison_key(row) == key)
         assert kept.verdict == shown
         assert kept.note.endswith(f"verdict of the interim analysis at 2 seeds, level {alpha_at(2, (2, 3)):.4f}")
         assert replace(kept, verdict=row.verdict, note=row.note) == row
         others = [row for row in stats.tests if comparison_key(row) != key]
         assert [row for row in found.tests if comparison_key(row) != key] == others
-    latest = StoredAnalyses((2, 3), 3, (Question(key, ("volta", "softmax"), "better", 3, None, ""),), 0)
-    assert with_analyses(stats, latest).tests == stats.tests
+        assert {row.verdict for row in found.pairs if comparison_key(row) == key} == {verdict}
+    turned = Question(key.replace("volta against softmax", "softmax against volta"), (), "worse", 2, None, "")
+    assert next(row for row in found_with(turned).tests if comparison_key(row) == key).verdict == "better"
+    assert found_with(Question(key, ("volta", "softmax"), "better", 3, None, "")).tests == stats.tests
 
 
 def test_seeds_beyond_the_schedule_decide_nothing(tmp_path):
     store = write_run(tmp_path / "own", Plan(tasks=("my-data",), n_rows=60))
-    stats = compute_statistics(store, load_tables(store), n_resamples=0, alpha=alpha_at(2, (2,)))
     key = "my-data · fair · accuracy · volta against softmax"
     decided = Question(key, ("volta", "softmax"), "better", 2, None, "")
-    found = {comparison_key(row): row for row in with_analyses(stats, StoredAnalyses((2,), 2, (decided,), 3)).tests}
+    stats = compute_statistics(store, load_tables(store), 0, analyses=StoredAnalyses((2,), 2, (decided,), 3))
+    found = {comparison_key(row): row for row in stats.tests}
     assert {row.n for row in found.values()} == {3}
     kept = found.pop(key)
     assert (kept.verdict, "verdict of the interim analysis at 2 seeds" in kept.note) == ("better", True)

@@ -28,11 +28,11 @@ FIGURES = [
 
 def change(row: str, difference: float, std: float, p: float | None, significant: bool) -> AblationRow:
     """One test of an ablation row against VOLTA on ECE."""
-    unknown = dict.fromkeys(["mean", "mean_reference", "p_holm", "p_welch", "hedges_g", "significant_holm"])
+    unknown = dict.fromkeys(["mean", "mean_reference", "p", "p_welch", "hedges_g"])
     return AblationRow(
         task="digits", protocol="fair", row=row, reference="volta", metric="ece", set="test", n=3, n_reference=3,
-        n_shared=3, std=std, difference=difference, paired=True, p=p, significant=significant, note="",
-        detectable_difference=None, p_equivalence=None, verdict="inconclusive", **unknown,
+        n_shared=3, std=std, difference=difference, paired=True, p_holm=p, note="",
+        detectable_difference=None, p_equivalence=None, verdict="better" if significant else "inconclusive", **unknown,
     )  # fmt: skip
 
 

@@ -118,7 +118,10 @@ def changes(reference: MethodValues, rows: list[MethodValues], significant: tupl
         AblationRow(
             **dict.fromkeys(columns_of(AblationRow))
             | {"row": m.name, "reference": reference.name, "metric": "ece", "set": "test"}
-            | {"difference": m.mean("ece") - reference.mean("ece"), "significant": m.name in significant}
+            | {
+                "difference": m.mean("ece") - reference.mean("ece"),
+                "verdict": "better" if m.name in significant else "inconclusive",
+            }
         )
         for m in rows
     )

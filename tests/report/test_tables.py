@@ -71,7 +71,7 @@ def test_marks_follow_the_tests(parts):
     for test in own.tests:
         key = test.metric if test.set == "test" else f"{test.metric}@{test.set}"
         mark = column(table, key)[test.method].mark
-        assert mark == ("‡" if test.significant_holm else "†" if test.significant else "")
+        assert mark == ("†" if test.verdict in ("better", "worse") else "")
 
 
 def test_tests_say_what_could_have_been_seen(parts):
@@ -187,9 +187,9 @@ def test_a_run_without_our_method_is_tested_against_its_best(tmp_path):
     assert {test.reference for test in own.tests} <= {"softmax", "knn"}
     assert own.tests
     legend = results_table(run.groups[0], own).legend
-    assert "differs from" in legend
+    assert "better or worse than" in legend
     assert "VOLTA" not in legend
-    assert "differs from" not in results_table(run.groups[0], replace(own, tests=[], paper=[])).legend
+    assert "better or worse than" not in results_table(run.groups[0], replace(own, tests=[], paper=[])).legend
 
 
 def test_any_method_can_be_the_reference(small):
@@ -199,7 +199,7 @@ def test_any_method_can_be_the_reference(small):
     table = baseline_table(group, own)
     assert table.caption == "Temperature scaling against each other method"
     assert {test.method for test in own.tests} == {"volta", "softmax", "mahalanobis"}
-    assert "differs from Temperature scaling" in results_table(group, own).legend
+    assert "better or worse than Temperature scaling" in results_table(group, own).legend
     own = compute_statistics(small, run.tables, 0, "best").of("digits", "fair")
     assert baseline_table(group, own).caption == "The best method against each other method"
     with pytest.raises(InputError, match="reference is 'nobody'; pass best or one of the methods run"):
@@ -274,7 +274,7 @@ def test_the_papers_tests_are_recomputed_with_ours_beside_them(folder):
     swag = found["volta swag ece"]
     assert (swag["statement"].text, swag["p"].text, swag["range"].text) == ("p < 0.05", "0.003", "0.002 to 0.004")
     test = next(test for test in own.tests if (test.method, test.metric, test.set) == ("swag", "ece", "test"))
-    assert (swag["p_welch"].value, swag["p_paired"].value) == (test.p_welch, test.p)
+    assert (swag["p_welch"].value, swag["p_holm"].value) == (test.p_welch, test.p)
     assert found["volta enn ece"]["verdict"].text == "–"
     assert found["volta-full volta-full-shallow nll"]["statement"].text == "p = 0.0101"
     assert paper_tests_table(run.groups[1], own.tests, own.ablation) is None

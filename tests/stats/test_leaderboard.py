@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from volta.stats.comparisons import p_best
+from volta.stats.bootstrap import Bootstrap
+from volta.stats.comparisons import compare_all_pairs
 from volta.stats.ranking import OVERALL, make_leaderboard, ranked_sets
 
 from .builders import five, table
@@ -105,4 +107,31 @@ def test_a_method_that_lacks_a_metric_has_no_rank():
 
 
 def test_a_method_alone_needs_no_test():
-    assert p_best(table({"volta": VOLTA}), ["volta"], "ece", "test") == {"volta": None}
+    rows = make_leaderboard([table({"volta": VOLTA})])
+    assert {(row.p_best, row.in_confidence_set) for row in rows} == {(None, None)}
+
+
+def test_the_confidence_set_is_what_the_pairs_say(results):
+    pairs = compare_all_pairs([results])
+    both = [one for pair in pairs for one in (pair, pair.turned())]
+    for row in make_leaderboard([results], pairs=pairs):
+        own = [one for one in both if (one.reference, one.metric, one.set) == (row.method, row.metric, row.set)]
+        if row.metric != OVERALL:
+            assert row.in_confidence_set is all(one.verdict != "worse" for one in own)
+            assert row.in_confidence_set is (row.p_best >= 0.05)
+
+
+def test_the_interval_of_the_mean_rank_is_that_of_resampled_seeds(results):
+    rng = np.random.default_rng(0)
+    keys = ranked_sets(results)
+    observed = {key: {name: results.of(name, key[1], key[0]) for name in results.methods} for key in keys}
+    draws = {
+        key: {name: {seed: value + rng.normal(0, 1e-4, 200) for seed, value in by.items()} for name, by in own.items()}
+        for key, own in observed.items()
+    }
+    rows = make_leaderboard(
+        [results], {("digits", "fair"): Bootstrap(observed, draws, rows=dict.fromkeys(range(4), (0, 9)))}
+    )
+    volta, swag = of(rows, "volta", OVERALL), of(rows, "swag", OVERALL)
+    assert 1 <= volta.low <= volta.mean <= volta.high < of(rows, "knn", OVERALL).low
+    assert swag.low <= swag.mean <= swag.high

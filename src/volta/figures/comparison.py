@@ -351,11 +351,11 @@ def ablation_bars(numbers: GroupNumbers) -> Figure:
     tests = [(key, row) for key, row, _ in _changes(numbers) if row.reference == first]
     reference, rows = by_name[first], [by_name[name] for name in dict.fromkeys(row.row for _, row in tests)]
     metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
-    significant = {(row.row, key) for key, row in tests if row.significant}
+    significant = {(row.row, key) for key, row in tests if row.verdict in ("better", "worse")}
     height = 1.45 + 0.23 * max(3, len(rows))
     note = (
         f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
-        "lines: one standard deviation; *: paired p < 0.05, uncorrected; "
+        "lines: one standard deviation; *: significant, paired, Holm-corrected; "
         "an axis with an outlier is logarithmic beyond its first tick"
     )
     figure = new_figure("Ablation", numbers.context, (2.9 + 1.7 * len(metrics), height), note)
@@ -432,8 +432,8 @@ def _ablation_bars_data(numbers: GroupNumbers) -> Json:
                 "row": row.row,
                 "difference": difference,
                 "std": row.std or 0.0,
-                "p": row.p,
-                "significant": bool(row.significant),
+                "p": row.p_holm,
+                "significant": row.verdict in ("better", "worse"),
                 "better": difference <= 0 if metric_of(row.metric).higher_is_better is False else difference >= 0,
                 "same": abs(difference) < NO_DIFFERENCE,
             }
@@ -455,8 +455,8 @@ def _ablation_bars_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
 ABLATION_BARS = Chart(
     name="ablation_bars",
     title="Ablation",
-    caption="Difference from the reference; blue: better, ochre: worse. * paired p < 0.05, uncorrected; "
-    "the others may be chance.",
+    caption="Difference from the reference; blue: better, ochre: worse. * significant, paired, "
+    "Holm-corrected; the others may be chance.",
     kind="differences",
     available=lambda numbers: bool(_changes(numbers)),
     data=_ablation_bars_data,

@@ -170,21 +170,22 @@ def _against_median(
 
 
 def pair(evidence: Evidence, test: PairTest) -> str:
-    """Return both means with deviation and n, and the p of their difference."""
+    """Return both means with deviation and n."""
     parts = [
         f"{evidence.title(name)} {_shown(sample)}"
         for name, sample in ((test.first, test.first_sample), (test.second, test.second_sample))
     ]
-    p = "" if test.p is None else f", {'paired ' if test.paired else ''}p {_p(test.p)}"
-    return f"{label(evidence, test.metric)} {METRICS[test.metric].direction} {parts[0]}, {parts[1]}{p}"
+    return f"{label(evidence, test.metric)} {METRICS[test.metric].direction} {parts[0]}, {parts[1]}"
 
 
 def interval(test: PairTest, alpha: float) -> str:
-    """Return the interval that the one-sided tests of level ``alpha`` against a margin look at."""
-    if test.gain is None:
+    """Return the gain, the interval that one-sided tests of level ``alpha`` look at, and the metric's margin."""
+    margin = MARGINS.get(test.metric)
+    if test.gain is None or margin is None:
         return ""
     low, high = test.gain.interval(2 * alpha)
-    return f", gain in [{low:+.4f}, {high:+.4f}] ({100 * (1 - 2 * alpha):.3g} %)"
+    level = 100 * (1 - 2 * alpha)
+    return f", gain {test.gain.value:+.4f} in [{low:+.4f}, {high:+.4f}] ({level:.3g} %), margin {margin:g}"
 
 
 def minimum_detectable(test: PairTest) -> str:
@@ -214,11 +215,6 @@ def listed(evidence: Evidence, tests: Iterable[PairTest]) -> str:
 def _two_digits(value: float) -> str:
     """Return a number in two digits, never with an exponent."""
     return np.format_float_positional(value, precision=2, fractional=False, trim="-")
-
-
-def _p(p: float) -> str:
-    # Below this a p-value is what floating point leaves of a tail, at last 0.
-    return "< 1e-16" if p < 1e-16 else f"= {p:.2g}"
 
 
 def _shown(sample: Sample | None) -> str:

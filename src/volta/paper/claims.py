@@ -73,19 +73,19 @@ def claim_best(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
     wins, loses = AllOf(above(found, 0), HALF), AnyOf(below(found, 0), HALF)
     equivalent = AllOf(above(found, -1)), AnyOf(below(found, 1))
     nearest = _nearest(found)
-    figures = pair(evidence, nearest)
+    figures = f"{pair(evidence, nearest)}{interval(nearest, HALF * alpha)}"
     name = label(evidence, metric)
     if wins.shown(alpha):
-        words = f"VOLTA is significantly better than all {len(found)} distinct baselines on {name}"
+        words = f"VOLTA is better than all {len(found)} distinct baselines on {name} (intersection-union test)"
         return ClaimResult(SUPPORTED, f"{words}; {figures}.", (*found,))
     if loses.shown(alpha):
         better = loses.found(alpha)
         first = min(better, key=lambda step: step.p).test
-        words = f"{len(better)} of {len(found)} distinct baselines are significantly better on {name}"
-        return ClaimResult(REFUTED, f"{words}; {pair(evidence, first)}.", (*found,))
+        words = f"{len(better)} of {len(found)} distinct baselines are better on {name} (Bonferroni over baselines)"
+        return ClaimResult(REFUTED, f"{words}; {pair(evidence, first)}{interval(first, HALF * alpha)}.", (*found,))
     if all(part.shown(alpha) for part in equivalent):
         words = f"VOLTA and the best baselines differ by less than the margin {MARGINS[metric]:g} on {name}"
-        return ClaimResult(EQUIVALENT, f"{words}; {figures}{interval(nearest, alpha)}.", (*found,))
+        return ClaimResult(EQUIVALENT, f"{words}; {pair(evidence, nearest)}{interval(nearest, alpha)}.", (*found,))
     standing = f"VOLTA's mean is {'' if _value(nearest) > 0 else 'not '}the best of the paper's methods"
     open_ones = sum(1 for step in wins.steps if not step.p < HALF * alpha)
     return ClaimResult(
@@ -136,11 +136,11 @@ def claim_no_help(
         return ClaimResult(
             REFUTED,
             f"{what} gains more than the margin in {len(helping)} of {scope}; "
-            f"{pair(evidence, best)}{interval(best, alpha)}, margin {MARGINS[best.metric]:g}.",
+            f"{pair(evidence, best)}{interval(best, alpha)}.",
             (*found,),
         )
     widest = max(found, key=lambda test: _upper(test, alpha) / MARGINS[test.metric])
-    figures = f"{pair(evidence, widest)}{interval(widest, alpha)}, margin {MARGINS[widest.metric]:g}"
+    figures = f"{pair(evidence, widest)}{interval(widest, alpha)}"
     if not missing and none.shown(alpha):
         words = f"{what} gains less than the margin in all of {scope}"
         return ClaimResult(SUPPORTED, f"{words}; the widest: {figures}.", (*found,))
@@ -167,18 +167,19 @@ def claim_matters(compared: Pair, metrics: tuple[str, ...], what: str, evidence:
     largest = max(found, key=_in_margins)
     figures = f"largest gain: {pair(evidence, largest)}{interval(largest, alpha)}"
     metrics_words = f"{len(found)} metrics"
+    correction = f"Bonferroni over {metrics_words}"
     if no_gain.shown(alpha) and no_loss.shown(alpha):
         return ClaimResult(
             EQUIVALENT, f"{what} changes each of {metrics_words} by less than its margin; {figures}.", (*found,)
         )
     if better and not worse:
         return ClaimResult(
-            SUPPORTED, f"{what} is significantly better on {listed(evidence, better)}; {figures}.", (*found,)
+            SUPPORTED, f"{what} is better on {listed(evidence, better)} ({correction}); {figures}.", (*found,)
         )
     if worse and not better:
         lowest = min(worse, key=_in_margins)
-        words = f"{what} is significantly worse on {listed(evidence, worse)}"
-        return ClaimResult(REFUTED, f"{words}; {pair(evidence, lowest)}.", (*found,))
+        words = f"{what} is worse on {listed(evidence, worse)} ({correction})"
+        return ClaimResult(REFUTED, f"{words}; {pair(evidence, lowest)}{interval(lowest, alpha)}.", (*found,))
     if no_gain.shown(alpha):
         return ClaimResult(
             REFUTED, f"{what} gains less than the margin on each of {metrics_words}; {figures}.", (*found,)
@@ -237,26 +238,29 @@ def claim_trade_off(evidence: Evidence, alpha: float) -> ClaimResult:
         return ClaimResult(NOT_RUN, _nothing(evidence, "auroc"))
     ahead = [(evidence.ours, step.test.second) for step in AnyOf(below(found, 0), HALF).found(alpha)]
     if not ahead:
-        words = f"No baseline is significantly better on {name}; {pair(evidence, _nearest(found))}."
+        nearest = _nearest(found)
+        words = (
+            f"No baseline is shown to be better on {name}; {pair(evidence, nearest)}{interval(nearest, HALF * alpha)}."
+        )
         return ClaimResult(INCONCLUSIVE, words, (*found,))
     priced = (*evidence.pairs(ahead, ("ece",)),)
     cheap = AnyOf(below(priced, 1)).found(alpha)
-    scope = f"{len(ahead)} baselines that are significantly better on {name}"
+    scope = f"{len(ahead)} baselines that are better on {name} (Bonferroni over baselines)"
     if AllOf(above(priced, 1)).shown(alpha):
-        words = f"Each of the {scope} loses more than the margin on {price}; {pair(evidence, _nearest(priced))}."
-        return ClaimResult(SUPPORTED, words, priced)
+        least = _nearest(priced)
+        words = f"Each of the {scope} loses more than the margin on {price}; {pair(evidence, least)}"
+        return ClaimResult(SUPPORTED, f"{words}{interval(least, alpha)}.", priced)
     if not cheap:
         return ClaimResult(INCONCLUSIVE, f"What the {scope} lose on {price} is not known well enough.", priced)
     best = min((step.test for step in cheap), key=_value)
     words = f"{len(cheap)} of the {scope} lose less than the margin on {price}, or nothing"
-    figures = f"{pair(evidence, best)}{interval(best, alpha)}, margin {MARGINS['ece']:g}"
+    figures = f"{pair(evidence, best)}{interval(best, alpha)}"
     return ClaimResult(REFUTED, f"{words}; {figures}.", priced)
 
 
 def _not_worse(evidence: Evidence, tests: Sequence[PairTest], rival: PairTest, which: str, alpha: float) -> ClaimResult:
-    margin = MARGINS[rival.metric]
     not_inferior, inferior = AllOf(above(tests, -1)), AnyOf(below(tests, -1))
-    figures = f"{pair(evidence, rival)}{interval(rival, alpha)}, margin {margin:g}"
+    figures = f"{pair(evidence, rival)}{interval(rival, alpha)}"
     if not_inferior.shown(alpha):
         return ClaimResult(SUPPORTED, f"VOLTA loses less than the margin to {which}: {figures}.", (*tests,))
     if inferior.shown(alpha):

@@ -139,7 +139,7 @@ def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) ->
         parts.append(f"rank {row.rank:g} of {row.n_ranked}")
     if row.p_best is not None:
         p = show_p(row.p_best)
-        parts.append(f"is the best: p {p if p.startswith('<') else f'= {p}'}")
+        parts.append(f"another method is better: p (Holm) {p if p.startswith('<') else f'= {p}'}")
     if row.same_as:
         parts.append(f"the same as {row.same_as}")
     return replace(cell, best=bool(row.in_confidence_set), tip="\n".join(parts))

@@ -68,6 +68,8 @@ ORIGINS = {
 }
 
 
+DIFFERS = "†"
+"""Marks a value whose pair has the primary verdict better or worse."""
 METHOD = Column("method", "Method", numeric=False)
 METRIC = Column("metric", "Metric", numeric=False)
 NOTE = Column("note", "Note", numeric=False)
@@ -87,9 +89,9 @@ def results_table(group: Group, own: Statistics) -> Table:
             tests.get((method, key)),
             paper.get((method, key)),
         )
-        if test is not None and test.significant:
+        if test is not None and test.difference is not None:
             tip = f"{cell.tip}\n{_test_tip(test, group.title(test.reference))}"
-            cell = replace(cell, mark="‡" if test.significant_holm else "†", tip=tip)
+            cell = replace(cell, mark=DIFFERS if differs(test) else "", tip=tip)
         if in_paper is not None:
             spread = "" if in_paper.paper_std is None else f" ± {in_paper.paper_std:g}"
             cell = replace(cell, paper=f"{in_paper.paper_mean:g}{spread}")
@@ -108,7 +110,7 @@ def results_table(group: Group, own: Statistics) -> Table:
     if own.tests:
         against = reference_title(group, own.tests, own.reference)
         tested = "over test samples" if one_seed else "paired over seeds"
-        legend += f" † differs from {against} ({tested}, p < {own.alpha:.3g}); ‡ Holm-corrected."
+        legend += f" {DIFFERS} better or worse than {against} ({tested}, Holm-corrected, level {own.alpha:.3g})."
     cells = [cell for row in grid.values() for cell in row]
     legend += EXPECTED_ECE_LEGEND if any(cell.expected for cell in cells) else ""
     legend += " Small figures: the value printed in the paper." if any(cell.paper for cell in cells) else ""
@@ -134,7 +136,8 @@ def metric_grid(
 
 def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     """Return the ablation rows with their values, marked against the full model (†) and against VOLTA (*)."""
-    names = list(dict.fromkeys(row.row for row in rows))
+    names = list(dict.fromkeys([*(row.row for row in rows), *(row.reference for row in rows)]))
+    names = [name for name in names if name in group.methods]
     keys = ["accuracy", "ece", "nll", "brier", *(f"auroc@{name}" for name in group.near_first[:1])]
     tests: dict[tuple[str, str], list[AblationRow]] = {}
     for row in rows:
@@ -143,20 +146,20 @@ def ablation_table(group: Group, rows: Sequence[AblationRow]) -> Table:
     def entry(name: str, key: str, decimals: int) -> TableCell:
         cell = value_entry(group, name, key, decimals)
         for test in tests.get((name, key), ()):
-            mark = "*" if group.is_ours(test.reference) else "†"
+            mark = "*" if group.is_ours(test.reference) else DIFFERS
             words = test.note
             if test.difference is not None:
-                words = f"{test.difference:+.4f}, p = {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+                words = f"{test.difference:+.4f}, {test.verdict}, p (Holm) {show_p(test.p_holm)}"
             tip = f"{cell.tip}\nagainst {group.title(test.reference)}: {words}"
-            cell = replace(cell, tip=tip, mark=cell.mark + (mark if test.significant else ""))
+            cell = replace(cell, tip=tip, mark=cell.mark + (mark if differs(test) else ""))
         return cell
 
     columns = (Column("row", "Row", numeric=False), *map(metric_column, keys))
     grid = metric_grid(group, names, keys, entry)
     body = [replace(method_row(group, name, cells), kind="ablation") for name, cells in grid.items()]
     legend = (
-        f"{MEANS}. † differs from full VOLTA, * differs from VOLTA "
-        "(two-sided test paired over seeds, p < 0.05, uncorrected; Holm-corrected p on hover and in ablation.csv)."
+        f"{MEANS}. {DIFFERS} better or worse than full VOLTA, * than VOLTA (paired over seeds, Holm-corrected over all "
+        "rows and metrics of one reference; verdict and p on hover and in ablation.csv)."
     )
     return Table(f"ablation-{group.key}", "Ablation", columns, body, legend)
 
@@ -270,9 +273,12 @@ def arrow(metric: str) -> str:
 
 
 def _test_tip(test: TestRow, own: str) -> str:
-    up, difference = METRICS[test.metric].higher_is_better, test.difference
-    who = f" ({own} {'better' if (difference > 0) == up else 'worse'})" if difference and up is not None else ""
-    return f"{own} − this: {difference:+.4f}{who}\np {show_p(test.p)}, Holm {show_p(test.p_holm)}"
+    return f"{own} − this: {test.difference:+.4f}\n{own} is {test.verdict}, p (Holm) {show_p(test.p_holm)}"
+
+
+def differs(test: TestRow | AblationRow) -> bool:
+    """Whether a pair's primary verdict is that one is better."""
+    return test.verdict in ("better", "worse")
 
 
 def reference_title(group: Group, tests: Sequence[TestRow], reference: str | None) -> str:
@@ -289,9 +295,9 @@ def baseline_table(group: Group, own: Statistics) -> Table:
         Column("baseline", "Method" if named else "Baseline", numeric=False),
         METRIC,
         Column("difference", "Reference − method" if named else "VOLTA − baseline"),
-        Column("verdict", "Verdict", numeric=False, help="Holm-corrected, with the margin of the metric"),
-        Column("p", "p", "", help="two-sided t-test over seeds and test samples, paired over shared seeds"),
-        Column("p_holm", "p (Holm)", "", help="corrected over the methods of one origin on this metric"),
+        Column("verdict", "Verdict", numeric=False, help="primary: Holm-corrected, with the margin of the metric"),
+        Column("p_holm", "p (Holm)", "", help="corrected within the family that tests.csv names"),
+        Column("p", "p, uncorrected", "", help="secondary: over seeds and test samples, paired over shared seeds"),
         Column("hedges_g", "Hedges’ g"),
         Column("interval", "Bootstrap 95 %", numeric=False, help="hierarchical bootstrap over seeds and test samples"),
         Column("detectable_difference", "Detectable", help="minimum detectable difference (80 % power)"),
@@ -303,7 +309,6 @@ def baseline_table(group: Group, own: Statistics) -> Table:
         title = ", ".join(map(group.title, methods))
         known = test.boot_low is not None and test.boot_high is not None
         interval = f"[{test.boot_low:+.4f}, {test.boot_high:+.4f}]" if known else "–"
-        mark = "‡" if test.significant_holm else "†" if test.significant else ""
         means = (
             f"{group.title(test.reference)} {_or_dash(test.mean_reference)} (n = {test.n_reference})\n"
             f"{title} {_or_dash(test.mean_method)} (n = {test.n_method})"
@@ -312,16 +317,16 @@ def baseline_table(group: Group, own: Statistics) -> Table:
             text_cell(title),
             text_cell(_metric_and_set(test.metric, test.set)),
             number_cell(test.difference, "+.4f", means),
-            TableCell(test.verdict, test.verdict, tone=test.verdict, mark=mark),
-            TableCell(show_p(test.p), test.p),
+            TableCell(test.verdict, test.verdict, tone=test.verdict, tip=f"family: {test.family}"),
             TableCell(show_p(test.p_holm), test.p_holm),
+            TableCell(show_p(test.p), test.p),
             number_cell(test.hedges_g, "+.2f"),
             TableCell(interval, interval if known else None),
             TableCell(_or_dash(test.detectable_difference), test.detectable_difference),
             number_cell(test.margin, "g"),
             text_cell(test.note),
         )
-        kind = "significant" if test.significant else ""
+        kind = "significant" if differs(test) else ""
         name = f"{' '.join(methods)} {test.metric}"
         rows.append(Row(name, cells, kind, method="\n".join(methods), folded=test.difference is None))
     about = "paired over shared seeds; they generalise to new seeds and new test samples"
@@ -329,15 +334,12 @@ def baseline_table(group: Group, own: Statistics) -> Table:
         about = "over test samples, for these models as they are"
     level = f"p < {own.alpha:.3g}"
     legend = (
-        f"Two-sided t-tests, {about}. † {level}, ‡ {level} Holm-corrected. Equivalent: the difference "
+        f"Two-sided tests, {about}. Better, worse: {level}, Holm-corrected. Equivalent: the difference "
         "is smaller than the margin. Resampling increases ECE, so its bootstrap interval need not contain the "
         "difference. Detectable: minimum detectable difference (80 % power)."
     )
     if own.reference == BEST:
-        legend += (
-            " The reference is the method with the best mean on each metric, named on hover. p (Holm) then tests "
-            "whether the other method is the best; it is corrected for selecting the best."
-        )
+        legend += " The reference is the method with the best mean on each metric, named on hover."
     caption = f"{ours[0].upper()}{ours[1:]} against each {'other method' if named else 'baseline'}"
     if not any(row.cells[-1].text for row in rows):
         columns, rows = columns[:-1], [replace(row, cells=row.cells[:-1]) for row in rows]
@@ -402,9 +404,9 @@ def paper_tests_table(group: Group, tests: Sequence[TestRow], ablation: Sequence
         Column("statement", "Paper states", numeric=False),
         Column("p", "Recomputed", help="Welch’s p from the printed mean ± std, n = 3 each"),
         Column("range", "By rounding", numeric=False, help="p over all values that round to the printed ones"),
-        Column("p_welch", "Ours, Welch", help="the same test over our seeds"),
-        Column("p_paired", "Ours, paired", help="over seeds and test samples"),
-        Column("verdict", "Verdict", numeric=False, help="paired, Holm-corrected, with the margin of the metric"),
+        Column("p_welch", "Ours, Welch", help="secondary: the same test over our seeds, uncorrected"),
+        Column("verdict", "Verdict", numeric=False, help="primary: paired, Holm-corrected, with the metric's margin"),
+        Column("p_holm", "p (Holm)", help="of the primary verdict"),
     )
     rows = []
     for row in recompute_paper_tests():
@@ -417,8 +419,9 @@ def paper_tests_table(group: Group, tests: Sequence[TestRow], ablation: Sequence
             text_cell(row.statement or "–"),
             TableCell(show_p(row.p), row.p, tip=row.note),
             text_cell(spread),
-            *(TableCell(show_p(p), p) for p in ((None, None) if own is None else (own.p_welch, own.p))),
+            MISSING if own is None else TableCell(show_p(own.p_welch), own.p_welch),
             MISSING if own is None else TableCell(own.verdict, own.verdict, tone=own.verdict),
+            MISSING if own is None else TableCell(show_p(own.p_holm), own.p_holm),
         )
         if row.task == group.task:
             rows.append(Row(f"{row.first} {row.second} {row.metric}", cells, method=row.second))
@@ -538,7 +541,7 @@ def pair_matrix(group: Group, pairs: Sequence[TestRow]) -> Table:
     ]
     legend = (
         "Row − column, mean over shared seeds. Colour: the row is better, worse, or (blue) equivalent, Holm-corrected "
-        "over all pairs of the metric; ‡ significant. p, Hedges’ g and interval on hover and in pairs.csv."
+        "within the family of each pair; † significant. p, Hedges’ g and interval on hover and in pairs.csv."
     )
     families = [(key, full_name(key)) for key in keys]
     return Table(f"pairs-{group.key}", "All pairs", (METHOD, *columns), rows, legend, families)
@@ -548,11 +551,11 @@ def _cell(test: TestRow, sign: int, verdict: str) -> TableCell:
     if test.difference is None:
         return TableCell("–", None, tip=test.note)
     value = sign * test.difference
-    parts = [verdict, f"p {show_p(test.p)}, Holm {show_p(test.p_holm)}"]
+    parts = [verdict, f"p (Holm) {show_p(test.p_holm)}, family {test.family}"]
     if test.hedges_g is not None:
         parts.append(f"Hedges’ g {sign * test.hedges_g:+.2f}")
     if test.low is not None and test.high is not None:
         low, high = sorted((sign * test.low, sign * test.high))
         parts.append(f"interval [{low:+.4f}, {high:+.4f}]")
     cell = number_cell(value, "+.4f", "\n".join(parts))
-    return replace(cell, tone=verdict, mark="‡" if test.significant_holm else "")
+    return replace(cell, tone=verdict, mark=DIFFERS if differs(test) else "")

@@ -25,13 +25,14 @@ from volta.paper import (
 from volta.stats.bootstrap import N_RESAMPLES, Bootstraps, RowsOfCells, bootstrap_tables
 from volta.stats.comparisons import (
     BEST,
+    TURNED,
     AblationRow,
     PairVerdict,
     TestRow,
+    against_reference,
     check_reference,
     compare_ablation,
     compare_all_pairs,
-    compare_with_reference,
     without_rows,
 )
 from volta.stats.ranking import LeaderboardRow, RankRow, make_leaderboard, rank_tables, ranked_sets
@@ -101,16 +102,18 @@ def compute_statistics(
     tables: Sequence[Results],
     n_resamples: int = N_RESAMPLES,
     reference: str | None = None,
-    alpha: float = ALPHA,
     rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
+    analyses: StoredAnalyses | None = None,
 ) -> Statistics:
     """Return every table of statistics of a run whose records are in ``tables``; predictions come from ``store``.
 
     ``n_resamples`` 0 leaves the bootstrap out, and the tests with it. ``reference``: what the tests compare with, a
-    method's name, "best", or "all" for every pair; our method if None. ``alpha``: the level of verdicts, below 0.05
-    where interim analyses share it.
+    method's name, "best", or "all" for every pair; our method if None.
     ``rows``: the test rows by (task, protocol), where they have been read already; without ``store`` they must be.
+    ``analyses``: interim analyses, which share the level of the tests; each verdict is then from the first that gave
+    it, and seeds beyond the declared schedule decide nothing, since the alpha budget is used.
     """
+    alpha = analyses.alpha if analyses else ALPHA
     if reference is None and tables and not any(table.ours for table in tables):
         # There is nothing to compare with but the best.
         reference = BEST
@@ -118,16 +121,21 @@ def compute_statistics(
     if compared is not None:
         check_reference(tables, compared)
     bootstraps = bootstrap_tables(store, tables, n_resamples, rows) if n_resamples else without_rows(tables)
+    pairs, claims = compare_all_pairs(tables, bootstraps, alpha), evaluate_claims(tables, bootstraps, alpha)
+    if analyses:
+        decided = {question.key: question for question in analyses.decided}
+        pairs = [_test(row, decided, analyses) for row in pairs]
+        claims = [_claim(row, decided, analyses) for row in claims]
     return Statistics(
         summary=summarise(tables),
-        tests=compare_with_reference(tables, bootstraps, compared, alpha),
-        pairs=compare_all_pairs(tables, bootstraps, alpha),
-        leaderboard=make_leaderboard(tables, bootstraps, alpha),
+        tests=against_reference(tables, pairs, compared),
+        pairs=pairs,
+        leaderboard=make_leaderboard(tables, bootstraps, alpha, pairs),
         ablation=compare_ablation(tables, bootstraps, alpha),
         corruptions=summarise_corruptions(tables),
         ranks=rank_tables(tables),
         paper=compare_with_paper(tables),
-        claims=evaluate_claims(tables, bootstraps, alpha),
+        claims=claims,
         reference=reference,
         alpha=alpha,
     )
@@ -158,11 +166,8 @@ def answer_questions(
 def _comparisons(
     table: Results, bootstraps: Bootstraps | None, alpha: float, reference: str | None
 ) -> Iterator[Question]:
-    if reference == ALL_PAIRS:
-        rows = compare_all_pairs([table], bootstraps, alpha)
-    else:
-        rows = compare_with_reference([table], bootstraps, reference, alpha)
-    for row in rows:
+    rows = compare_all_pairs([table], bootstraps, alpha)
+    for row in rows if reference == ALL_PAIRS else against_reference([table], rows, reference):
         if (row.metric, row.set) in ranked_sets(table) and row.n:
             interval = "" if row.low is None or row.high is None else f" in [{row.low:+.4f}, {row.high:+.4f}]"
             words = f"{row.reference} − {row.method}{interval}, n = {row.n}"
@@ -289,29 +294,16 @@ def run_statistics(
     reference: str | None = None,
     rows: Mapping[tuple[str, str], RowsOfCells] | None = None,
 ) -> Statistics:
-    """Return :func:`compute_statistics` of a run folder, at the level of its last interim analysis if it has any."""
-    analyses = read_analyses(store)
-    if analyses is None:
-        return compute_statistics(store, tables, n_resamples, reference, rows=rows)
-    return with_analyses(compute_statistics(store, tables, n_resamples, reference, analyses.alpha, rows), analyses)
-
-
-def with_analyses(stats: Statistics, analyses: StoredAnalyses) -> Statistics:
-    """Return the statistics with each verdict from the interim analysis that first gave it.
-
-    Seeds beyond the declared schedule decide nothing: the alpha budget is used.
-    """
-    decided = {question.key: question for question in analyses.decided}
-    return replace(
-        stats,
-        claims=[_claim(row, decided, analyses) for row in stats.claims],
-        tests=[_test(row, decided, analyses) for row in stats.tests],
-        pairs=[_test(row, decided, analyses) for row in stats.pairs],
-    )
+    """Return :func:`compute_statistics` of a run folder, with its interim analyses if it has any."""
+    return compute_statistics(store, tables, n_resamples, reference, rows, read_analyses(store))
 
 
 def _test(row: TestRow, decided: dict[str, Question], analyses: StoredAnalyses) -> TestRow:
     question, later = decided.get(comparison_key(row)), row.n > analyses.n_seeds
+    turned = None if question else decided.get(comparison_key(row.turned()))
+    if question is None and turned is not None:
+        verdicts: dict[str, str] = dict(TURNED.items())
+        question = replace(turned, verdict=verdicts.get(turned.verdict, turned.verdict))
     if question is None and later:
         note = f"no verdict: {row.n} seeds, but the last interim analysis has {analyses.n_seeds}"
         return replace(row, verdict="inconclusive", note=joined_notes(row.note, note))

@@ -78,20 +78,36 @@ def hierarchical_interval(
     if not 0 < level < 1:
         raise InputError(f"level is {level}; pass a level between 0 and 1, for example 0.95")
     n, n_resamples = draws.shape
-    means = draws.mean(axis=0)
-    centre, spread, d = float(means.mean()), float(np.var(means, ddof=1)) if n_resamples > 1 else 0.0, observed.mean()
+    centre, d = float(draws.mean()), observed.mean()
     if shared is None:
         shared = shared_row_variance(draws) if n_resamples > 1 else 0.0
-    moved = centre + (means - centre) * (np.sqrt(shared / spread) if spread > 0 else 0.0)
+    moved = hierarchical_draws(observed, draws, seed, shared) - d
     stretch = 1.0
     if n > 1:
-        moved += np.sqrt(n / (n - 1)) * ((observed - d) @ _seed_counts(n, n_resamples, seed)) / n
         errors = Estimate(float(d), n, float(np.std(observed, ddof=1)) / n**0.5, n - 1, shared**0.5)
         stretch = 1.0 if errors.constant else errors.over_normal(level)
     tail = (1 - level) / 2
     low, high = np.quantile(moved, [tail, 1 - tail])
     middle = 2 * d - centre
-    return float(middle - stretch * (high - centre)), float(middle + stretch * (centre - low))
+    return float(middle - stretch * high), float(middle - stretch * low)
+
+
+def hierarchical_draws(
+    observed: Floats, draws: Floats, seed: int = BOOTSTRAP_SEED, shared: float | None = None
+) -> Floats:
+    """Return a mean over seeds on each resample of seeds and rows, (n_resamples,), centred at the observed mean.
+
+    See :func:`hierarchical_interval`, whose d* this is but for the centre.
+    """
+    n, n_resamples = draws.shape
+    means = draws.mean(axis=0)
+    spread = float(np.var(means, ddof=1)) if n_resamples > 1 else 0.0
+    if shared is None:
+        shared = shared_row_variance(draws) if n_resamples > 1 else 0.0
+    moved: Floats = observed.mean() + (means - means.mean()) * (np.sqrt(shared / spread) if spread > 0 else 0.0)
+    if n > 1:
+        moved += np.sqrt(n / (n - 1)) * ((observed - observed.mean()) @ _seed_counts(n, n_resamples, seed)) / n
+    return moved
 
 
 @lru_cache(maxsize=4)

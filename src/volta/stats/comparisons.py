@@ -248,48 +248,24 @@ def distinct_methods(table: Results, methods: Sequence[str], metric: str, eval_s
     return found
 
 
-def p_best(
-    table: Results, methods: Sequence[str], metric: str, eval_set: str, source: Bootstrap | str = ""
-) -> dict[str, float | None]:
-    """Return for each method the p-value against "this method is the best of all".
-
-    pᵢ = min(1, m minⱼ pⱼᵢ), pⱼᵢ the one-sided p against "j is not better than i" and m the number of other distinct
-    methods. The truly best method is better than no other one, so by Bonferroni's bound pᵢ < α happens to it in at most
-    a share α of runs: the methods with pᵢ ≥ α are a 1 − α confidence set of the best, whoever leads by chance and
-    however many methods are compared. None where no pair can be tested (one seed).
-    Reference: Hsu, Annals of Statistics 9 (1981), with Bonferroni's bound instead of equal variances.
-    """
-    leader = distinct_methods(table, methods, metric, eval_set)
-    distinct = list(dict.fromkeys(leader.values()))
-    found: dict[str, float | None] = {}
-    worse: dict[str, list[float]] = {name: [] for name in distinct}
-    for index, first in enumerate(distinct):
-        for second in distinct[index + 1 :]:
-            gain = compare_pair(table, first, second, metric, eval_set, source, interval=False).gain
-            if gain is not None:
-                worse[first].append(gain.p_below(0.0))
-                worse[second].append(gain.p_above(0.0))
-    for name in distinct:
-        found[name] = min(1.0, len(worse[name]) * min(worse[name])) if worse[name] else None
-    return {name: found[own] for name, own in leader.items()}
-
-
 COMPARED_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
 """What the paper compares."""
 BEST = "best"
+OTHER_PAIRS = "other pairs"
 NOT_RESAMPLED = "rows not resampled: no bootstrap was asked for"
 _DECIMALS = 12
 
 
 @dataclass(frozen=True)
 class TestRow:
-    """One two-sided test of ``reference`` against ``method``; empty fields are explained in ``note``.
+    """The test of ``reference`` against ``method`` on a metric and set; empty fields are explained in ``note``.
 
-    ``difference`` is reference − method, ``gain`` the same turned so that positive means the reference is better. ``p``
-    is over new seeds and new test rows, paired over the ``n`` shared seeds where ``paired``; ``p_holm`` is corrected
-    within ``family``; ``p_welch`` is Welch's over seeds, as in the paper. ``low``, ``high``: the 95 % t interval of the
-    difference, ``boot_low``, ``boot_high`` the hierarchical bootstrap's. ``p_equivalence``: two one-sided tests with
-    ``margin``, Holm-corrected in the same family. ``verdict`` is about the reference.
+    ``difference`` is reference − method, ``gain`` the same turned so that positive means the reference is better.
+    ``verdict``, about the reference, is the primary verdict of the pair: paired over the ``n`` shared seeds where
+    ``paired``, by hierarchical bootstrap over seeds and test rows, Holm-corrected within ``family`` (``p_holm``, and
+    ``p_equivalence`` of two one-sided tests with ``margin``). Secondary: ``p`` is uncorrected; ``p_welch`` is Welch's
+    over seeds, as in the paper. ``low``, ``high``: the 95 % t interval of the difference, ``boot_low``, ``boot_high``
+    the hierarchical bootstrap's.
     """
 
     task: str
@@ -311,8 +287,6 @@ class TestRow:
     p_holm: float | None
     p_welch: float | None
     hedges_g: float | None
-    significant: bool | None
-    significant_holm: bool | None
     detectable_difference: float | None
     low: float | None
     high: float | None
@@ -346,53 +320,53 @@ class TestRow:
         )
 
 
-def compare_with_reference(
-    tables: Iterable[Results],
-    bootstraps: Bootstraps | None = None,
-    reference: str | None = None,
-    alpha: float = ALPHA,
+def compare_all_pairs(
+    tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
 ) -> list[TestRow]:
-    """Return the tests of ``reference`` against every other method on every tested metric and set.
+    """Return every pair of compared methods on every tested metric and set, each with its primary verdict.
 
-    reference: a method's name, "best" (per metric and set, see below), or None for our method; a table without it gives
-    no rows.
-
-    Holm's family is one reference, one metric on one set, and the methods of one origin under one task and protocol:
-    the paper's baselines are one family and the extra methods another, so that running more of them does not move the
-    paper's comparison. Tests that are the same in every seed (methods that share a network) count once.
-
-    With "best" the reference is the method with the best mean, which was picked by looking at the data; its rows
-    therefore carry the p-value that the *other* method is the best of all, see :func:`volta.stats.comparisons.p_best`.
+    A pair belongs to one of Holm's families, whichever table it is shown in. Our method against the methods of one
+    origin is a family for each metric and set: the paper's baselines are one and the extra methods another, so that
+    running more of them does not move the paper's comparison. All other pairs of that metric and set are a family, and
+    so are all pairs without our method. Tests that are the same in every seed (methods that share a network) count
+    once.
     """
     rows: list[TestRow] = []
     for table in tables:
         source = bootstrap_of(bootstraps, table)
-        if reference == BEST:
-            rows += _against_best(table, source, alpha)
-            continue
-        own = table.ours if reference is None else reference
-        if own is None or own not in table.methods:
-            continue
-        others = [name for name in compared_methods(table) if name != own]
+        methods = compared_methods(table)
         for metric, eval_set in tested_sets(table):
-            found = [compare_pair(table, own, name, metric, eval_set, source) for name in others]
-            for origin in dict.fromkeys(table.origins[name] for name in others):
-                family = [test for test in found if table.origins[test.second] == origin]
-                rows += _comparisons_rows(table, family, _name(own, metric, eval_set, origin), alpha)
+            tests = [compare_pair(table, *pair, metric, eval_set, source) for pair in combinations(methods, 2)]
+            names = [_name(_family(table, test), metric, eval_set, _origin(table, test)) for test in tests]
+            leader = distinct_methods(table, methods, metric, eval_set)
+            found: dict[int, TestRow] = {}
+            for name in dict.fromkeys(names):
+                places = [place for place, own in enumerate(names) if own == name]
+                family = _family_rows(table, [tests[place] for place in places], leader, name, alpha)
+                found |= dict(zip(places, family, strict=True))
+            rows += [found[place] for place in range(len(tests))]
     return rows
 
 
-def compare_all_pairs(
-    tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
+def against_reference(
+    tables: Iterable[Results], pairs: Sequence[TestRow], reference: str | None = None
 ) -> list[TestRow]:
-    """Return every pair of compared methods on every tested metric and set; a family is all pairs of one metric."""
-    rows: list[TestRow] = []
+    """Return the rows of ``pairs`` with the reference, turned so that it stands first; verdicts are those of the pairs.
+
+    reference: a method's name, "best" (the method with the best mean on each metric and set), or None for our method;
+    a table without it gives no rows.
+    """
+    by_table: dict[tuple[str, str], list[TestRow]] = {}
+    for row in pairs:
+        by_table.setdefault((row.task, row.protocol), []).append(row)
+    rows = []
     for table in tables:
-        source = bootstrap_of(bootstraps, table)
-        for metric, eval_set in tested_sets(table):
-            pairs = combinations(compared_methods(table), 2)
-            family = [compare_pair(table, *pair, metric, eval_set, source) for pair in pairs]
-            rows += _comparisons_rows(table, family, _name("all pairs", metric, eval_set), alpha)
+        methods = compared_methods(table)
+        best = {key: best_method(table, methods, *key) for key in tested_sets(table)} if reference == BEST else {}
+        for row in by_table.get((table.task, table.protocol), ()):
+            own = best[row.metric, row.set] if reference == BEST else table.ours if reference is None else reference
+            if own in (row.reference, row.method):
+                rows.append(row if row.reference == own else row.turned())
     return rows
 
 
@@ -438,11 +412,6 @@ def without_rows(tables: Iterable[Results]) -> Bootstraps:
     return {(table.task, table.protocol): NOT_RESAMPLED for table in tables}
 
 
-def below_alpha(p: float | None, alpha: float = ALPHA) -> bool | None:
-    """Return whether p < α, or None where there is no p."""
-    return None if p is None else p < alpha
-
-
 def bootstrap_of(bootstraps: Bootstraps | None, table: Results) -> Bootstrap | str:
     """Return the bootstrap of a table, or why there is none; empty without any, where rows are not in question."""
     return "" if bootstraps is None else bootstraps.get((table.task, table.protocol), NOT_RESAMPLED)
@@ -452,35 +421,29 @@ def _negated(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def _against_best(table: Results, source: Bootstrap | str, alpha: float) -> list[TestRow]:
-    rows = []
-    methods = compared_methods(table)
-    for metric, eval_set in tested_sets(table):
-        best = best_method(table, methods, metric, eval_set)
-        if best is None:
-            continue
-        p_values = p_best(table, methods, metric, eval_set, source)
-        family = [compare_pair(table, best, name, metric, eval_set, source) for name in methods if name != best]
-        for row in _comparisons_rows(table, family, _name(BEST, metric, eval_set), alpha):
-            p = p_values.get(row.method)
-            verdict: PairVerdict = row.verdict if row.verdict == "equivalent" else "inconclusive"
-            if p is not None and p < alpha and verdict != "equivalent":
-                verdict = "better"
-            rows.append(replace(row, p_holm=p, significant_holm=below_alpha(p, alpha), verdict=verdict))
-    return rows
+def _family(table: Results, test: PairTest) -> str:
+    if table.ours is None:
+        return "all pairs"
+    return table.ours if table.ours in (test.first, test.second) else OTHER_PAIRS
 
 
-def _comparisons_rows(table: Results, family: Sequence[PairTest], name: str, alpha: float) -> list[TestRow]:
-    keys = [(_values(table, test, test.first), _values(table, test, test.second)) for test in family]
+def _origin(table: Results, test: PairTest) -> str:
+    """Return the origin of the method that ours is compared with; empty for a pair without ours."""
+    if table.ours not in (test.first, test.second):
+        return ""
+    return table.origins[test.second if test.first == table.ours else test.first]
+
+
+def _family_rows(
+    table: Results, family: Sequence[PairTest], leader: Mapping[str, str], name: str, alpha: float
+) -> list[TestRow]:
+    """Return the rows of one of Holm's families; ``leader``: method → the first with the same values."""
+    keys = [frozenset((leader.get(test.first, test.first), leader.get(test.second, test.second))) for test in family]
     corrected = holm_distinct([test.p for test in family], keys)
     equivalent = holm_distinct([test.p_equivalent for test in family], keys)
     return [
         _row(table, test, name, p, same, alpha) for test, p, same in zip(family, corrected, equivalent, strict=True)
     ]
-
-
-def _values(table: Results, test: PairTest, method: str) -> tuple[tuple[int, float], ...]:
-    return tuple(sorted(table.of(method, test.set, test.metric).items()))
 
 
 def _row(
@@ -515,8 +478,6 @@ def _tested(test: PairTest, p_holm: float | None, p_equivalence: float | None, a
         "p_holm": p_holm,
         "p_welch": test.p_welch,
         "hedges_g": test.hedges_g,
-        "significant": below_alpha(test.p, alpha),
-        "significant_holm": below_alpha(p_holm, alpha),
         "detectable_difference": test.detectable,
         "p_equivalence": p_equivalence,
         "verdict": verdict_on(test, p_holm, p_equivalence, alpha),
@@ -541,7 +502,8 @@ class AblationRow:
     """One metric of one ablation row, and its test against ``reference``.
 
     ``difference`` is row − reference; ``p`` is paired over the ``n_shared`` seeds and about new test rows too,
-    ``p_welch`` is Welch's, as in the paper; ``verdict`` is about the row. Empty fields are explained in ``note``.
+    ``p_welch`` is Welch's, as in the paper; ``verdict``, Holm-corrected in the family of the reference, is about the
+    row. Empty fields are explained in ``note``.
     """
 
     task: str
@@ -562,8 +524,6 @@ class AblationRow:
     p_holm: float | None
     p_welch: float | None
     hedges_g: float | None
-    significant: bool | None
-    significant_holm: bool | None
     detectable_difference: float | None
     p_equivalence: float | None
     verdict: PairVerdict
@@ -575,8 +535,8 @@ def compare_ablation(
 ) -> list[AblationRow]:
     """Return every ablation row compared with the full model and with our method on the five compared metrics.
 
-    Holm's family is all the tests of one task and protocol against one reference. Our method itself stands among the
-    rows compared with the full model. ``alpha``: the level of verdicts.
+    Holm's family is all the tests of one task and protocol against one reference. The full model and our method are a
+    pair of the second family alone. ``alpha``: the level of verdicts.
     """
     rows: list[AblationRow] = []
     for table in tables:
@@ -587,7 +547,7 @@ def compare_ablation(
         for reference in (Ablation.FULL.key, *ours):
             family = [
                 compare_pair(table, name, reference, metric, eval_set, source, interval=False)
-                for name in (*table.ablation_rows, *ours)
+                for name in table.ablation_rows
                 if name != reference
                 for metric, eval_set in compared_sets(table)
             ]

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from volta.bench.records import EXTERNAL
 from volta.core.errors import InputError
 from volta.metrics import METRICS
-from volta.stats.bootstrap import LEVEL, Bootstrap, Bootstraps, shared_row_variance
+from volta.stats.bootstrap import LEVEL, Bootstrap, Bootstraps, hierarchical_draws, shared_row_variance
 from volta.stats.comparisons import (
     COMPARED_METRICS,
     TestRow,
     bootstrap_of,
+    compare_all_pairs,
     compared_methods,
     compared_sets,
     distinct_methods,
-    p_best,
 )
 from volta.stats.results import AFTER_TEMPERATURE, OOD_AVERAGES, TEST_SET, Results, joined_notes
 from volta.stats.tests import ALPHA, Estimate, check_alpha, fixed_models_estimate, higher_is_better, paired_estimate
@@ -234,10 +234,12 @@ class LeaderboardRow:
     """One method on one ranked metric, or its mean rank where ``metric`` is "(overall)".
 
     ``rank``: 1 is best; methods with the same values in every seed count once and share a rank, and are named in
-    ``same_as``. ``p_best``: the p against "this method is the best"; ``in_confidence_set``: whether it is at least α,
-    so that the method is in the confidence set of the best, None without a test. In the overall row ``mean`` is the
-    mean rank, ``rank`` the rank by it (equals share the better one), and ``note`` names what was ranked. ``low``,
-    ``high``: the 95 % interval of the mean over new seeds and new test samples.
+    ``same_as``. ``in_confidence_set``: whether the method is in the confidence set of the best, which holds whoever is
+    worse than no method by the pairs' primary verdicts; None without a test. ``p_best``: the smallest corrected p of
+    the pairs in which another method leads, those shown to be equivalent aside. ``low``, ``high``: the 95 % interval of
+    the mean over new seeds and new test samples. In the overall row ``mean`` is the mean rank, ``rank`` the rank by it
+    (equals share the better one), ``low`` and ``high`` its bootstrap interval, ``in_confidence_set`` whether that holds
+    on every ranked metric, and ``note`` names what was ranked.
     """
 
     task: str
@@ -259,19 +261,25 @@ class LeaderboardRow:
 
 
 def make_leaderboard(
-    tables: Iterable[Results], bootstraps: Bootstraps | None = None, alpha: float = ALPHA
+    tables: Iterable[Results],
+    bootstraps: Bootstraps | None = None,
+    alpha: float = ALPHA,
+    pairs: Sequence[TestRow] | None = None,
 ) -> list[LeaderboardRow]:
     """Return for every task and protocol the methods by rank, each with its overall row and a row per ranked metric.
 
     The overall rank is by the mean of the ranks over accuracy, NLL and ECE (after one temperature where the records
     hold that, so that all methods are treated alike), AURC by the method's own score, near-OOD and far-OOD AUROC, as
-    far as the task has them. A method that lacks one of them has no rank.
+    far as the task has them. A method that lacks one of them has no rank. ``pairs``: the primary verdicts, computed
+    from the tables if None.
     """
     rows: list[LeaderboardRow] = []
     for table in tables:
         methods = compared_methods(table)
         if methods:
-            rows += _leaderboard(table, methods, bootstrap_of(bootstraps, table), alpha)
+            found = compare_all_pairs([table], bootstraps, alpha) if pairs is None else pairs
+            own = [row for row in found if (row.task, row.protocol) == (table.task, table.protocol)]
+            rows += _leaderboard(table, methods, bootstrap_of(bootstraps, table), own)
     return rows
 
 
@@ -290,7 +298,9 @@ def ranked_sets(table: Results) -> list[tuple[str, str]]:
     return [(metric, eval_set) for metric, eval_set in wanted if _has(table, metric, eval_set)]
 
 
-def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, alpha: float) -> list[LeaderboardRow]:
+def _leaderboard(
+    table: Results, methods: list[str], source: Bootstrap | str, pairs: Sequence[TestRow]
+) -> list[LeaderboardRow]:
     ranked = ranked_sets(table)
     by_method: dict[str, list[LeaderboardRow]] = {name: [] for name in methods}
     for metric, eval_set in ranked:
@@ -298,10 +308,10 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
         distinct = list(dict.fromkeys(leader.values()))
         means = [_mean(table, name, metric, eval_set) for name in distinct]
         ranks = dict(zip(distinct, rank_values(means, higher_is_better(metric)).tolist(), strict=True))
-        p_values = p_best(table, methods, metric, eval_set, source)
+        standing = _standing([row for row in pairs if (row.metric, row.set) == (metric, eval_set)])
         for name in methods:
             sample = table.sample(name, eval_set, metric)
-            p = p_values.get(name)
+            p, is_best = standing.get(name, (None, None))
             estimate = mean_estimate(table, name, metric, eval_set, source)
             low, high = (None, None) if estimate is None else estimate.interval(1 - LEVEL)
             same = [other for other in leader if other != name and leader[other] == leader.get(name)]
@@ -309,7 +319,7 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
                 LeaderboardRow(
                     table.task, table.protocol, name, metric, eval_set,
                     sample.n if sample else 0, sample.mean if sample else None, sample.std if sample else None,
-                    low, high, ranks.get(leader.get(name, "")), len(distinct), p, None if p is None else p >= alpha,
+                    low, high, ranks.get(leader.get(name, "")), len(distinct), p, is_best,
                     ", ".join(same), "" if sample else f"no {metric} for {name}",
                 )
             )  # fmt: skip
@@ -317,18 +327,63 @@ def _leaderboard(table: Results, methods: list[str], source: Bootstrap | str, al
     overall = {name: _mean_rank(own) for name, own in by_method.items()}
     placed = {name: mean for name, mean in overall.items() if mean is not None}
     overall_ranks = {name: 1.0 + sum(other < mean for other in placed.values()) for name, mean in placed.items()}
+    intervals = mean_rank_intervals(table, list(placed), ranked, source) if isinstance(source, Bootstrap) else {}
     rows: list[LeaderboardRow] = []
     for name in sorted(methods, key=lambda one: overall_ranks.get(one, float("inf"))):
         own = by_method[name]
         missing = "" if name in overall_ranks else "no rank: it lacks a ranked metric"
+        known = [row.in_confidence_set for row in own]
+        everywhere = None if missing or None in known else all(known)
+        low, high = intervals.get(name, (None, None))
         rows.append(
             LeaderboardRow(
-                table.task, table.protocol, name, OVERALL, "", len(table.seeds(name)), overall[name], None, None, None,
-                overall_ranks.get(name), len(placed), None, None, "", joined_notes(f"mean rank over {words}", missing),
+                table.task, table.protocol, name, OVERALL, "", len(table.seeds(name)), overall[name], None,
+                low, high, overall_ranks.get(name), len(placed), None, everywhere, "",
+                joined_notes(f"mean rank over {words}", missing),
             )
         )  # fmt: skip
         rows += own
     return rows
+
+
+def _standing(pairs: Sequence[TestRow]) -> dict[str, tuple[float, bool]]:
+    """Return method → (the smallest corrected p with which another leads, whether it is worse than none)."""
+    found: dict[str, tuple[float, bool]] = {}
+    for pair in pairs:
+        for row in (pair, pair.turned()):
+            if row.p_holm is not None and row.gain is not None:
+                p, is_best = found.get(row.reference, (1.0, True))
+                leads = row.gain < 0 and row.verdict != "equivalent"
+                found[row.reference] = min(p, row.p_holm) if leads else p, is_best and row.verdict != "worse"
+    return found
+
+
+def mean_rank_intervals(
+    table: Results, methods: Sequence[str], ranked: Sequence[tuple[str, str]], source: Bootstrap
+) -> dict[str, tuple[float, float]]:
+    """Return the 95 % percentile interval of each method's mean rank, over resampled seeds and test samples.
+
+    In each resample, which is the same for all methods, the distinct methods are ranked on each metric by
+    :func:`volta.stats.bootstrap.hierarchical_draws`. Empty where a metric is not resampled, or for trained methods of
+    one seed.
+    """
+    totals: dict[str, NDArray[np.float64]] = {}
+    for metric, eval_set in ranked:
+        leader = distinct_methods(table, methods, metric, eval_set)
+        draws = []
+        for name in dict.fromkeys(leader.values()):
+            by_seed = table.of(name, eval_set, metric)
+            rows = source.row_draws(metric, eval_set, name, sorted(by_seed))
+            if rows is None or (len(by_seed) == 1 and table.origins[name] != EXTERNAL):
+                return {}
+            draws.append(hierarchical_draws(np.array([by_seed[seed] for seed in sorted(by_seed)]), rows, source.seed))
+        values = np.array(draws) * (-1 if higher_is_better(metric) else 1)
+        ranks = np.array([0.5 + (values < one).sum(axis=0) + (values == one).sum(axis=0) / 2 for one in values])
+        by_name = dict(zip(dict.fromkeys(leader.values()), ranks, strict=True))
+        totals = {name: totals.get(name, 0.0) + by_name[leader[name]] for name in methods}
+    tail = (1 - LEVEL) / 2
+    ends = {name: np.quantile(total / len(ranked), [tail, 1 - tail]) for name, total in totals.items()}
+    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 
 def _mean_rank(rows: list[LeaderboardRow]) -> float | None:
