@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from volta.core.types import Array, Prediction
     from volta.data.feature_files import FeatureChunk, FeatureTable
+    from volta.data.frames import RawTable
     from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
 
@@ -36,7 +37,7 @@ _guarantee = partial(typer.Option, rich_help_panel="Guarantees")
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by volta fit.")]
 DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Samples: .csv, .tsv (also .gz), .npz (x) or .parquet.")
+    Path, typer.Argument(metavar="DATA", help="Samples: .csv, .tsv (also .gz), .npz (x), .parquet or .json.")
 ]
 IdOption = Annotated[list[str] | None, _input("--id", help="ID column, copied to the output; may be repeated.")]
 LabelOption = Annotated[str | None, _input(help="Column of true classes, if there is one.")]
@@ -71,6 +72,7 @@ def model_rows(
         names=None if names is None else [str(name) for name in names],
         n_features=classifier.n_features_in_,
         labelled=labelled,
+        mixed=classifier.schema_ is not None,
     )
 
 
@@ -181,20 +183,25 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
 
     from volta.core.files import hash_file
     from volta.data.feature_files import Roles, open_features
+    from volta.data.frames import RawTable
+    from volta.data.schema import numbers_of
 
     rows, labels = table.read_labelled()
-    _warn_of_counters(rows, table.names)
+    _warn_of_counters(numbers_of(rows) if isinstance(rows, RawTable) else rows, table.names)
     classes, roles = np.unique(labels), Roles(table.label, known=table.ids)
-    own: dict[str, tuple[Array, Array]] = {}
+    mixed = isinstance(rows, RawTable) or bool(np.isnan(rows).any())
+    own: dict[str, tuple[Array | RawTable, Array]] = {}
     for name, path in (("eval_set", eval_), ("cal_set", cal)):
         if path is not None:
-            like = open_features(path, roles, names=table.names, n_features=rows.shape[1], labelled=True)
+            width = len(rows.columns) if isinstance(rows, RawTable) else rows.shape[1]
+            like = open_features(path, roles, names=table.names, n_features=width, labelled=True, mixed=mixed)
             own[name] = like.read_labelled(classes)
     try:
-        classifier.fit(rows, labels, **own)
+        classifier.fit(rows, labels, **own)  # type: ignore[arg-type]
     except ValueError as error:
         # scikit-learn's own checks, such as labels that are measurements, are the user's business too.
-        raise InputError(_in_options(str(error), classifier, table.table.path)) from error
+        hint = ", or name columns that are no features with --id" if "cannot be features" in str(error) else ""
+        raise InputError(_in_options(str(error), classifier, table.table.path) + hint) from error
     if table.names is not None:
         classifier.feature_names_in_ = np.array(table.names, dtype=object)
     files = {path.name: hash_file(path) for path in (table.table.path, eval_, cal) if path is not None}

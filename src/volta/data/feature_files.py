@@ -9,7 +9,7 @@ test rows alone lie in ``NAME-shifts-N.npz``, N rows each, and serve loads with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,10 @@ from volta.core.files import DEFAULT_LIMITS, Limits, lock_file, write_atomic
 from volta.core.types import Array, OodSet, Split
 from volta.data.arrays import read_npz
 from volta.data.corruptions.corrupt import CORRUPTION_NAMES
+from volta.data.frames import RawTable, cells_of, stacked
 from volta.data.labelled_arrays import INPUT_NAMES, LABEL_NAMES
 from volta.data.tables import (
+    CellError,
     Chunk,
     ReadAs,
     TableFile,
@@ -56,9 +58,12 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class FeatureChunk:
-    """Rows (n, d), their labels as stored and their identifiers, and the chunk of the file they come from."""
+    """Rows (n, d), their labels as stored and their identifiers, and the chunk of the file they come from.
 
-    rows: Array
+    Rows of a table that holds more than numbers are columns as they came.
+    """
+
+    rows: Array | RawTable
     labels: Array | None
     ids: dict[str, Array]
     chunk: Chunk
@@ -68,7 +73,8 @@ class FeatureChunk:
 class FeatureTable:
     """A table with its roles: ``columns`` are read, in this order; ``names`` are those of the features, or None.
 
-    ``n_features`` is how many there have to be, None where any number will do.
+    ``n_features`` is how many there have to be, None where any number will do. ``mixed``: the cells of columns are read
+    as they come, of any type or missing; those of a matrix may be NaN.
     """
 
     table: TableFile
@@ -77,28 +83,42 @@ class FeatureTable:
     label: str | None
     ids: tuple[str, ...]
     n_features: int | None = None
+    mixed: bool = False
 
-    def chunks(self) -> Iterator[FeatureChunk]:
-        """Walk the rows."""
-        asked: dict[str, ReadAs] = dict.fromkeys(self.columns, "number")
+    def chunks(self, *, missing: bool = False) -> Iterator[FeatureChunk]:
+        """Walk the rows; cells of numbers may be ``missing``, which makes them NaN."""
+        matrix = self.names is None or self.columns != self.names
+        read_as: ReadAs = "number or missing" if missing or matrix else "any or missing"
+        asked: dict[str, ReadAs] = dict.fromkeys(self.columns, read_as if self.mixed or missing else "number")
         asked |= dict.fromkeys((*self.ids, *((self.label,) if self.label else ())), "any")
         with suggest_id():
             for chunk in self.table.chunks(asked):
                 parts = [chunk.columns[name] for name in self.columns]
-                rows = parts[0].reshape(len(chunk), -1) if len(parts) == 1 else np.column_stack(parts)
-                if rows.shape[1] != (self.n_features or rows.shape[1]):
-                    raise InputError(f"{self.table.path} has {rows.shape[1]} features, the model {self.n_features}")
+                if self.mixed and not matrix:
+                    rows: Array | RawTable = RawTable(self.names, tuple(map(cells_of, parts)))
+                else:
+                    rows = parts[0].reshape(len(chunk), -1) if len(parts) == 1 else np.column_stack(parts)
+                    if rows.shape[1] != (self.n_features or rows.shape[1]):
+                        raise InputError(f"{self.table.path} has {rows.shape[1]} features, the model {self.n_features}")
                 labels = None
                 if self.label is not None:
                     labels = chunk.columns[self.label]
                     _check_labels(chunk, self.label, labels)
                 yield FeatureChunk(rows, labels, {name: chunk.columns[name] for name in self.ids}, chunk)
 
-    def read_labelled(self, classes: Array | None = None) -> tuple[Array, Array]:
-        """Return all rows and their labels, in the type of ``classes`` where those are known."""
+    def read_labelled(self, classes: Array | None = None) -> tuple[Array | RawTable, Array]:
+        """Return all rows and their labels, in the type of ``classes`` where those are known.
+
+        Where not every cell is a finite number, rows are columns as they came.
+        """
         if self.label is None:
             raise InputError(f"{self.table.path} has no label column; name it with --label")
-        pieces = [(part.rows, part.labels) for part in self.chunks()]
+        try:
+            pieces = [(part.rows, part.labels) for part in self.chunks()]
+        except CellError:
+            if self.mixed:
+                raise
+            return replace(self, mixed=True).read_labelled(classes)
         labels = joined(self.table, [part for _, part in pieces if part is not None])
         where = f"{self.table.path} column {self.label!r}"
         if classes is None:
@@ -106,7 +126,7 @@ class FeatureTable:
             refuse_blanks(np.unique(typed), where)
         else:
             typed = labels_like(labels, classes, where)
-        return np.concatenate([part for part, _ in pieces]), typed
+        return stacked([part for part, _ in pieces]), typed
 
 
 def open_features(
@@ -116,13 +136,15 @@ def open_features(
     names: Sequence[str] | None = None,
     n_features: int | None = None,
     labelled: bool = False,
+    mixed: bool = False,
 ) -> FeatureTable:
     """Open a table of features.
 
     Without ``names`` every column that has no role is a feature, or, in an npz or a Parquet file, the one array that
     holds a row of numbers a row (``x`` or ``features``). With ``names``, those of a fitted model, columns are taken by
     name in the model's order; a column that is missing, or that neither the model nor ``roles`` know, is an error.
-    ``labelled``: a label is needed; in an npz it is found by its usual names.
+    ``labelled``: a label is needed; in an npz it is found by its usual names. ``mixed``: columns may hold more than
+    numbers.
     """
     table = open_table(path)
     for name in roles.ids:
@@ -130,7 +152,7 @@ def open_features(
     matrix = _matrix_of(table)
     label = _label_of(table, roles, labelled, guess=matrix is not None)
     if matrix is not None:
-        found = FeatureTable(table, (matrix,), _names_of(table), label, roles.ids, n_features)
+        found = FeatureTable(table, (matrix,), _names_of(table), label, roles.ids, n_features, mixed)
     else:
         others = {label, *roles.ids}
         columns = tuple(name for name in table.names if name not in others)
@@ -145,7 +167,7 @@ def open_features(
                 f"{path} has {len(columns)} feature columns ({shortened(columns)}), the model {n_features}; name those "
                 "that are none with --id or --label"
             )
-        found = FeatureTable(table, columns, columns, label, roles.ids, n_features)
+        found = FeatureTable(table, columns, columns, label, roles.ids, n_features, mixed)
     if matrix is not None and names is not None and found.names is not None and found.names != tuple(names):
         raise InputError(
             f"{path} names its features differently from the model; the model has {shortened(tuple(names))}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -32,6 +32,15 @@ class Cells:
     values: Array
     typed: bool = False
 
+    def texts(self) -> list[str | None]:
+        """Return the cells as levels of a category."""
+        if self.kind == "text":
+            return cast("list[str | None]", self.values.tolist())
+        values, inverse = np.unique(self.values, return_inverse=True)
+        make = _bool_text if self.kind == "boolean" else cell_text
+        texts = [make(value) for value in values.tolist()]
+        return [texts[place] for place in inverse.tolist()]
+
     def text(self, row: int) -> str:
         """Return a cell as a reader would write it."""
         value = self.values[row]
@@ -54,9 +63,17 @@ class RawTable:
     def __len__(self) -> int:
         return len(self.columns[0].values) if self.columns else 0
 
+    def __getitem__(self, rows: Any) -> RawTable:
+        columns = tuple(Cells(cells.kind, cells.values[rows], cells.typed) for cells in self.columns)
+        return RawTable(self.names, columns)
+
     def called(self, place: int) -> str:
         """Return what a column is called."""
         return self.names[place] if self.names is not None else f"column {place}"
+
+
+def _bool_text(value: float) -> str | None:
+    return None if np.isnan(value) else str(bool(value))
 
 
 def cell_text(value: Any) -> str | None:
@@ -89,24 +106,24 @@ def read_table(X: Any, name: str = "X") -> RawTable:  # noqa: N803
             X = [X]  # noqa: N806
         else:
             names = tuple(str(key) for key in X)
-            columns = tuple(_cells(np.asarray(_column(values), dtype=_type_of(values))) for values in X.values())
+            columns = tuple(cells_of(np.asarray(_column(values), dtype=_type_of(values))) for values in X.values())
             return _checked(RawTable(names, columns), name)
     if isinstance(X, list | tuple) and X and all(isinstance(row, Mapping) or _is_series(row) for row in X):
         rows = [{str(key): value for key, value in row.items()} for row in X]
         names = tuple(dict.fromkeys(key for row in rows for key in row))
-        return RawTable(names, tuple(_cells(_objects([row.get(own) for row in rows])) for own in names))
+        return RawTable(names, tuple(cells_of(_objects([row.get(own) for row in rows])) for own in names))
     if is_frame(X):
         return _read_frame(X, name)
     array = np.asarray(X) if not isinstance(X, list | tuple) else _nested(X, name)
     if array.dtype.names is not None:
         own = tuple(array.dtype.names)
-        return RawTable(own, tuple(_cells(array[key].reshape(-1)) for key in own))
+        return RawTable(own, tuple(cells_of(array[key].reshape(-1)) for key in own))
     if array.ndim != 2:
         raise InputError(
             f"{name} has shape {array.shape}; pass a table of rows and columns: a data frame, a list of dicts, or an "
             "array (n, d). Reshape your data with array.reshape(1, -1) if it is one row"
         )
-    return RawTable(None, tuple(_cells(column) for column in array.T))
+    return RawTable(None, tuple(cells_of(column) for column in array.T))
 
 
 def is_plain(X: Any) -> bool:  # noqa: N803
@@ -163,6 +180,22 @@ def _checked(table: RawTable, name: str) -> RawTable:
     if len(lengths) > 1:
         raise InputError(f"{name} has columns of {' and '.join(map(str, sorted(lengths)))} rows; pass one length")
     return table
+
+
+def stacked(parts: Sequence[Array | RawTable]) -> Array | RawTable:
+    """Return the rows of several parts of one table."""
+    first = parts[0]
+    if not isinstance(first, RawTable):
+        return np.concatenate(cast("Sequence[Array]", parts))
+    columns = []
+    for pieces in zip(*(cast(RawTable, part).columns for part in parts), strict=True):
+        kinds = {cells.kind for cells in pieces}
+        if len(kinds) == 1:
+            columns.append(Cells(pieces[0].kind, np.concatenate([cells.values for cells in pieces])))
+        else:
+            texts = [text for cells in pieces for text in cells.texts()]
+            columns.append(Cells("text", _objects(texts)))
+    return RawTable(first.names, tuple(columns))
 
 
 def is_frame(X: Any) -> bool:  # noqa: N803
@@ -227,15 +260,15 @@ def _series_cells(series: Any, nw: Any) -> Cells:
     if kind == nw.Boolean and not series.is_null().any():
         return Cells("boolean", series.to_numpy().astype(np.float64))
     if kind in (nw.Date, nw.Datetime):
-        return _cells(_objects(series.to_list()))
-    return _cells(_objects(series.to_list()))
+        return cells_of(_objects(series.to_list()))
+    return cells_of(_objects(series.to_list()))
 
 
 def _present_text(value: Any) -> str | None:
     return None if missing_values(_objects([value]))[0] else cell_text(value)
 
 
-def _cells(values: Array) -> Cells:
+def cells_of(values: Array) -> Cells:
     """Return a column's cells from an array of any type."""
     kind = values.dtype.kind
     if kind == "b":

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from volta.core.checks import column_names
 from volta.core.errors import InputError, VoltaWarning, warn_user
 from volta.core.types import Array
-from volta.data.frames import DAY, Cells, RawTable, cell_text, is_frame, read_table
+from volta.data.frames import DAY, Cells, RawTable, is_frame, read_table
 
 Kind: TypeAlias = Literal["number", "boolean", "category", "date"]
 
@@ -50,6 +50,7 @@ INDICATOR_SPREAD = 0.1
 """What counts as the spread of a column of 0 and 1 that is constant in training rows; see `fit_evidence`."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_COMMA = re.compile(r"[+-]?\d+,\d+")
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _CALENDAR = ("month", "day", "weekday", "hour")
 _SHOWN = 5
@@ -133,7 +134,7 @@ class ColumnSchema:
 
     def _level_places(self, cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the place of each cell's level, −1 where it is none, and which cells are missing."""
-        texts = _as_texts(cells)
+        texts = cells.texts()
         known = self._places
         places = np.fromiter(
             (-1 if text is None else known.get(text, -1) for text in texts), dtype=np.int64, count=len(texts)
@@ -331,9 +332,11 @@ class _ColumnError(ValueError):
 def _fit_column(name: str, cells: Cells) -> ColumnSchema:
     kind: Kind = "category" if cells.typed else _kind_of(cells)
     if kind == "category":
-        texts = _as_texts(cells)
+        texts = cells.texts()
         counts = Counter(text for text in texts if text is not None)
         n_present = sum(counts.values())
+        if comma := next((text for text in counts if _COMMA.fullmatch(text)), None):
+            raise _ColumnError(f"holds {comma!r}; write numbers with a decimal point")
         if not cells.typed and len(counts) > FEW_VALUES and len(counts) > n_present / 2:
             raise _ColumnError(
                 f"holds free text or identifiers ({len(counts)} different values in {n_present} cells, such as "
@@ -423,21 +426,6 @@ def calendar_parts(days: Array) -> Array:
     return np.stack([month, day, (whole + 3) % 7, (bounded - whole) * 24], axis=1).astype(np.float64)
 
 
-def _as_texts(cells: Cells) -> list[str | None]:
-    if cells.kind == "text":
-        return cast("list[str | None]", cells.values.tolist())
-    make: Callable[[float], str | None] = cell_text
-    if cells.kind == "boolean":
-        make = _bool_text
-    values, inverse = np.unique(cells.values, return_inverse=True)
-    texts = [make(value) for value in values.tolist()]
-    return [texts[place] for place in inverse.tolist()]
-
-
-def _bool_text(value: float) -> str | None:
-    return None if np.isnan(value) else str(bool(value))
-
-
 def named_rows(X: Any, names: Sequence[str]) -> Any:  # noqa: N803
     """Return the columns of these names, in this order, of a table that has names; as it is where it has none.
 
@@ -456,7 +444,12 @@ def named_rows(X: Any, names: Sequence[str]) -> Any:  # noqa: N803
     if table.names is None:
         return X
     schema = TableSchema(tuple(ColumnSchema(name, "number") for name in names), named=True)
-    return np.stack([_as_kind(cells, "number")[0] for cells in schema.match(table).columns], axis=1)
+    return numbers_of(schema.match(table))
+
+
+def numbers_of(table: RawTable) -> Array:
+    """Return (n, d) float64 of a table, NaN where a cell is no number."""
+    return np.stack([_as_kind(cells, "number")[0] for cells in table.columns], axis=1)
 
 
 def _listed(what: str, names: Sequence[str]) -> str:

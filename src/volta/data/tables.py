@@ -6,6 +6,7 @@ import csv
 import difflib
 import gzip
 import itertools
+import json
 import os
 import re
 import zipfile
@@ -110,7 +111,11 @@ def read_columns(table: TableFile, columns: Mapping[str, ReadAs]) -> dict[str, A
     return {name: joined(table, parts) for name, parts in pieces.items()}
 
 
-class TextColumnError(InputError):
+class CellError(InputError):
+    """A cell that should hold a finite number does not."""
+
+
+class TextColumnError(CellError):
     """A column that should hold numbers holds text."""
 
 
@@ -120,7 +125,7 @@ def suggest_id() -> Iterator[None]:
     try:
         yield
     except TextColumnError as error:
-        raise InputError(f"{error}, or name it with --id if it is no feature") from error
+        raise TextColumnError(f"{error}, or name it with --id if it is no feature") from error
 
 
 def joined(table: TableFile, parts: Sequence[Array]) -> Array:
@@ -152,7 +157,7 @@ def check_cells(chunk: Chunk, name: str, read_as: ReadAs) -> None:
         row = int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
         value = values[row][bad[row]].flat[0] if values.ndim > 1 else values[row]
         what = "is missing (NaN)" if np.isnan(value) else f"is {value}"
-        raise InputError(f"{chunk.where(row, name)} {what}; fill it or drop the row")
+        raise CellError(f"{chunk.where(row, name)} {what}; fill it or drop the row")
 
 
 def as_labels(values: Array) -> Array:
@@ -284,7 +289,7 @@ class CsvTable(TableFile):
             return _text_array(texts, self, len(texts))
         if column.null_count and read_as != "number or missing":
             row = start + int(np.argmax(column.is_null().to_numpy()))
-            raise InputError(f"{self.where(row, name)} is empty; fill it or drop the row")
+            raise CellError(f"{self.where(row, name)} is empty; fill it or drop the row")
         values: Array = column.to_numpy()
         return values
 
@@ -305,9 +310,9 @@ class CsvTable(TableFile):
                     continue
                 where = f"{self.path} row {row} (line {line}), column {name!r}"
                 if not cell:
-                    raise InputError(f"{where} is empty; fill it or drop the row")
+                    raise CellError(f"{where} is empty; fill it or drop the row")
                 if _is_number(cell.replace(",", ".", 1)):
-                    raise InputError(f"{where} is {cell[:40]!r}, not a number; write numbers with a decimal point")
+                    raise CellError(f"{where} is {cell[:40]!r}, not a number; write numbers with a decimal point")
                 raise TextColumnError(
                     f"{where} is {cell[:40]!r}, not a number; encode the column as numbers, or leave it out of the file"
                 )
@@ -448,7 +453,7 @@ class ArrowTable(TableFile):
         if types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if column.null_count and read_as not in ("any or missing", "number or missing"):
-            raise InputError(f"{self.where(start + _first_null(column), name)} is empty; fill it or drop the row")
+            raise CellError(f"{self.where(start + _first_null(column), name)} is empty; fill it or drop the row")
         if _is_list(column.type):
             return self._lists(column, name, start)
         if _is_text(column.type):
@@ -485,6 +490,17 @@ def open_parquet(path: Path, limits: Limits = DEFAULT_LIMITS) -> TableFile:
         parquet.ParquetFile(path) as file,
     ):
         return ArrowTable(path, file.schema_arrow, file.metadata.num_rows, batches, limits)
+
+
+def open_json(path: Path, limits: Limits = DEFAULT_LIMITS) -> TableFile:
+    """Open a JSON list of objects, one a row; a key that an object lacks is a missing cell."""
+    with parse_errors(path, "is not a JSON list of objects that can be read", "write one object for each row"):
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError(f"{path} is no JSON list of objects; write one object for each row")
+        names = dict.fromkeys(name for row in rows for name in row)
+        table = _pyarrow().table({name: [row.get(name) for row in rows] for name in names})
+    return ArrowTable(path, table.schema, table.num_rows, lambda names: table.select(names).to_batches(), limits)
 
 
 def _first_null(column: Any) -> int:
@@ -579,6 +595,7 @@ READERS: dict[str, Callable[[Path, Limits], TableFile]] = {
     ".npz": NpzTable,
     ".parquet": open_parquet,
     ".pq": open_parquet,
+    ".json": open_json,
 }
 WRITERS: dict[str, Callable[[Path], TableWriter]] = {
     ".csv": lambda path: ArrowWriter(path, ","),

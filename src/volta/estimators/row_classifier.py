@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
@@ -230,7 +230,7 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         if drift.alarm:
             warn_user(drift.note, OrderWarning)
 
-    def explain(self, X: ArrayLike, *, most: int = 3) -> list[Explanation]:  # noqa: N803
+    def explain(self, X: Any, *, most: int = 3) -> list[Explanation]:  # noqa: N803
         """Return for each row the nearest classes, columns that speak against it, and similar training rows.
 
         The latter with ``keep_rows``; at most ``most`` of each. ``print`` shows an explanation in words.
