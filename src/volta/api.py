@@ -575,7 +575,7 @@ def _shown_progress() -> Listener:
         from rich.console import Console
     except ImportError as error:
         raise MissingDataError("showing progress needs rich: pip install 'volta-uq[bench]'") from error
-    console = Console()
+    console = Console(markup=False, emoji=False)
     # Without widgets a notebook would print a new bar each time.
     redraws = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
     return Bar(console) if redraws else Lines(console)

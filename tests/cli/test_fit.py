@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -154,8 +155,8 @@ def test_features_of_one_number_a_row_are_named(tmp_path):
 
 def test_text_among_the_features_names_the_option_and_decimal_commas_are_told(shell, tmp_path):
     done = run("fit", shell.train, "--label", "species", "--out", tmp_path / "model")
-    assert "not a number; encode the column as numbers" in str(done.exception)
-    assert "or name it with --id if it is no feature" in str(done.exception)
+    assert "column 'tree' holds free text or identifiers (600 different values in 600 cells" in str(done.exception)
+    assert "or name columns that are no features with --id" in str(done.exception)
     (tmp_path / "comma.csv").write_text("a;b;label\n1,29;2;x\n3,1;4;y\n")
     done = run("fit", tmp_path / "comma.csv", "--label", "label", "--out", tmp_path / "model")
     assert "write numbers with a decimal point" in str(done.exception)
@@ -178,7 +179,7 @@ def test_the_help_is_grouped():
     [
         (("--label", "spezies"), InputError, "--label is 'spezies', .* did you mean 'species'"),
         ((), InputError, "--label is missing; name the column of .*: tree, length"),
-        (("--label", "species"), InputError, r"row 0 \(line 2\), column 'tree' is 't0', not a number"),
+        (("--label", "species"), InputError, "column 'tree' holds free text or identifiers"),
         (("--label", "species", "--id", "trees"), InputError, "--id is 'trees', .* did you mean 'tree'"),
         (("--label", "species", "--method", "voltta"), InputError, "there is no method 'voltta'"),
         (("--label", "species", "--id", "tree", "--encoder", "audio"), InputError, "encoder is 'audio'"),
@@ -217,3 +218,53 @@ def test_a_method_of_the_working_folder_is_found_and_refused_before_training(she
     assert "Mine, which METHODS does not list; only the package's own methods can be saved" in str(done.exception)
     assert "epoch" not in done.stderr
     assert not (tmp_path / "model").exists()
+
+
+def mixed_table(path, n_rows, seed):
+    """Write a CSV with text, Booleans, dates and missing cells; return the classes."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(2, size=n_rows)
+    lines = ["island,mass,tagged,seen,species"]
+    for label in labels.tolist():
+        island = ("Biscoe", "Dream")[label if random.random() < 0.9 else 1 - label]
+        mass = "NA" if random.random() < 0.1 else f"{random.normal(3700 + 900 * label, 300):.0f}"
+        tagged, day = bool(random.random() < 0.5), 1 + int(random.integers(28))
+        lines.append(f"{island},{mass},{tagged},2024-{1 + int(random.integers(12)):02}-{day:02},{('a', 'b')[label]}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_a_table_as_it_comes(tmp_path):
+    train, new = mixed_table(tmp_path / "train.csv", 200, 0), mixed_table(tmp_path / "new.csv", 30, 1)
+    model, out = tmp_path / "model", tmp_path / "out.csv"
+    done = run("fit", train, "--label", "species", "--method", "linear", "--out", model)
+    assert done.exit_code == 0, done.output
+    schema = VoltaClassifier.load(model).schema_
+    assert [column.kind for column in schema.columns] == ["category", "number", "boolean", "date"]
+    rows = [{"island": "Atlantis", "mass": 3700, "tagged": True, "seen": "2024-05-05"}]
+    (tmp_path / "new.json").write_text(json.dumps(rows))
+    done = run("decide", model, tmp_path / "new.json", "--out", out)
+    assert "(0 answer, 0 abstain, 1 ood)" in done.stdout
+    assert "column 'island' is 'Atlantis'; training rows have one of" in out.read_text()
+    done = run("decide", model, tmp_path / "new.json", "--out", out, "--force", "--errors", "raise")
+    assert "X row 0, column 'island' is 'Atlantis'" in str(done.exception)
+    assert "--errors is 'skip'" in str(run("decide", model, new, "--out", out, "--force", "--errors", "skip").exception)
+    assert "island is 'Atlantis', unseen value" in run("explain", model, tmp_path / "new.json").stdout
+    done = run("predict", model, new, "--label", "species", "--out", out, "--force")
+    assert done.exit_code == 0, done.output
+    assert run("card", model, "--data", new).exit_code == 0
+    (tmp_path / "short.csv").write_text("island,mass,seen\nDream,1,2024-01-01\n")
+    assert "lacks columns that the model was fitted on: tagged" in str(
+        run("predict", model, tmp_path / "short.csv", "--out", out, "--force").exception
+    )
+
+
+def test_an_empty_cell_of_a_model_of_numbers_is_flagged(shell, tmp_path):
+    lines = shell.new.read_text().splitlines()
+    lines[3] = re.sub("(t2),[^,]*,", r"\1,,", lines[3])
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    done = run("decide", shell.model, tmp_path / "new.csv", "--id", "tree", "--out", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.output
+    third = (tmp_path / "out.csv").read_text().splitlines()[3]
+    assert "ood" in third
+    assert "column 'length' is nan; training rows have a finite number" in third

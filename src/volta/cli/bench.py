@@ -253,7 +253,7 @@ def bench(
                 severities=parse_numbers(severities, "--severities"),
                 report=not no_report,
                 dry_run=dry_run,
-                progress=Failures(Console()) if quiet else True,
+                progress=Failures(Console(markup=False, emoji=False)) if quiet else True,
                 json_log=json_log,
                 command=shlex.join(["volta", *sys.argv[1:]]),
                 should_stop=should_stop,

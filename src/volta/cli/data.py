@@ -201,8 +201,9 @@ def _progress(unit: str) -> Iterator[Callable[[str, int, int | None], None]]:
     amount = (
         [progress.DownloadColumn(), progress.TransferSpeedColumn()] if unit == "B" else [progress.MofNCompleteColumn()]
     )
-    columns = progress.TextColumn("{task.description}"), progress.BarColumn(), *amount, progress.TimeRemainingColumn()
-    console = Console(stderr=True)
+    name = progress.TextColumn("{task.description}", markup=False)
+    columns = name, progress.BarColumn(), *amount, progress.TimeRemainingColumn()
+    console = Console(stderr=True, markup=False, emoji=False)
     with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         shown: dict[str, progress.TaskID] = {}
 

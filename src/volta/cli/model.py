@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from volta.data.frames import RawTable
     from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.deciding import ErrorsName
 
 
 # An option under each heading of a command's help.
@@ -321,19 +322,20 @@ def decided(
     alpha: float,
     fpr: float | None,
     fdr: float | None,
+    errors: ErrorsName,
 ) -> Iterator[tuple[FeatureChunk, Decisions]]:
     """Decide the table chunk by chunk; FDR control reads it twice, first for all p-values."""
     from volta.estimators.deciding import DEFAULT_FPR
 
     if fdr is None:
-        for part in table.chunks():
-            yield part, classifier.decide(part.rows, fpr=fpr or DEFAULT_FPR, alpha=alpha)
+        for part in table.chunks(missing=errors == "flag"):
+            yield part, classifier.decide(part.rows, fpr=fpr or DEFAULT_FPR, alpha=alpha, errors=errors)
             advance(len(part.rows), part.chunk.done)
         return
     level = _batch_level(classifier, table, advance, fdr)
     reason = f"OOD: p-value selected at FDR {fdr:g} over this file"
     for part in table.chunks():
-        yield part, classifier.decide_at(part.rows, level, reason, alpha=alpha)
+        yield part, classifier.decide_at(part.rows, level, reason, alpha=alpha, errors=errors)
         advance(len(part.rows), 0.5 + part.chunk.done / 2)
 
 
@@ -382,6 +384,9 @@ def decide(
     ] = None,
     confidence: Annotated[float | None, _guarantee(help="Confidence of the guarantee. Default: 0.95.")] = None,
     coverage: Annotated[float | None, _guarantee(help="Alternatively: share of samples answered.")] = None,
+    errors: Annotated[
+        str, _guarantee(help="Cells that no training sample has: flag the sample, or raise an error.")
+    ] = "flag",
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -395,6 +400,8 @@ def decide(
     check_new_table(out, overwrite=force)
     if fpr is not None and fdr is not None:
         raise InputError(f"--fpr is {fpr} and --fdr {fdr}; pass one of them")
+    if errors not in ("flag", "raise"):
+        raise InputError(f"--errors is {errors!r}; pass flag or raise")
     policy = policy_options(max_error, coverage, confidence)
     if list(policy) == ["confidence"]:
         raise InputError("--confidence requires --max-error or --coverage")
@@ -406,7 +413,7 @@ def decide(
         if policy:
             classifier.fit_policy(**policy)
         with new_table(out, overwrite=force) as writer:
-            for part, decisions in decided(classifier, table, advance, alpha, fpr, fdr):
+            for part, decisions in decided(classifier, table, advance, alpha, fpr, fdr, cast("ErrorsName", errors)):
                 found = decision_columns(decisions)
                 given = part.ids | ({} if part.labels is None else {"true_label": part.labels})
                 check_extra_columns(given, found)

@@ -87,11 +87,11 @@ PIPE_COLUMNS = 200
 
 
 def table_console() -> Console:
-    """Return a console as wide as the terminal, or wide enough for all columns in a pipe."""
+    """Return a console as wide as the terminal, or wide enough for all columns in a pipe; text is printed as it is."""
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_COLUMNS)
+    console = Console(markup=False, emoji=False)
+    return console if console.is_terminal else Console(markup=False, emoji=False, width=PIPE_COLUMNS)
 
 
 def print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
@@ -194,8 +194,11 @@ def row_progress(doing: str, *, quiet: bool = False) -> Iterator[RowProgress]:
 
     from volta.bench.progress import format_seconds
 
-    console = Console(stderr=True)
-    text, rows = progress.TextColumn("{task.description}"), progress.TextColumn("{task.fields[rows]:,} rows")
+    console = Console(stderr=True, markup=False, emoji=False)
+    text, rows = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.TextColumn("{task.fields[rows]:,} rows"),
+    )
     times = progress.TimeElapsedColumn(), progress.TimeRemainingColumn()
     columns = (text, progress.BarColumn(), progress.TaskProgressColumn(), rows, *times)
     shows_bar = console.is_terminal and not quiet

@@ -87,9 +87,11 @@ class FeatureTable:
 
     def chunks(self, *, missing: bool = False) -> Iterator[FeatureChunk]:
         """Walk the rows; cells of numbers may be ``missing``, which makes them NaN."""
-        matrix = self.names is None or self.columns != self.names
-        read_as: ReadAs = "number or missing" if missing or matrix else "any or missing"
-        asked: dict[str, ReadAs] = dict.fromkeys(self.columns, read_as if self.mixed or missing else "number")
+        matrix = self.columns != self.names
+        read_as: ReadAs = "number or missing" if missing or self.mixed else "number"
+        if self.mixed and not matrix:
+            read_as = "any or missing"
+        asked: dict[str, ReadAs] = dict.fromkeys(self.columns, read_as)
         asked |= dict.fromkeys((*self.ids, *((self.label,) if self.label else ())), "any")
         with suggest_id():
             for chunk in self.table.chunks(asked):

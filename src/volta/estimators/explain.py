@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
+from volta.data.frames import RawTable
+from volta.data.schema import TableSchema
 from volta.decisions import ColumnEvidence, TableEvidence
 
 if TYPE_CHECKING:
@@ -36,6 +38,21 @@ class SimilarRow:
     values: NDArray[Any]
 
 
+@dataclass(frozen=True)
+class CellEvidence:
+    """A cell of a table with a schema that speaks against its row: its ``value`` and what is ``expected``, in words.
+
+    ``column`` is the number of the source column; ``weight`` and ``reason`` as in `ColumnEvidence`.
+    """
+
+    column: int
+    name: str
+    value: str
+    expected: str
+    weight: float
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """What stands behind one row's prediction.
@@ -48,21 +65,51 @@ class Explanation:
     label: Any
     probability: float
     classes: tuple[NearClass, ...]
-    columns: tuple[ColumnEvidence, ...]
+    columns: tuple[ColumnEvidence | CellEvidence, ...]
     rows: tuple[SimilarRow, ...] | None
 
     def __str__(self) -> str:
         lines = [f"{self.label} with probability {self.probability:.3g}"]
         lines += [f"  like class {near.label}: cosine {near.similarity:.3f}" for near in self.classes]
-        lines += [
-            f"  {column.name} is {column.value:.6g}, {column.reason}: training rows have {column.low:.6g} to "
-            f"{column.high:.6g}"
-            for column in self.columns
-        ]
+        lines += [f"  {_column_words(column)}" for column in self.columns]
         lines += [
             f"  like training row {row.index} ({row.label}): cosine {row.similarity:.3f}" for row in self.rows or ()
         ]
         return "\n".join(lines)
+
+
+NEARLY_ZERO = 1e-6
+"""A number that is smaller, beside the others that are printed with it, is what rounding left of 0."""
+
+
+def _column_words(found: ColumnEvidence | CellEvidence) -> str:
+    if isinstance(found, CellEvidence):
+        return f"{found.name} is {found.value}, {found.reason}: training rows have {found.expected}"
+    largest = max(abs(found.value), abs(found.low), abs(found.high))
+    value, low, high = (
+        "0" if abs(number) < NEARLY_ZERO * largest else f"{number:.6g}"
+        for number in (found.value, found.low, found.high)
+    )
+    return f"{found.name} is {value}, {found.reason}: training rows have {low} to {high}"
+
+
+def explain_cells(
+    found: tuple[ColumnEvidence, ...], schema: TableSchema, table: RawTable, row: int, most: int
+) -> tuple[ColumnEvidence | CellEvidence, ...]:
+    """Return the evidence of encoded columns as that of a table's cells, each once, the strongest first."""
+    cells: dict[int, ColumnEvidence | CellEvidence] = {}
+    for each in found:
+        source = int(schema.sources[each.column])
+        column, text = schema.columns[source], table.columns[source].text(row)
+        flagged = each.column == schema.flags[source]
+        if source in cells:
+            continue
+        if schema.encoded_names[each.column] == column.name and column.kind == "number" and not flagged:
+            cells[source] = replace(each, column=source)
+        else:
+            reason = "unseen value" if flagged else each.reason.replace("out of range", "unseen value")
+            cells[source] = CellEvidence(source, column.name, text, column.wanted(), each.weight, reason)
+    return tuple(cells.values())[:most]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +161,21 @@ def explain_rows(
     classes: NDArray[Any],
     names: list[str] | None,
     most: int,
+    encoded: tuple[TableSchema, RawTable] | None = None,
 ) -> list[Explanation]:
-    """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike."""
+    """Explain rows (n, d) in the user's units; ``most`` bounds classes, columns and training rows alike.
+
+    ``encoded``: the schema by which a table became the rows, and the table.
+    """
     vectors = _unit(_vectors(method, scaler.apply(rows)))
     similarities = vectors @ reference.prototypes.T
-    unlike = evidence.explain(rows, names=names, most=most)
+    unlike: list[tuple[ColumnEvidence | CellEvidence, ...]]
+    if encoded is None:
+        unlike = [*evidence.explain(rows, names=names, most=most)]
+    else:
+        schema, table = encoded
+        found = evidence.explain(rows, names=schema.encoded_names, most=rows.shape[1])
+        unlike = [explain_cells(each, schema, table, row, most) for row, each in enumerate(found)]
     labels = prediction.labels
     return [
         Explanation(

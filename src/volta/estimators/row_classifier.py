@@ -244,8 +244,9 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
             reference=self.reference_,
             prediction=join_predictions([member.predict(inputs) for member in self.members_]),
             classes=self.classes_,
-            names=self._names() if self.schema_ is None else list(self.schema_.encoded_names),
+            names=self._names(),
             most=check_count(most, "most"),
+            encoded=None if self.schema_ is None else (self.schema_, matched(self, X)),
         )
 
     def save(self, path: Path | str) -> None:
