@@ -164,7 +164,7 @@ class RayExecutor:
 
     def run(self, cells: list[Cell], listener: Listener) -> Iterator[Outcome]:
         """Run cells on the cluster, a bounded number of them submitted at a time."""
-        ray = _connect(self._address)
+        ray = connect_ray(self._address)
         largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)
         if largest < self._config.threads:
             raise InputError(f"--threads is {self._config.threads} but no Ray node has more than {largest:.0f} CPUs")
@@ -211,7 +211,7 @@ def ray_map(address: str | None) -> MapShards:
     """Return a ``map`` whose calls are Ray tasks, a bounded number at a time, results in the order they finish."""
 
     def mapped(function: Callable[[ShardJob], Shard], jobs: Iterable[ShardJob]) -> Iterator[Shard]:
-        ray = _connect(address)
+        ray = connect_ray(address)
         remote: Any = None
         window = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         running: list[Any] = []
@@ -288,7 +288,8 @@ def _run_cell(config: RunConfig, task: Task, cell: Cell, network: bytes | None) 
     return CellRunner(config, networks, lambda _: task).run(cell)
 
 
-def _connect(address: str | None) -> Any:
+def connect_ray(address: str | None) -> Any:
+    """Return Ray, connected to the cluster at an address, or to one of its own on this machine."""
     try:
         import ray
     except ImportError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.deciding import ErrorsName
+    from volta.serve.batch import FolderJob
 
 
 # An option under each heading of a command's help.
@@ -35,6 +37,8 @@ _output = partial(typer.Option, rich_help_panel="Output")
 _model = partial(typer.Option, rich_help_panel="Model")
 _policy = partial(typer.Option, rich_help_panel="Abstention policy")
 _guarantee = partial(typer.Option, rich_help_panel="Guarantees")
+
+_folder = partial(typer.Option, rich_help_panel="Folders of files")
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by volta fit.")]
 DataArgument = Annotated[
@@ -58,25 +62,6 @@ def load_model(path: Path) -> VoltaClassifier:
     return VoltaClassifier.load(path)
 
 
-def model_rows(
-    classifier: VoltaClassifier, data: Path, label: str | None, ids: list[str] | None, *, labelled: bool = False
-) -> FeatureTable:
-    """Open the samples of a table in the model's column order."""
-    from volta.data.feature_files import Roles, open_features
-
-    known = classifier.fit_record_.label
-    roles = Roles(label, tuple(ids or ()), (known,) if known else ())
-    names = getattr(classifier, "feature_names_in_", None)
-    return open_features(
-        data,
-        roles,
-        names=None if names is None else [str(name) for name in names],
-        n_features=classifier.n_features_in_,
-        labelled=labelled,
-        mixed=classifier.schema_ is not None,
-    )
-
-
 def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
     """Raise if a file cannot be written, is one the command ``reads``, or exists without ``force``."""
     if path.is_dir():
@@ -95,13 +80,6 @@ def check_not_read(path: Path, *reads: Path | None) -> None:
     """Raise if the output is a file that the command reads."""
     if any(read is not None and path.exists() and read.exists() and path.samefile(read) for read in reads):
         raise InputError(f"--out is {path}, which this command reads; name another file")
-
-
-def check_extra_columns(given: Mapping[str, object], made: Mapping[str, object]) -> None:
-    """Raise if an ID column has the name of a result column."""
-    taken = sorted(set(given) & set(made))
-    if taken:
-        raise InputError(f"--id is {taken[0]!r}, which is a column of the result; give the column another name")
 
 
 def policy_options(max_error: float | None, coverage: float | None, confidence: float | None) -> dict[str, float]:
@@ -262,6 +240,7 @@ def predict(
 ) -> None:
     """Predict the class, uncertainty and class probabilities of every sample. Files may exceed memory."""
     from volta.data.tables import check_new_table, new_table
+    from volta.serve.batch import check_extra_columns, model_rows
 
     check_not_read(out, model, data)
     check_new_table(out, overwrite=force)
@@ -294,25 +273,6 @@ def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, j
     if joined:
         return columns | {"probs": prediction.probs}
     return columns | {f"p_{name}": prediction.probs[:, k] for k, name in enumerate(classifier.classes_)}
-
-
-def decision_columns(decisions: Decisions) -> dict[str, Array]:
-    """Return the columns to write; a prediction set is its classes joined by ``|``."""
-    import numpy as np
-
-    from volta.decisions.decide import ACTIONS
-
-    columns: dict[str, Array] = {
-        "action": np.array(ACTIONS)[decisions.action],
-        "label": decisions.label,
-        "probability": decisions.probability,
-        "uncertainty": decisions.uncertainty,
-    }
-    if decisions.pvalue is not None:
-        columns["pvalue"] = decisions.pvalue
-    if decisions.sets is not None:
-        columns["set"] = _set_texts(decisions.sets, decisions.class_names)
-    return columns | {"reason": decisions.row_reasons()}
 
 
 def decided(
@@ -357,17 +317,6 @@ def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowP
     return float(max(pvalues[benjamini_hochberg(pvalues, fdr)], default=0.5 / (n_calibration + 1)))
 
 
-def _set_texts(sets: Array, names: Array) -> Array:
-    """Return each sample's prediction set as text; the few distinct sets are formatted once."""
-    import numpy as np
-
-    words = [str(name).replace("|", "\\|") for name in names]
-    distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
-    members = np.unpackbits(distinct, axis=1, count=sets.shape[1]).astype(np.bool_)
-    texts = np.array(["|".join(words[k] for k in np.flatnonzero(row)) for row in members])
-    return texts[which.reshape(-1)]
-
-
 def decide(
     model: ModelArgument,
     data: DataArgument,
@@ -387,17 +336,28 @@ def decide(
     errors: Annotated[
         str, _guarantee(help="Cells that no training sample has: flag the sample, or raise an error.")
     ] = "flag",
+    workers: Annotated[int | None, _folder(help="Processes. Default: as many as cores.", min=1)] = None,
+    executor: Annotated[str, _folder(help="local, or ray for a cluster.")] = "local",
+    address: Annotated[str | None, _folder(help="Address of the Ray cluster. Default: one on this machine.")] = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Decide for every sample: answer, abstain or ood, with label, probability, p-value, set and reason."""
+    """Decide for every sample: answer, abstain or ood, with label, probability, p-value, set and reason.
+
+    Where DATA is a folder, every table in it becomes a file of the same name in the folder --out; finished files are
+    kept when the command is run again.
+    """
     import numpy as np
 
+    from volta.core.processes import n_cores
     from volta.data.tables import check_new_table, new_table
     from volta.decisions.decide import ACTIONS
+    from volta.estimators.deciding import DEFAULT_FPR
+    from volta.serve.batch import check_extra_columns, decision_columns, folder_job, model_rows
 
-    check_not_read(out, model, data)
-    check_new_table(out, overwrite=force)
+    if not data.is_dir():
+        check_not_read(out, model, data)
+        check_new_table(out, overwrite=force)
     if fpr is not None and fdr is not None:
         raise InputError(f"--fpr is {fpr} and --fdr {fdr}; pass one of them")
     if errors not in ("flag", "raise"):
@@ -406,6 +366,14 @@ def decide(
     if list(policy) == ["confidence"]:
         raise InputError("--confidence requires --max-error or --coverage")
     check_shares({"alpha": alpha, "fpr": fpr, "fdr": fdr})
+    if data.is_dir():
+        if fdr is not None:
+            raise InputError(f"--fdr is {fdr}, which bounds the flags of one file; pass --fpr for a folder")
+        job = folder_job(
+            model, alpha=alpha, fpr=fpr or DEFAULT_FPR, policy=policy, label=label, ids=ids or (), errors=errors
+        )
+        _decide_folder(data, out, job, workers or n_cores(), executor, address, force, quiet)
+        return
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)
     counts = np.zeros(len(ACTIONS), dtype=np.int64)
@@ -423,6 +391,24 @@ def decide(
     echo(f"{counts.sum()} rows ({words}): {out}")
 
 
+def _decide_folder(
+    data: Path, out: Path, job: FolderJob, workers: int, executor: str, address: str | None, force: bool, quiet: bool
+) -> None:
+    from volta.serve.batch import Failure, decide_folder, summary_lines
+
+    started, records = time.monotonic(), []
+    with stoppable(), warnings_as_lines():
+        for record in decide_folder(data, out, job, workers=workers, executor=executor, address=address, force=force):
+            records.append(record)
+            if not quiet:
+                echo(f"{record.name}: {'failed' if isinstance(record, Failure) else f'{record.rows:,} rows'}", err=True)
+    for line in summary_lines(records, time.monotonic() - started):
+        echo(line)
+    echo(f"results: {out}")
+    if any(isinstance(record, Failure) for record in records):
+        raise typer.Exit(2)
+
+
 FIRST_ROWS = 10
 
 
@@ -438,6 +424,8 @@ def explain(
     as_json: Annotated[bool, _output("--json", help="Print one JSON object per sample.")] = False,
 ) -> None:
     """Explain a prediction: nearest classes, columns out of range, most similar training samples."""
+    from volta.serve.batch import model_rows
+
     wanted = None if rows is None else parse_rows(rows)
     classifier = load_model(model)
     table = model_rows(classifier, data, label, ids)
@@ -518,6 +506,7 @@ def card(
     """Write a model card: calibration, risk and coverage, policies with guarantees, hashes, limits."""
     from volta.core.files import write_text
     from volta.estimators.card import calibration_evidence, card_html, card_markdown, make_card, row_evidence
+    from volta.serve.batch import model_rows
 
     folder = model.parent if out is None else out
     if folder.exists() and not folder.is_dir():
