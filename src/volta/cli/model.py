@@ -369,9 +369,9 @@ def decide(
     if data.is_dir():
         if fdr is not None:
             raise InputError(f"--fdr is {fdr}, which bounds the flags of one file; pass --fpr for a folder")
-        job = folder_job(
-            model, alpha=alpha, fpr=fpr or DEFAULT_FPR, policy=policy, label=label, ids=ids or (), errors=errors
-        )
+        checked = cast("ErrorsName", errors)
+        level = fpr or DEFAULT_FPR
+        job = folder_job(model, alpha=alpha, fpr=level, policy=policy, label=label, ids=ids or (), errors=checked)
         _decide_folder(data, out, job, workers or n_cores(), executor, address, force, quiet)
         return
     classifier = load_model(model)
