@@ -136,12 +136,10 @@ _OOD_POSITIVE = "OOD positive, higher score = more OOD"
 _AP = "step-wise average precision over distinct scores"
 _AP_OTHERS = "OpenOOD, pytorch-ood: trapezoid; TorchUncertainty, probly, scikit-learn: the same"
 _FPR_OTHERS = (
-    "OOD positive in OpenOOD 1.5, pytorch-ood, TorchUncertainty, probly, oodeel; ID positive in ODIN's "
-    "papers; TorchUncertainty takes the nearest recall, maybe below 0.95"
+    "OOD positive in OpenOOD 1.5, pytorch-ood, TorchUncertainty (nearest recall), probly; ID positive in ODIN's papers"
 )
 _SCOD = (
-    "a failure is an ID row of wrong class or any OOD row; rows mixed as they come; equal scores share the mean of "
-    "their failures"
+    "a failure is an ID sample of wrong class or any OOD sample; equal scores share the mean of their failures"
 )
 _SCOD_OTHERS = "TorchUncertainty: a cost of ½ each by default, so half of this, ties in input order; FD-Shifts × 1000"
 _T, _MSP = (TEMPERATURE,), (MSP,)
@@ -178,13 +176,11 @@ _ROWS = (
            "reliability − resolution + uncertainty + residual = brier", "usually hidden",
            shared=lambda scan: scan.decomposition.residual, variants=_T),
     Metric("ece", "ECE", "calibration", calibration.ece, False, PROBS, "Σ_b (n_b/n) |acc_b − conf_b|", _TOP,
-           "torchmetrics [lo, hi) with 1.0 in an extra bin; OpenOOD [lo, hi) drops 1.0 and bins raw outputs; "
-           "netcal 10 bins, last closed; MAPIE (lo, hi], 49 real bins of 50; probly floor(15 conf); "
-           "pytorch-ood equal-count bins, RMS, drops the most confident bin",
+           "torchmetrics, OpenOOD: [lo, hi); netcal: 10 bins; MAPIE: 50; pytorch-ood: equal-count bins, RMS",
            shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
     Metric("ece_expected", "expected ECE", "calibration", expected_ece.ece_expected, None, CONFIDENCE,
            "E Σ_b |Σ_{i in b} (B_i − conf_i)| / n, B_i ~ Bernoulli(conf_i)",
-           f"the ECE of a perfectly calibrated predictor with these confidences; {_TOP}", "none known to print it",
+           "the ECE of a perfectly calibrated predictor with these confidences; bins as for ece", "none known to print it",
            shared=lambda scan: scan.expected_ece.estimate, variants=_T),
     Metric("ece_expected_low", "expected ECE, 2.5 %", "calibration", expected_ece.ece_expected_low, None, CONFIDENCE,
            "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_expected", "none known to print it",
@@ -271,8 +267,8 @@ _ROWS = (
            "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=ood.scod_augrc_of, margin=0.005),
     Metric("coverage", "coverage", "conformal", conformal.coverage, None, ("sets", "labels"), "mean [y ∈ C]",
            "to be compared with 1 − α",
-           "quantile: TorchCP ⌈(n+1)(1−α)⌉-th, inf beyond n, as here; MAPIE 'higher'; probly clips to the "
-           "max; TorchUncertainty interpolates", margin=0.01),
+           "quantile: TorchCP as here; MAPIE 'higher'; probly clips to the max; TorchUncertainty interpolates",
+           margin=0.01),
     Metric("coverage_gap", "coverage gap, worst class", "conformal", conformal.coverage_gap, False, ("sets", "labels"),
            "max_k |coverage of class k − coverage of all|",
            "classes with rows only; given nominal=, against that instead",
