@@ -138,9 +138,7 @@ _AP_OTHERS = "OpenOOD, pytorch-ood: trapezoid; TorchUncertainty, probly, scikit-
 _FPR_OTHERS = (
     "OOD positive in OpenOOD 1.5, pytorch-ood, TorchUncertainty (nearest recall), probly; ID positive in ODIN's papers"
 )
-_SCOD = (
-    "a failure is an ID sample of wrong class or any OOD sample; equal scores share the mean of their failures"
-)
+_SCOD = "a failure is an ID sample of wrong class or any OOD sample; equal scores share the mean of their failures"
 _SCOD_OTHERS = "TorchUncertainty: a cost of ½ each by default, so half of this, ties in input order; FD-Shifts × 1000"
 _T, _MSP = (TEMPERATURE,), (MSP,)
 _BATCHES = "5 batches of 256 rows after warm-up"
@@ -180,7 +178,8 @@ _ROWS = (
            shared=lambda scan: calibration.ece_of(scan.bins), margin=0.01, variants=_T),
     Metric("ece_expected", "expected ECE", "calibration", expected_ece.ece_expected, None, CONFIDENCE,
            "E Σ_b |Σ_{i in b} (B_i − conf_i)| / n, B_i ~ Bernoulli(conf_i)",
-           "the ECE of a perfectly calibrated predictor with these confidences; bins as for ece", "none known to print it",
+           "the ECE of a perfectly calibrated predictor with these confidences; bins as for ece",
+           "none known to print it",
            shared=lambda scan: scan.expected_ece.estimate, variants=_T),
     Metric("ece_expected_low", "expected ECE, 2.5 %", "calibration", expected_ece.ece_expected_low, None, CONFIDENCE,
            "2.5 % quantile of Σ_b |Σ_{i in b} (B_i − conf_i)| / n", "as for ece_expected", "none known to print it",
