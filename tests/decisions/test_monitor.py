@@ -203,6 +203,15 @@ def test_change_in_the_order_of_rows():
     assert sum(drift_in_order(row + np.linspace(0, 2, 300), alpha=alpha, rng=rng).alarm for row in calm) == n_draws
 
 
+def test_a_change_in_one_of_several_columns_is_seen():
+    rng, n_draws = np.random.default_rng(0), 100
+    found = [drift_in_order(rng.normal(size=(200, 5)), alpha=0.1, rng=rng).alarm for _ in range(n_draws)]
+    assert sum(found) <= binomial_range(n_draws, 0.1, tail=1e-4)[1]
+    rows = rng.normal(size=(300, 5))
+    rows[:, 3] += np.linspace(0, 2, 300)
+    assert drift_in_order(rows, alpha=0.001, rng=rng).alarm
+
+
 def test_rows_sorted_by_class_are_no_drift():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], 200)

@@ -125,6 +125,8 @@ def test_rows_that_change_along_their_order_are_warned_of():
     changed = np.where(late & (random.random(600) < 0.5), 1 - labels, labels)
     with pytest.warns(OrderWarning, match="the rows change along the order in which they came"):
         VoltaClassifier("linear").fit(rows, changed)
+    with pytest.warns(OrderWarning, match="the rows change along the order in which they came"):
+        VoltaClassifier("linear").fit(rows + np.linspace(0, 1, 600)[:, None], labels)
     new = random.integers(2, size=200)
     cal = random.normal(size=(200, 3)) + 1.5 * new[:, None]
     with pytest.warns(OrderWarning, match=r"seen at row \d+ of 200"):

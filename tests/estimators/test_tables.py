@@ -80,7 +80,7 @@ def test_rows_that_are_not_finite_are_flagged_in_a_matrix_of_numbers():
     odd[1, 2], odd[3, 0] = np.nan, -np.inf
     decisions = classifier.decide(odd)
     assert decisions[1].reason == (
-        "OOD: conformal p-value at most 0.05; column 2 is nan; training rows have a finite number"
+        "conformal p-value at most 0.05; column 2 is nan; training rows have a finite number"
     )
     assert (decisions[3].action, decisions[3].probability, decisions[3].classes) == ("ood", 0.5, (0, 1))
     assert np.array_equal(decisions.pvalue[[0, 2]], classifier.decide(rows[:4]).pvalue[[0, 2]])

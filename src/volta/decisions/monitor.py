@@ -302,25 +302,32 @@ def drift_in_order(
     """Run the martingale of `Monitor` once over samples in the order in which they came.
 
     Each score is ranked among all earlier ones, with ``groups`` (the labels) among those of its own group: rows sorted
-    by class then raise no alarm, rows whose classes change within themselves do.
-    Guarantee: P(alarm) ≤ α where the scores are exchangeable (within each group), by Ville's inequality; the p-value is
-    at most u with probability at most u. So it is with held-out scores of exchangeable samples in random folds.
-    scores: (n_samples,) held-out scores, e.g. 1 − p of the true class, in the order of the rows; groups: (n_samples,).
+    by class then raise no alarm, rows whose classes change within themselves do. Of several scores a row the mean of
+    their martingales counts.
+    Guarantee: P(alarm) ≤ α where the samples are exchangeable (within each group), by Ville's inequality; the p-value
+    is at most u with probability at most u. So it is with held-out scores of exchangeable samples in random folds.
+    scores: (n_samples,) or (n_samples, m) in the order of the rows: columns of the table, or held-out scores, e.g.
+    1 − p of the true class; groups: (n_samples,).
 
     >>> rng = np.random.default_rng(0)
     >>> calm, risen = rng.normal(size=400), rng.normal(size=400) + np.arange(400) / 200
     >>> drift_in_order(calm, rng=rng).alarm, drift_in_order(risen, rng=rng).alarm
     (False, True)
     """
-    values, level = check_scores(scores), check_fraction(alpha, "alpha")
+    level = check_fraction(alpha, "alpha")
+    columns = np.asarray(scores, dtype=np.float64)
+    values = check_scores(columns if columns.ndim == 1 else columns.ravel()).reshape(len(columns), -1)
     members = np.zeros(len(values), dtype=np.intp)
     if groups is not None:
         members = check_labels(groups, int(np.max(np.asarray(groups), initial=0)) + 1, "groups")
     check_same_length(scores=values, groups=members)
-    pvalues = np.empty(len(values))
-    for group in np.unique(members):
-        pvalues[members == group] = online_pvalues(np.empty(0), values[members == group], rng)[0]
-    path = _bet(Martingale(N_BETS), pvalues)
+    paths = np.empty(values.shape[::-1])
+    for path, column in zip(paths, values.T, strict=True):
+        pvalues = np.empty(len(values))
+        for group in np.unique(members):
+            pvalues[members == group] = online_pvalues(np.empty(0), column[members == group], rng)[0]
+        path[:] = _bet(Martingale(N_BETS), pvalues)
+    path = np.logaddexp.reduce(paths, axis=0) - math.log(len(paths))
     crossed = np.flatnonzero(path >= -math.log(level))
     return OrderDrift(
         n=len(values),

@@ -390,11 +390,15 @@ class FitInput:
     val: Split | None
     cal: Split | None
 
+    def calibration_rows(self) -> NDArray[np.int64]:
+        """Return which of the ``rows`` calibrate, draw after draw."""
+        return np.concatenate([draw.cal for draw in self.draws])
+
     def order_of_calibration(self) -> NDArray[np.int64]:
         """Return the calibration rows of all draws, as they follow one another, in the order of X; duplicates once."""
         if self.cal is not None:
             return np.arange(len(self.cal))
-        rows = np.concatenate([draw.cal for draw in self.draws])
+        rows = self.calibration_rows()
         first = np.arange(len(rows)) if self.duplicates is None else first_of_each(self.duplicates[rows])
         return first[np.argsort(self.index[rows[first]], kind="stable")]
 

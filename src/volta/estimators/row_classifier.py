@@ -98,6 +98,9 @@ def _version(name: str) -> str | None:
 ORDER_ALPHA = 0.001
 """How often rows without an order may be warned of."""
 
+ORDER_COLUMNS = 30
+"""At most so many columns, drawn at random, are looked at for a change along the order of the rows."""
+
 
 class OrderWarning(VoltaWarning):
     """Rows change along the order in which they were given: new rows may be unlike them."""
@@ -225,8 +228,11 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """Warn where held-out rows change along the order in which they were given, as those of a stream may."""
         kept = self.calibration_
         order = given.order_of_calibration()
-        scores, labels = kept.true_scores["lac"][order], kept.labels[order]
-        drift = drift_in_order(scores, groups=labels, alpha=ORDER_ALPHA, rng=rng(self.seed_, "order"))
+        rows = given.cal.inputs if given.cal is not None else given.rows.inputs[given.calibration_rows()]
+        random = rng(self.seed_, "order")
+        columns = np.sort(random.permutation(rows.shape[1])[:ORDER_COLUMNS])
+        scores = np.column_stack([kept.true_scores["lac"][order], kept.ood[order], rows[order][:, columns]])
+        drift = drift_in_order(scores, groups=kept.labels[order], alpha=ORDER_ALPHA, rng=random)
         if drift.alarm:
             warn_user(drift.note, OrderWarning)
 

@@ -332,7 +332,7 @@ class OnnxModel(ServedModel):
         self._reasons = (
             "uncertainty at most the policy's threshold",
             "uncertainty above the policy's threshold",
-            f"OOD: conformal p-value at most {self.fpr:g}",
+            f"conformal p-value at most {self.fpr:g}",
         )
 
     def parse(self, rows: Sequence[Any]) -> tuple[Any, list[str | None]]:
