@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from volta.bench.progress import Listener
     from volta.bench.runner import Execution, Plan
+    from volta.data import TaskDefinition
     from volta.methods import Method
     from volta.report.leaderboard import Standings
     from volta.report.statistics import Statistics
@@ -389,7 +390,7 @@ def benchmark(
         raise InputError("--seeds and --decide exclude each other: --decide adds seeds itself, up to --cap")
     asked = _task_list(tasks)
     names = [task if isinstance(task, str) else task.name for task in asked]
-    store = RunStore(_path(out) or Path("runs") / "+".join(names))
+    store = RunStore(_path(out) or Path("runs") / _run_name(tasks, names))
     known = store.known_manifest()
     settled = known.config if known else None
     method_names = (*_method_names(methods, protocol), *(ABLATION if ablation else ()))
@@ -418,7 +419,7 @@ def benchmark(
         resplit=settled.resplit if resplit is None and settled else resplit,
         scale=scale,
         data=_path(data),
-        array_tasks=tuple(task for task in asked if isinstance(task, Task)),
+        array_tasks=tuple(task for task in asked if not isinstance(task, str)),
     )
     command = command or f"volta.benchmark({', '.join(names)}) from Python"
     if dry_run:
@@ -498,7 +499,18 @@ def _path(given: Path | str | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task]:
+def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task | TaskDefinition]:
+    """Return names and tasks, groups of tables as what they stand for."""
+    from volta.data.tasks.tables import KEEL, table_tasks
+
+    found: list[str | Task | TaskDefinition] = []
+    for task in _asked(tasks):
+        group = table_tasks(task) if isinstance(task, str) else None
+        found += [task] if group is None else [one.name if one.name in KEEL else one for one in group]
+    return found
+
+
+def _asked(tasks: str | Task | Sequence[str | Task]) -> list[str | Task]:
     if isinstance(tasks, Task):
         return [tasks]
     if isinstance(tasks, str):
@@ -507,6 +519,14 @@ def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task]:
         if not isinstance(task, str | Task):
             raise InputError(f"tasks holds a {type(task).__name__}; pass names, or tasks made by Task.from_arrays")
     return list(tasks)
+
+
+def _run_name(tasks: str | Task | Sequence[str | Task], names: Sequence[str]) -> str:
+    """Return the folder of a run that has no other: its tasks, a group as one."""
+    asked = _asked(tasks)
+    if len(asked) == len(names):
+        return "+".join(names)
+    return "+".join(Path(task).name if isinstance(task, str) else task.name for task in asked)
 
 
 def _seeds(seeds: Any, protocol: str) -> tuple[int, ...]:

@@ -95,7 +95,7 @@ class TaskLoader:
             if task.name in TASKS:
                 raise InputError(f"a task is called {task.name!r} as one of the package's own; give it another name")
             if task.name == name:
-                return task_in_memory(task)
+                return task if isinstance(task, TaskDefinition) else task_in_memory(task)
         return find_task(name, self.config.data)
 
     def draws_by_seed(self, task: str) -> bool:

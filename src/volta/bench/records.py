@@ -28,7 +28,7 @@ from volta.core.files import canonical_json, hash_text
 from volta.core.fingerprints import fingerprint
 from volta.core.plugins import package_version
 from volta.core.seeding import PAPER_SEEDS, check_seed
-from volta.core.types import SplitDraw, Task, check_plain_name
+from volta.core.types import SplitDraw, check_plain_name
 from volta.metrics import METRICS
 from volta.metrics.table import plugin_metrics
 from volta.networks.recipe import Budget, TrainingLog
@@ -351,7 +351,8 @@ class RunConfig:
     which corrupted
     test sets there are. ``resplit``: whether train, val and cal are drawn again for every seed; None does so for tasks
     whose test rows rotate with the seed (``digits``), and leaves all others on their fixed split. ``scale`` says how
-    columns are scaled. ``data`` is the data folder. ``array_tasks`` are tasks in memory, which ``tasks`` also names.
+    columns are scaled. ``data`` is the data folder. ``array_tasks`` are
+    tasks in memory and those of CSV files, which ``tasks`` also names.
 
     The manifest stores all of it but where things are on this machine: ``data``, ``array_tasks``, the folder of
     ``weights``. Tasks, methods, protocols and seeds of a run folder may grow; the rest holds for all its cells.
@@ -373,7 +374,7 @@ class RunConfig:
     resplit: bool | None = None
     scale: str = "auto"
     data: Path | None = None
-    array_tasks: tuple[Task, ...] = ()
+    array_tasks: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         for name in EXTENDED:

@@ -33,6 +33,7 @@ from volta.data.feature_files import PARTS, FeatureFiles, features_path
 from volta.data.task import SEVERITIES, LoadOptions, TaskDefinition, cache_folder, data_root, plugin_task
 from volta.data.task_builder import HALF, CorruptionOrigin, LazyMapping, Preparation, RawSets, limited_rows
 from volta.data.tasks import TASKS
+from volta.data.tasks.tables import KEEL, keel_folders, table_tasks
 
 TASK_KIND = FileKind("description of a task", 2, "import the task again with --force")
 _ARRAY_NAME = re.compile(r"[0-9a-f]{32}\.npy")
@@ -302,10 +303,11 @@ def _open(folder: Path, reference: ArrayReference) -> Array:
 
 
 def all_tasks(root: Path | None = None) -> dict[str, TaskDefinition]:
-    """Return the built-in tasks, those imported under ``root`` and those of plug-ins."""
+    """Return the built-in tasks, those imported under ``root``, those of plug-ins, and KEEL's tables if there."""
     imported = {task.name: task for task in imported_tasks(data_root(root))}
     from_plugins = {name: plugin_task(found) for name, found in plugins("volta.tasks").items()}
-    return TASKS | {name: task for name, task in (from_plugins | imported).items() if name not in TASKS}
+    keel = KEEL if keel_folders(data_root(root)) else {}
+    return TASKS | {name: task for name, task in (keel | from_plugins | imported).items() if name not in TASKS}
 
 
 def find_task(name: str, root: Path | None = None) -> TaskDefinition:
@@ -317,6 +319,8 @@ def find_task(name: str, root: Path | None = None) -> TaskDefinition:
     """
     if name in TASKS:
         return TASKS[name]
+    if name in KEEL or name.startswith("keel:"):
+        return KEEL.get(name) or (table_tasks(name) or [])[0]
     if name in _imported_names(data_root(root)):
         return _definition(data_root(root), name)
     if name in plugins("volta.tasks"):
