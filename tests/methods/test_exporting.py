@@ -40,13 +40,7 @@ WITHOUT_GRAPH = {
     "mds_plus",
     "rmds_plus",
     "sirc",
-    "structured_matrix_scaling",
-    "ensemble_temperature",
     "isotonic",
-    "beta",
-    "quadratic",
-    "spline",
-    "dirichlet",
     "venn_abers",
 }
 # Fewer networks and passes than by default, for the export's sake; their formula does not depend on how many.

@@ -19,6 +19,7 @@ from volta.methods.one_vs_rest import (
     fit_venn_abers,
     quadratic_features,
     spline_features,
+    spline_pieces,
     step_values,
 )
 
@@ -145,6 +146,18 @@ def test_a_spline_goes_straight_on_outside():
     assert at[3] == pytest.approx(2.0)
     assert at[0] - at[1] == pytest.approx(at[1] - at[2])
     assert np.allclose(np.diff(at[3:], 2), 0.0)
+
+
+def test_a_splines_cubes_are_the_spline():
+    random = np.random.default_rng(0)
+    knots = [np.sort(random.normal(size=m)) * 3 for m in (2, 5, 10)]
+    values = [random.normal(size=len(at)) for at in knots]
+    lines, places, cubes = spline_pieces(knots, values)
+    x = np.linspace(-12.0, 12.0, 60)
+    for k, (at, heights) in enumerate(zip(knots, values, strict=True)):
+        first, value, slope = lines[k]
+        found = value + slope * (x - first) + (np.maximum(x[:, None] - places[k], 0.0) ** 3 * cubes[k]).sum(axis=1)
+        assert np.allclose(found, spline_features(x, at) @ heights, atol=1e-7)
 
 
 @given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=25), st.integers(-50, 50))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast, final
+from typing import TYPE_CHECKING, ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,12 @@ from volta.methods.calibrators import (
     FittedVectorScaling,
     FittedVennAbers,
 )
+from volta.methods.one_vs_rest import spline_pieces
 from volta.methods.scores import Floats, entropy
 from volta.networks.outputs import FitOutputs, Outputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Calibrated(PostHoc):
@@ -113,12 +117,7 @@ class StructuredVectorScaling(Calibrated):
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
-        fitted = cast(FittedStructuredScaling, self.fitted_)
-        probs = (fitted.beta * outputs.logits).softmax(dim=1)
-        share = graphs.constant(np.array([1.0 - fitted.uniform]))
-        logs = (share * probs + graphs.constant(np.array([fitted.uniform / probs.shape[1]]))).log()
-        probs = (logs * graphs.constant(fitted.matrix) + graphs.constant(fitted.bias)).softmax(dim=1)
-        return graphs.prediction(probs, graphs.entropy(probs))
+        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
 
 
 @dataclass
@@ -133,6 +132,10 @@ class StructuredMatrixScaling(Calibrated):
     learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.structured_matrix_scaling)
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
+
 
 @dataclass
 class EnsembleTemperature(Calibrated):
@@ -144,6 +147,14 @@ class EnsembleTemperature(Calibrated):
     title = "Ensemble temperature scaling"
     learned_types = (FittedMixture,)
     calibrate = staticmethod(calibrators.ensemble_temperature)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        fitted = cast(FittedMixture, self.fitted_)
+        tempered, plain, uniform = (graphs.constant(np.array([weight])) for weight in fitted.weights)
+        mixed = tempered * (fitted.beta * outputs.logits).softmax(dim=1) + plain * outputs.logits.softmax(dim=1)
+        probs = mixed + uniform / outputs.logits.shape[1]
+        return graphs.prediction(probs, graphs.entropy(probs))
 
 
 @dataclass
@@ -171,6 +182,13 @@ class Beta(Calibrated):
     learned_types = (FittedBeta,)
     calibrate = staticmethod(calibrators.beta)
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        fitted = cast(FittedBeta, self.fitted_)
+        log_probs = _log_mixture(outputs.logits, fitted)
+        a, b, c = (graphs.constant(column) for column in fitted.coefficients.T)
+        return _against_rest(a * log_probs - b * _log_others(log_probs) + c)
+
 
 @dataclass
 class Quadratic(Calibrated):
@@ -183,6 +201,17 @@ class Quadratic(Calibrated):
     learned_types = (FittedQuadratic,)
     calibrate = staticmethod(calibrators.quadratic)
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        fitted = cast(FittedQuadratic, self.fitted_)
+        log_probs = _log_mixture(outputs.logits, fitted)
+        x = log_probs - _log_others(log_probs)
+        low, high, at_low, at_high, shift = (graphs.constant(column) for column in fitted.coefficients.T)
+        inside = x.maximum(low).minimum(high)
+        falling = (high * inside - inside.square() / 2.0) / (high - low) + x.minimum(low) - low
+        rising = (inside.square() / 2.0 - low * inside) / (high - low) + x.maximum(high) - high
+        return _against_rest(at_low * falling + at_high * rising + shift)
+
 
 @dataclass
 class Spline(Calibrated):
@@ -194,6 +223,20 @@ class Spline(Calibrated):
     title = "Spline calibration"
     learned_types = (FittedSpline,)
     calibrate = staticmethod(calibrators.spline)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs.
+
+        A natural cubic spline is its first straight line and a cube from each knot on, which add up to a line again.
+        """
+        fitted = cast(FittedSpline, self.fitted_)
+        log_probs = _log_mixture(outputs.logits, fitted)
+        x = log_probs - _log_others(log_probs)
+        lines, knots, cubes = spline_pieces(fitted.knots, fitted.values)
+        first, value, slope = (graphs.constant(column) for column in lines.T)
+        beyond = (x.unsqueeze(2) - graphs.constant(knots)).relu()
+        curved = (beyond * beyond * beyond * graphs.constant(cubes)).sum(dim=2)
+        return _against_rest(value + slope * (x - first) + curved)
 
 
 @dataclass
@@ -208,6 +251,10 @@ class Dirichlet(Calibrated):
     learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.dirichlet)
 
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
+
 
 @dataclass
 class VennAbers(Calibrated):
@@ -219,3 +266,30 @@ class VennAbers(Calibrated):
     title = "Venn-Abers"
     learned_types = (FittedVennAbers,)
     calibrate = staticmethod(calibrators.venn_abers)
+
+
+def _log_mixture(
+    logits: Tensor, fitted: FittedStructuredScaling | FittedBeta | FittedQuadratic | FittedSpline
+) -> Tensor:
+    """Return log((1 − u) softmax(β l) + u/K)."""
+    share, rest = (graphs.constant(np.array([weight])) for weight in (1.0 - fitted.uniform, fitted.uniform))
+    return (share * (fitted.beta * logits).softmax(dim=1) + rest / logits.shape[1]).log()
+
+
+def _log_others(log_probs: Tensor) -> Tensor:
+    """Return log(1 − p) of each class."""
+    probs = log_probs.exp()
+    return (probs.sum(dim=1, keepdim=True) - probs).log()
+
+
+def _structured(fitted: FittedStructuredScaling, logits: Tensor) -> graphs.TensorPrediction:
+    logs, matrix = _log_mixture(logits, fitted), graphs.constant(fitted.matrix)
+    moved = logs * matrix if fitted.matrix.ndim == 1 else logs @ matrix.T
+    probs = (moved + graphs.constant(fitted.bias)).softmax(dim=1)
+    return graphs.prediction(probs, graphs.entropy(probs))
+
+
+def _against_rest(log_odds: Tensor) -> graphs.TensorPrediction:
+    """Return p ∝ the probabilities of these log-odds against the rest, and their entropy."""
+    probs = (-((-log_odds).exp() + 1.0).log()).softmax(dim=1)
+    return graphs.prediction(probs, graphs.entropy(probs))

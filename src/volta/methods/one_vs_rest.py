@@ -6,6 +6,7 @@ rows are of the class, ``counts`` (n,) how much each row counts, 1 on average.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -102,6 +103,24 @@ def spline_features(x: Floats, knots: Floats) -> Floats:
     basis = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
     inside = np.clip(x, knots[0], knots[-1])
     return np.asarray(basis(inside) + (x - inside)[:, None] * basis(inside, 1))
+
+
+def spline_pieces(knots: Sequence[Floats], values: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
+    """Return natural cubic splines as lines (K, 3) and knots and factors (K, m) of the cubes that begin there.
+
+    f(x) = value + slope (x − first) + Σ_j θ_j max(x − t_j, 0)³; a line is (first, value, slope). Splines with fewer
+    knots have factors of 0 at the end.
+    """
+    from scipy.interpolate import CubicSpline
+
+    most = max(map(len, knots))
+    lines, places, cubes = np.empty((len(knots), 3)), np.zeros((len(knots), most)), np.zeros((len(knots), most))
+    for k, (at, heights) in enumerate(zip(knots, values, strict=True)):
+        curve = CubicSpline(at, heights, bc_type="natural")
+        lines[k] = at[0], heights[0], float(curve(at[0], 1))
+        places[k, : len(at)] = at
+        cubes[k, : len(at)] = np.diff(curve.c[0], prepend=0.0, append=0.0)
+    return lines, places, cubes
 
 
 def _bending(knots: Floats) -> Floats:
