@@ -141,7 +141,7 @@ _FPR_OTHERS = (
 _SCOD = "a failure is an ID sample of wrong class or any OOD sample; equal scores share the mean of their failures"
 _SCOD_OTHERS = "TorchUncertainty: a cost of ½ each by default, so half of this, ties in input order; FD-Shifts × 1000"
 _T, _MSP = (TEMPERATURE,), (MSP,)
-_BATCHES = "5 batches of 256 rows after warm-up"
+_BATCHES = "5 batches of 256 samples after warm-up"
 
 
 def _nll(scan: ProbabilityScan) -> float:
@@ -154,7 +154,7 @@ _ROWS = (
            "lowest class index among equal maxima", "none known",
            shared=lambda scan: float(np.mean(scan.rows.correct)), margin=0.01),
     Metric("nll", "NLL", "prediction", scoring.nll, False, PROBS, "mean −log p_y",
-           "natural log; p floored at 2.2e-308, floored rows counted and warned about",
+           "natural log; p floored at 2.2e-308, floored samples counted, with a warning",
            "scikit-learn log_loss clips at the eps of the input's dtype", shared=_nll, margin=0.02, variants=_T),
     Metric("brier", "Brier", "prediction", scoring.brier, False, PROBS, "mean Σ_k (p_k − [y = k])²",
            "summed over classes: 0 to 2",
@@ -192,9 +192,9 @@ _ROWS = (
            shared=lambda scan: calibration.mce_of(scan.bins), margin=0.05, variants=_T),
     Metric("ece_equal_mass", "equal-mass ECE", "calibration", calibration.ece_equal_mass, False, PROBS,
            "Σ_b |Σ_b correct − Σ_b conf| / n",
-           "15 bins of exactly n/15 rows, a row on a cut split in proportion; equal confidences share the "
+           "15 bins of exactly n/15 samples, split in proportion; equal confidences share the "
            "mean of their correctness",
-           "others cut at whole rows, in input order where confidences tie",
+           "others cut at whole samples, in input order where confidences tie",
            shared=lambda scan: calibration.equal_mass_of(scan.rows), margin=0.01, variants=_T),
     Metric("ece_classwise", "classwise ECE", "calibration", calibration.ece_classwise, False, PROBS,
            "(1/K) Σ_kb (n_kb/n) |ȳ_kb − p̄_kb|", "15 equal-width bins (lo, hi] of each class's probability",
@@ -257,26 +257,26 @@ _ROWS = (
     Metric("oscr", "OSCR", "ood", ood.oscr, True, JOINT,
            "(1/n_id) Σ_{i right} [P(ood > s_i) + ½ P(ood = s_i)]",
            "score of the method, not always 1 − max p; at most the accuracy",
-           "Dhamija et al.: P(y) as the score of ID rows; many codes count ties in input order",
+           "Dhamija et al.: P(y) as the score of ID samples; many codes count ties in input order",
            shared=ood.oscr_of, margin=0.01),
     Metric("scod_aurc", "SCOD AURC", "ood", ood.scod_aurc, False, JOINT,
            "(1/N) Σ_i failures among the i lowest scores / i, N = n_id + n_ood",
            _SCOD, _SCOD_OTHERS, shared=ood.scod_aurc_of, margin=0.01),
     Metric("scod_augrc", "SCOD AUGRC", "ood", ood.scod_augrc, False, JOINT,
-           "augrc of ID and OOD rows together", _SCOD, _SCOD_OTHERS, shared=ood.scod_augrc_of, margin=0.005),
+           "augrc of ID and OOD samples together", _SCOD, _SCOD_OTHERS, shared=ood.scod_augrc_of, margin=0.005),
     Metric("coverage", "coverage", "conformal", conformal.coverage, None, ("sets", "labels"), "mean [y ∈ C]",
            "to be compared with 1 − α",
            "quantile: TorchCP as here; MAPIE 'higher'; probly clips to the max; TorchUncertainty interpolates",
            margin=0.01),
     Metric("coverage_gap", "coverage gap, worst class", "conformal", conformal.coverage_gap, False, ("sets", "labels"),
            "max_k |coverage of class k − coverage of all|",
-           "classes with rows only; given nominal=, against that instead",
+           "classes with samples only; given nominal=, against that instead",
            "TorchCP CovGap: mean over classes of |coverage − (1 − α)|, in %",
            margin=0.02),
     Metric("set_size", "set size", "conformal", conformal.set_size, False, ("sets",), "mean |C|",
            "empty sets count as 0; at equal coverage, smaller is better", "none known", margin=0.05),
     Metric("empty_sets", "empty sets", "conformal", conformal.empty_sets, False, ("sets",), "mean [C = ∅]",
-           "share of rows", "none known", margin=0.01),
+           "share of samples", "none known", margin=0.01),
     Metric("latency_ms", "latency, ms", "efficiency", None, False, MODEL, "median ms per sample", _BATCHES,
            "none known", timing=True),
     Metric("latency_p95_ms", "latency p95, ms", "efficiency", None, False, MODEL,
