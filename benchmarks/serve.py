@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import random
 import re
 import signal
@@ -31,20 +32,29 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import make_classification
 
-N_COLUMNS, N_CLASSES = 20, 3
+N_COLUMNS, N_CLASSES, N_NEW, N_TRAIN = 20, 3, 1000, 600
 
 
-def data(n_rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def data(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return make_classification(
-        n_rows, N_COLUMNS, n_informative=8, n_classes=N_CLASSES, class_sep=1.5, random_state=seed
+        n_rows, N_COLUMNS, n_informative=8, n_classes=N_CLASSES, class_sep=1.5, shuffle=True, random_state=0
     )
+
+
+def train_rows(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    rows, labels = data(n_rows + N_NEW)
+    return rows[N_NEW:], labels[N_NEW:]
+
+
+def new_rows(n_train: int) -> np.ndarray:
+    return data(n_train + N_NEW)[0][:N_NEW]
 
 
 def fit_model(folder: Path, n_rows: int) -> Path:
     from volta import VoltaClassifier
 
     path = folder / "model.safetensors"
-    VoltaClassifier().fit(*data(n_rows)).save(path)
+    VoltaClassifier().fit(*train_rows(n_rows)).save(path)
     return path
 
 
@@ -82,7 +92,7 @@ def run_peer(n_rows: int) -> None:
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits
 
-    model = LogisticRegression(max_iter=1000).fit(*data(n_rows))
+    model = LogisticRegression(max_iter=1000).fit(*train_rows(n_rows))
     try:
         from fastapi import FastAPI
         from pydantic import create_model
@@ -144,7 +154,7 @@ async def load(port: int, messages: list[bytes], n_clients: int, seconds: float)
 
 
 def rate(options: argparse.Namespace) -> None:
-    rows = data(1000, seed=1)[0]
+    rows = new_rows(options.train)
     messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows.tolist()]
     with tempfile.TemporaryDirectory() as name:
         model = fit_model(Path(name), options.train)
@@ -257,10 +267,10 @@ async def slow_clients(port: int, body: bytes, n_slow: int, n_silent: int) -> in
 
 
 def faults(options: argparse.Namespace) -> None:
-    rows = data(1000, seed=1)[0].tolist()
+    rows = new_rows(N_TRAIN).tolist()
     messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows]
     with tempfile.TemporaryDirectory() as name:
-        model = fit_model(Path(name), 600)
+        model = fit_model(Path(name), N_TRAIN)
         with service(model) as (port, _):
             times = asyncio.run(load(port, messages, 64, options.seconds))
             rows_sent = len(times)
@@ -289,11 +299,11 @@ def faults(options: argparse.Namespace) -> None:
 
 def kills(options: argparse.Namespace) -> None:
     """Kill the service during load with feedback, again and again; then compare."""
-    rows = data(1000, seed=1)[0].tolist()
+    rows = new_rows(N_TRAIN).tolist()
     acknowledged = answered = behind = 0
     worst = 0.0
     with tempfile.TemporaryDirectory() as name:
-        model = fit_model(Path(name), 600)
+        model = fit_model(Path(name), N_TRAIN)
         for k in range(options.kills + 1):
             with service(model) as (port, process):
                 counted = counts_of(port)
@@ -348,14 +358,17 @@ def _labels(port: int, rows: list[list[float]], stop: threading.Event, log: list
 
 
 def resident_mb(process: int) -> float:
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())[1]) / 1024  # type: ignore[index]
+    with contextlib.suppress(OSError):
+        if found := re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text()):
+            return int(found[1]) / 1024
+    return 0.0
 
 
 def memory(options: argparse.Namespace) -> None:
-    rows = data(1000, seed=1)[0].tolist()
+    rows = new_rows(N_TRAIN).tolist()
     body = json.dumps({"rows": rows}).encode()
     with tempfile.TemporaryDirectory() as name:
-        model = fit_model(Path(name), 600)
+        model = fit_model(Path(name), N_TRAIN)
         with service(model) as (port, process):
             print("rows,resident_mb,seconds")
             started = time.perf_counter()
@@ -377,6 +390,61 @@ async def _once(port: int, sent: bytes) -> None:
     writer.close()
 
 
+NODE_CORES = 16
+
+
+def folder(options: argparse.Namespace) -> None:
+    """Decide files of random rows, each of half a million, and watch the memory of the command and its workers."""
+    import pyarrow
+    from pyarrow import parquet
+
+    n_files = max(1, options.rows // options.file_rows)
+    with tempfile.TemporaryDirectory(dir=options.place) as name:
+        model, given, out = fit_model(Path(name), options.train), Path(name) / "data", Path(name) / "out"
+        given.mkdir()
+        draw = np.random.default_rng(0)
+        names = [f"x{place}" for place in range(N_COLUMNS)]
+        centres = new_rows(options.train)
+        for k in range(n_files):
+            rows = centres[draw.integers(len(centres), size=options.file_rows)]
+            rows = rows + 0.05 * draw.normal(size=rows.shape)
+            parquet.write_table(pyarrow.table(dict(zip(names, rows.T, strict=True))), given / f"{k:05d}.parquet")
+        command = [sys.executable, "-c", "from volta.cli import main; main()", "decide", str(model), str(given)]
+        command += ["--out", str(out), "--workers", str(options.workers)]
+        started, before = time.perf_counter(), os.times()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        print("seconds,files_done,largest_process_mb")
+        shown = 0.0
+        while process.poll() is None:
+            time.sleep(1)
+            now = time.perf_counter() - started
+            if now - shown > options.every:
+                shown = now
+                largest = max((resident_mb(child) for child in family(process.pid)), default=0.0)
+                print(f"{now:.0f},{len(list(out.glob('*.parquet')))},{largest:.0f}", flush=True)
+        seconds = time.perf_counter() - started
+        after = os.times()
+        cores = after.children_user + after.children_system - before.children_user - before.children_system
+        print(process.communicate()[0])
+        n_rows = n_files * options.file_rows
+        per_row = cores / n_rows
+        node_hours = 1e8 * per_row / NODE_CORES / 3600
+        print(
+            f"{n_rows:,} rows, {options.workers} workers: {n_rows / seconds:,.0f} rows/s, "
+            f"{1e6 * per_row:.1f} µs of a core a row; 100 million rows: {node_hours:.2f} hours of a node with "
+            f"{NODE_CORES} cores, {60 * node_hours / 16:.1f} minutes on 16 of them, start-up aside"
+        )
+
+
+def family(process: int) -> Iterator[int]:
+    """Walk the processes that one has started, itself first."""
+    yield process
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{process}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from family(int(child))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -396,6 +464,14 @@ def main() -> None:
     command = commands.add_parser("memory")
     command.add_argument("--rows", type=int, default=1_000_000)
     command.set_defaults(run=memory)
+    command = commands.add_parser("folder")
+    command.add_argument("--rows", type=int, default=10_000_000)
+    command.add_argument("--file-rows", type=int, default=500_000)
+    command.add_argument("--train", type=int, default=20_000)
+    command.add_argument("--workers", type=int, default=2)
+    command.add_argument("--every", type=float, default=30.0, help="seconds between two looks at the memory")
+    command.add_argument("--place", type=Path, help="where files are made; a few gigabytes")
+    command.set_defaults(run=folder)
     command = commands.add_parser("peer")
     command.add_argument("train", type=int)
     command.set_defaults(run=lambda options: run_peer(options.train))
