@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 
 from volta.core.errors import InputError, StoreError, VoltaWarning, warn_user
 from volta.estimators.base_models import BaseModel, final_step, library_of, name_of
@@ -112,7 +113,7 @@ def split_pipeline(estimator: Any) -> tuple[Any, Any]:
 
 def dump_model(model: BaseModel) -> dict[str, Any]:
     """Return a base model as plain values and bytes; raise where it cannot be stored."""
-    estimator = getattr(model.estimator, "estimator", None) if _is_frozen(model.estimator) else model.estimator
+    estimator = unfrozen(model.estimator)
     if model.response == "function":
         raise InputError(
             f"estimator is the function {name_of(estimator)}, which no file holds; pass save(path, model=False), which "
@@ -143,10 +144,9 @@ def load_model(stored: dict[str, Any], trusted: Sequence[str]) -> Any:
     return PreparedModel(_load_skops(stored["prepare"].tobytes(), trusted), model)
 
 
-def _is_frozen(estimator: Any) -> bool:
-    from sklearn.frozen import FrozenEstimator
-
-    return isinstance(estimator, FrozenEstimator)
+def unfrozen(estimator: Any) -> Any:
+    """Return what a FrozenEstimator holds, or the estimator itself."""
+    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
 
 
 def _as_array(data: bytes) -> Bytes:

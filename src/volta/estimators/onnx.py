@@ -58,11 +58,13 @@ LARGEST_TIE = 1e-4
 class Rounding(NamedTuple):
     """``scores``: largest relative difference of uncertainties and OOD scores; ``probs``: the same of probabilities.
 
+    ``absolute``: the difference of both that does not depend on their size, of graphs with float32 in between.
     The defaults are for graphs that compute in float64 from the same numbers.
     """
 
     scores: float = 1e-9
     probs: float = 1e-9
+    absolute: float = 0.0
 
 
 def probe_rows(member: RowMember) -> Floats:
@@ -86,9 +88,9 @@ def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Roundi
     )
 
 
-def tied_up_to(values: Floats, relative: Floats | float) -> Floats:
+def tied_up_to(values: Floats, relative: Floats | float, absolute: Floats | float = 0.0) -> Floats:
     """Return what a score must exceed to be larger than ``values`` and not equal to them but for rounding."""
-    return values + np.abs(values) * relative + ABSOLUTE_TIE
+    return values + np.abs(values) * relative + ABSOLUTE_TIE + absolute
 
 
 def _relative(found: Floats, exact: Floats) -> float:
@@ -214,11 +216,12 @@ class Joined(nn.Module):
         super().__init__()
         ordered = np.stack(join.reference)
         relative = np.array([*([Rounding().scores] * (len(ordered) - 1)), rounding.scores])[:, None]
-        self.rank = Rank(tied_up_to(ordered, relative))
+        absolute = np.array([*([0.0] * (len(ordered) - 1)), rounding.absolute])[:, None]
+        self.rank = Rank(tied_up_to(ordered, relative, absolute))
         self.largest = _constant(ordered[:, -1])
         self.excess = _constant(np.where(join.bounded, 0.0, join.weights))
         self.weights = _constant(join.weights)  # a plain number would be written in single precision
-        self._n, self._tie = ordered.shape[1], rounding.scores if len(ordered) == 1 else Rounding().scores
+        self._n, self._tie = ordered.shape[1], rounding if len(ordered) == 1 else Rounding()
 
     def forward(self, scores: Tensor) -> Tensor:
         """Return the joined scores; ranks are added in Python's order, so that equal ones give equal bits."""
@@ -234,7 +237,7 @@ class Joined(nn.Module):
 
     def tied(self, joined: Floats) -> Floats:
         """Return what a joined score must exceed to be larger than ``joined`` and not equal but for rounding."""
-        return tied_up_to(joined, self._tie)
+        return tied_up_to(joined, self._tie.scores, self._tie.absolute)
 
 
 class Decider(nn.Module):
@@ -253,21 +256,22 @@ class Decider(nn.Module):
         # So many calibration scores may be at least as large as a flagged row's, or as a class's that is in no set.
         self._most_flagged = math.floor(exact_level(rules.fpr, "fpr") * (self._n + 1)) - 1
         self._most_left_out = math.floor(exact_level(rules.alpha, "alpha") * (self._n + 1)) - 1
-        worst = max(each.scores for each in rounding)
+        worst, furthest = max(each.scores for each in rounding), max(each.absolute for each in rounding)
         threshold = np.array([policy.threshold if policy.exists else -math.inf])
-        self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, worst))
+        self.threshold = _constant(threshold if math.isinf(threshold[0]) else tied_up_to(threshold, worst, furthest))
         self.set_ranks = nn.ModuleList(
-            Rank(self._set_values(scores, each.probs)[None])
+            Rank(self._set_values(scores, each)[None])
             for (scores,), each in zip(rules.sets.scores, rounding, strict=True)
         )
 
-    def _set_values(self, scores: Floats, rounding: float) -> Floats:
+    def _set_values(self, scores: Floats, rounding: Rounding) -> Floats:
         """Return what a class's probability, or minus the mass above it, must exceed to fit as a calibration row."""
         if self._set_score == "aps":
-            return np.sort(np.nextafter(-scores - rounding, -math.inf))
+            return np.sort(np.nextafter(-scores - rounding.probs - rounding.absolute, -math.inf))
         probs = 1.0 - scores
         # What moves a logit by δ moves a probability p by p (1 − p) δ.
-        return np.sort(np.nextafter(probs - np.minimum(probs, scores) * rounding - HALF_ULP_OF_ONE, -math.inf))
+        apart = np.minimum(probs, scores) * rounding.probs + HALF_ULP_OF_ONE + rounding.absolute
+        return np.sort(np.nextafter(probs - apart, -math.inf))
 
     def forward(self, found: list[TensorPrediction], ood: list[Tensor], lost: Tensor) -> GraphOutputs:
         """Return all that the graph gives; rows that are ``lost`` (n, 1) are the furthest out of all, and always OOD.

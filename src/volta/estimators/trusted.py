@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -306,6 +306,29 @@ class TrustedClassifier(RowClassifier):
             classifier._restore(methods, classes, state)
             classifier.probes_ = probes
         return classifier
+
+    def to_onnx(
+        self,
+        path: Path | str,
+        *,
+        alpha: float = 0.1,
+        fpr: float = 0.05,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None:
+        """Write one ONNX graph: the estimator, by its library's converter, then calibration, OOD score, set, decision.
+
+        Its input is ``inputs``, (n, d) rows of ``dtype`` in the order of the columns of ``fit``; outputs and metadata
+        are those of :meth:`VoltaClassifier.to_onnx`. Before the file is written the graph is compared with Python on
+        calibration samples and on samples at the split thresholds of trees, ± one step of ``dtype``. If a decision or
+        a set differs, or a probability by more than 1e-5, the export is refused with the cause. Samples are compared as
+        the graph gets them: with float32, those are rounded to it.
+        """
+        from volta.estimators.model_graphs import export_trusted
+        from volta.estimators.onnx import fix_rules
+        from volta.estimators.saving import file_path
+
+        self._fitted()
+        export_trusted(self, fix_rules(self, alpha, fpr), file_path(path), dtype)
 
     def _is_prefit(self) -> bool:
         """Whether the estimator is only calibrated; raise unless it is one that can be asked."""
