@@ -37,3 +37,9 @@ def test_the_landing_pages_example_is_readmes():
     readme = python_blocks("README.md")[0].splitlines()
     assert [line for line in code.splitlines() if line not in readme] == []
     assert len([line for line in code.splitlines() if line.strip()]) == 10
+
+
+def test_openoods_scores_are_evaluated_as_documented(tmp_path, capsys):
+    names = run_page(ROOT / "docs" / "from-openood.md", tmp_path)
+    assert names["result"].metrics["far:"]["auroc"] > names["result"].metrics["near:"]["auroc"]
+    assert capsys.readouterr().out.startswith("near AUROC 0.")

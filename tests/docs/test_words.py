@@ -15,8 +15,8 @@ COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 GENERATED = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end -->", re.DOTALL)
 TARGET = re.compile(r"\]\([^)]*\)")
 
-CELL, PARAGRAPH, SENTENCE = 120, 80, 40
-"""The most characters of a cell, and words of a paragraph and of a sentence."""
+CELL, PARAGRAPH, SENTENCE, SUMMARY = 120, 80, 40, 25
+"""The most characters of a cell, and words of a paragraph, a sentence and a page's first line."""
 
 WORDS = {
     r"beside": "next to, compared with",
@@ -74,3 +74,11 @@ def test_words_are_those_of_the_literature(page):
         match[0]: instead for word, instead in WORDS.items() for match in re.finditer(rf"(?<!\w){word}(?!\w)", text)
     }
     assert found == {}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_every_page_opens_with_a_summary(page):
+    title, summary = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert 3 < len(summary.split()) <= SUMMARY
+    assert not re.search(r"[.?!] ", summary)
