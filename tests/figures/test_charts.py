@@ -12,6 +12,7 @@ from volta.figures.calibration import density_json
 from volta.networks.recipe import TrainingLog
 from volta.report.page import script_json
 from volta.stats.comparisons import AblationRow, TestRow
+from volta.stats.ranking import OVERALL, LeaderboardRow
 from volta.stats.results import columns_of
 
 from .test_figures import bins, curve, histogram, some
@@ -19,7 +20,7 @@ from .test_figures import bins, curve, histogram, some
 CONTEXT = Context("digits", "fair", 289, 3)
 BY_NAME = {chart.name: chart for chart in CHARTS}
 FIGURES = [
-    "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "pairwise",
+    "mean_ranks", "accuracy_ece", "accuracy_ece_density", "risk_coverage", "parallel_coordinates", "reliability", "pairwise",
     "calibration_bars", "ood_bars", "near_far_ood", "efficiency", "roc_curves", "pr_curves", "training_curves",
     "severity_curves", "ablation_bars", "score_histograms", "summary_heatmap", "corruption_heatmap_accuracy",
     "corruption_heatmap_ece",
@@ -77,6 +78,28 @@ def numbers(n: int = 4) -> GroupNumbers:
         trainings={(name, 1): (TrainingLog(3, None, 0.0, (0.9, 0.4, 0.5), 1.0),) for name in names},
         pairs=(pair(names[0], names[1]),),
         networks=((names[1], names[2]),),
+        leaderboard=tuple(
+            LeaderboardRow(
+                "digits",
+                "fair",
+                name,
+                metric,
+                "" if metric == OVERALL else "test",
+                3,
+                place + 1.5,
+                None,
+                place + 1.0,
+                place + 2.0,
+                place + 1.0,
+                n,
+                None,
+                place == 0,
+                "",
+                "",
+            )
+            for place, name in enumerate(names[:-1])
+            for metric in (OVERALL, "ece")
+        ),
         excess={name: curve(name, 0.05) for name in names},
         bins={"test": {name: bins(name) for name in names}, "shift:fog-1": {names[0]: bins(names[0])}},
         curves={name: curve(name, 0.1) for name in names},

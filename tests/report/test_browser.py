@@ -9,6 +9,7 @@ from volta.metrics import METRICS
 from .browser import run_page, take_picture
 
 CHARTS = [
+    "mean_ranks",
     "accuracy_ece",
     "risk_coverage",
     "parallel_coordinates",
@@ -163,6 +164,7 @@ def test_method_toggles_and_presets_reach_every_chart(small, tmp_path):
         """,
     )
     for chart in (
+        "mean_ranks",
         "accuracy_ece",
         "risk_coverage",
         "parallel_coordinates",

@@ -176,36 +176,71 @@ def test_nothing_overlaps_is_too_wide_or_too_faint(page_of, tmp_path: Path, name
         assert (found["overlaps"], found["wide"], found["faint"]) == ([], [], []), (found["width"], found["theme"])
 
 
-def test_a_network_is_one_block_named_together_and_drawn_once(page_of, tmp_path: Path):
+def test_methods_on_one_network_have_a_letter_and_stand_together_where_asked(page_of, tmp_path: Path):
     value = run_page(
         page_of("digits"),
         """
         const table = document.querySelector("#leaderboard-digits-fair");
-        const body = table.querySelector("tbody.network");
-        const at = table.querySelector("th[data-key=accuracy]").cellIndex;
-        const spans = () => [...body.rows].map((row) => row.cells[at].checkVisibility() ? row.cells[at].rowSpan : 0);
-        const names = [...body.rows].map((row) => row.dataset.name).sort();
-        const first = spans();
+        const rows = () => [...table.tBodies[0].rows].filter((row) => !row.hidden);
+        const shared = () => rows().map((row, at) => (row.dataset.network ? at : null)).filter((at) => at !== null);
+        const filled = rows().every((row) => [...row.cells].every((cell) => cell.textContent.trim()));
+        const names = rows().filter((row) => row.dataset.network).map((row) => row.dataset.name).sort();
+        table.querySelector("th[data-key=rank] button").click();
+        const button = table.closest(".table-box").querySelector("[data-together]");
+        const result = { names, filled, pressed: button.getAttribute("aria-pressed") };
+        button.click();
+        result.together = shared();
         table.querySelector("th[data-key=aurc] button").click();
+        result.sorted = shared();
         const drawn = (chart) => document.querySelectorAll(`[data-chart=${chart}] .plot text[data-m=gmm], [data-chart=${chart}] .plot text[data-m=energy]`).length;
-        const result = { names, first, sorted: spans(), bars: drawn("calibration_bars"), ood: drawn("ood_bars") };
+        Object.assign(result, { bars: drawn("calibration_bars"), ood: drawn("ood_bars") });
         document.querySelector('.methods button[data-name="energy"]').click();
-        result.off = [...body.rows].filter((row) => !row.hidden).length;
-        result.spans = [...body.rows].filter((row) => !row.hidden).map((row) => row.cells[at].checkVisibility() ? row.cells[at].rowSpan : 0);
+        result.off = shared().length;
         const note = table.closest(".table-box").querySelector(".nothing");
         result.note = note.textContent;
         note.querySelector("button").click();
-        result.back = [...body.rows].filter((row) => !row.hidden).length;
+        result.back = shared().length;
         return result;
         """,
         tmp_path,
     )["value"]
     assert value["names"] == ["energy", "gmm", "mahalanobis"]
-    assert value["first"] == value["sorted"] == [3, 0, 0]
+    assert (value["filled"], value["pressed"]) == (True, "false")
+    for places in (value["together"], value["sorted"]):
+        assert places == list(range(places[0], places[0] + 3))
     # A row is a name and a value.
     assert (value["bars"], value["ood"]) == (2, 4)
-    assert (value["off"], value["spans"], value["back"]) == (2, [2, 0], 3)
-    assert value["note"].startswith("1 row is hidden, of methods switched off")
+    assert (value["off"], value["back"]) == (2, 3)
+    assert value["note"].startswith("1 row is hidden")
+
+
+def test_weights_reorder_plot_and_table_and_a_name_tells_of_its_method(page_of, tmp_path: Path):
+    value = run_page(
+        page_of("digits"),
+        """
+        const section = document.querySelector("section.group");
+        const order = () => [...section.querySelectorAll("#leaderboard-digits-fair tbody tr")].map((row) => row.dataset.name);
+        const plotted = () => [...section.querySelectorAll("[data-chart=mean_ranks] .plot circle")].map((node) => node.dataset.m);
+        const result = { first: order(), plot: plotted() };
+        const chips = [...section.querySelectorAll(".cares .chip")];
+        result.words = chips.map((chip) => chip.textContent);
+        chips[1].click();
+        result.weights = section.querySelector(".weights").textContent;
+        Object.assign(result, { calibration: order(), calibrationPlot: plotted() });
+        chips[0].click();
+        result.back = order();
+        section.querySelector('[data-about="energy"]').click();
+        result.about = document.querySelector("dialog").textContent;
+        return result;
+        """,
+        tmp_path,
+    )["value"]
+    assert value["first"] == value["plot"] == value["back"]
+    assert value["calibration"] == value["calibrationPlot"] != value["first"]
+    assert value["words"] == ["everything equally", "calibration", "abstention", "OOD", "cost"]
+    assert "ECE × 3" in value["weights"]
+    assert "Liu et al. (2020)" in value["about"]
+    assert 'VoltaClassifier(method="energy")' in value["about"]
 
 
 def test_parts_have_addresses_and_the_current_one_is_marked(page_of, tmp_path: Path):

@@ -41,7 +41,7 @@ def test_a_chart_in_the_table_is_on_the_page_and_in_print(page):
     names = {path.name for path in (page.parent / "figures").iterdir()}
     assert {"train_bars.png", "train_bars.pdf"} <= names
     text = page.read_text(encoding="utf-8")
-    assert 'download="train_bars.pdf"' in text
+    assert 'href="figures/train_bars.pdf"' in text
     data = re.search(r'id="volta-data">(.*?)</script>', text, re.S)
     assert data is not None
     own = json.loads(data.group(1))["groups"][0]["charts"]["train_bars"]

@@ -124,6 +124,9 @@ def test_the_page_shows_the_verdicts_of_the_pairs(built):
     assert {(word, shown.count(word)) for word in shown} <= {
         (word, n) for word in {*shown} for n in range(1, sum(row["verdict"] == word for row in rows) + 1)
     }
+    # A set that a mean over sets is of alone stands once.
+    averaged = {row["method"] for row in rows if row["set"] == "near:"}
+    rows = [row for row in rows if row["method"] not in averaged or not row["set"].startswith("ood:")]
     marks = sum(row["verdict"] in OPPOSITE for row in rows)
     results = re.search(r'<table id="results-.*?</table>', page, re.DOTALL)[0]
     assert results.count('<sup class="mark">†</sup>') == marks

@@ -108,6 +108,7 @@ def test_the_page_says_what_a_reader_must_know(page):
 def test_figures_and_page_are_written(small, page):
     names = {path.name for path in (small.root / "figures").iterdir()}
     wanted = [
+        "mean_ranks",
         "accuracy_ece",
         "accuracy_ece_density",
         "parallel_coordinates",

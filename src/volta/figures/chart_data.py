@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from volta.networks.recipe import TrainingLog
     from volta.stats.comparisons import AblationRow, TestRow
+    from volta.stats.ranking import LeaderboardRow
 
 
 Floats = NDArray[np.float64]
@@ -134,8 +135,8 @@ class GroupNumbers:
     ``headline``: the metrics a reader looks at first; ``ood_sets``: the near ones first; ``bins`` by set, then method;
     ``curves`` (risk against coverage) by method, ``excess`` the same above a perfect order of the rows; ``histograms``
     and ``trainings`` by method and seed; ``roc`` and ``precision_recall`` by OOD set, then method; ``ablation`` and
-    ``pairs``: the tests of ablation rows and of pairs of methods; ``networks``: names of compared methods that share a
-    network, and so all that probabilities decide.
+    ``pairs``: the tests of ablation rows and of pairs of methods; ``leaderboard``: its rows; ``networks``: names of
+    compared methods that share a network, and so all that probabilities decide.
     """
 
     context: Context
@@ -155,6 +156,7 @@ class GroupNumbers:
     trainings: Mapping[tuple[str, int], tuple[TrainingLog, ...]] = field(default_factory=dict)
     pairs: tuple[TestRow, ...] = ()
     networks: tuple[tuple[str, ...], ...] = ()
+    leaderboard: tuple[LeaderboardRow, ...] = ()
 
     @property
     def network_titles(self) -> dict[str, str]:

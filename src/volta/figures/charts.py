@@ -11,13 +11,14 @@ from pathlib import Path
 from volta.core.processes import process_pool
 from volta.figures.calibration import ACCURACY_ECE, CALIBRATION_BARS, RELIABILITY, RISK_COVERAGE
 from volta.figures.chart_data import Chart, GroupNumbers, PrintVersion
-from volta.figures.comparison import ABLATION_BARS, PAIRWISE, PARALLEL_COORDINATES, SUMMARY_HEATMAP
+from volta.figures.comparison import ABLATION_BARS, MEAN_RANKS, PAIRWISE, PARALLEL_COORDINATES, SUMMARY_HEATMAP
 from volta.figures.cost import EFFICIENCY, TRAINING_CURVES
 from volta.figures.draw import base_style, save_figure
 from volta.figures.ood import NEAR_FAR_OOD, OOD_BARS, PR_CURVES, ROC_CURVES, SCORE_HISTOGRAMS
 from volta.figures.shift import CORRUPTION_HEATMAP, SEVERITY_CURVES
 
 CHARTS: tuple[Chart, ...] = (
+    MEAN_RANKS,
     ACCURACY_ECE,
     RISK_COVERAGE,
     PARALLEL_COORDINATES,

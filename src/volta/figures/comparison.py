@@ -29,11 +29,13 @@ from volta.figures.draw import (
     draw_heatmap,
     draw_rectangles,
     fit_differences,
+    mark_ours,
     metric_choice,
     name_grid,
     name_methods,
     new_figure,
     plain,
+    plot_axes,
     shorten,
     write_inside,
 )
@@ -42,16 +44,19 @@ from volta.figures.style import (
     as_printed,
     column_label,
     dwarfed_reach,
+    full_name,
     is_shared,
     metric_key,
     metric_label,
     metric_of,
     rank_among,
     rank_scale,
+    split_key,
     style_of,
     unit_scale,
 )
 from volta.stats.comparisons import TURNED
+from volta.stats.ranking import OVERALL, LeaderboardRow, rank_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -238,10 +243,11 @@ def _metrics(numbers: GroupNumbers) -> list[str]:
 
 
 def _pairwise_data(numbers: GroupNumbers) -> Json:
-    tables: dict[str, dict[str, dict[str, Json]]] = {}
-    for pair in both_ways(numbers.pairs):
+    """Return difference, verdict and corrected p of each pair, by metric and set, first and second method."""
+    tables: dict[str, dict[str, dict[str, tuple[object, ...]]]] = {}
+    for pair in numbers.pairs:
         row = tables.setdefault(metric_key(pair.metric, pair.set), {}).setdefault(pair.reference, {})
-        row[pair.method] = {"difference": pair.difference, "verdict": pair.verdict, "p": pair.p_holm}
+        row[pair.method] = pair.difference, pair.verdict, pair.p_holm
     shared = [key for key in tables if is_shared(key)]
     return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
 
@@ -249,7 +255,7 @@ def _pairwise_data(numbers: GroupNumbers) -> Json:
 PAIRWISE = Chart(
     name="pairwise",
     title="All pairs",
-    caption="Row vs. column, Holm-corrected over all pairs of the metric: + better, − worse, ≈ equivalent; blank: "
+    caption="Row vs. column, Holm-corrected within the family of the pair: + better, − worse, ≈ equivalent; blank: "
     "inconclusive.",
     kind="pairs",
     available=lambda numbers: bool(numbers.pairs),
@@ -462,4 +468,98 @@ ABLATION_BARS = Chart(
     data=_ablation_bars_data,
     prints=(PrintVersion("ablation_bars", ablation_bars),),
     choices=_ablation_bars_choices,
+)
+
+
+COST_RANKS = ("train_s", "latency_ms")
+CARES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("equal", "everything equally", ()),
+    ("calibration", "calibration", ("ece", "nll")),
+    ("abstention", "abstention", ("aurc",)),
+    ("ood", "OOD", ("auroc",)),
+    ("cost", "cost", COST_RANKS),
+)
+"""What a reader may care about: its key, its words, and the metrics whose ranks then count more."""
+WEIGHT = 3
+"""So many times the others."""
+
+
+@base_style()
+def mean_ranks(numbers: GroupNumbers) -> Figure:
+    """Draw the mean rank of every method with its interval; those in the confidence set of the best are shaded."""
+    rows = _placed(numbers)
+    methods = [method for row in rows for method in numbers.methods if method.name == row.method]
+    figure, axes = plot_axes(
+        "Mean rank", numbers.context, (4.6, 1.1 + 0.17 * len(rows)),
+        "lines: 95 % bootstrap interval; shaded: in the confidence set of the best on every ranked metric",
+        "mean rank (1 is best)", "",
+    )  # fmt: skip
+    for place, row in enumerate(rows):
+        if row.in_confidence_set:
+            axes.axhspan(place - 0.5, place + 0.5, color=BETTER, alpha=0.1, linewidth=0)
+    for place, (row, method) in enumerate(zip(rows, methods, strict=True)):
+        color = style_of(row.method).color if method.ours else INK
+        if row.low is not None and row.high is not None:
+            axes.hlines(place, row.low, row.high, color=color, linewidth=1.2)
+        axes.plot(row.mean or 0.0, place, marker="o", markersize=5 if method.ours else 3.5, color=color)
+    axes.set_yticks(range(len(rows)), [plain(shorten(method.title, 30)) for method in methods])
+    mark_ours(axes.get_yticklabels(), methods)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    return figure
+
+
+def _placed(numbers: GroupNumbers) -> list[LeaderboardRow]:
+    return [row for row in numbers.leaderboard if row.metric == OVERALL and row.mean is not None]
+
+
+def _mean_ranks_data(numbers: GroupNumbers) -> Json:
+    """Return each method's mean rank with its interval, its rank on each metric and cost, and the readers' weights."""
+    rows = _placed(numbers)
+    names = [row.method for row in rows]
+    ranks: dict[str, dict[str, float]] = {}
+    for row in numbers.leaderboard:
+        if row.metric != OVERALL and row.rank is not None:
+            ranks.setdefault(metric_key(row.metric, row.set), {})[row.method] = row.rank
+    ranked = list(ranks)
+    measured = {method.name: method for method in numbers.methods if method.name in names}
+    for cost in COST_RANKS:
+        if names and all(measured[name].has(cost) for name in names):
+            places = rank_values([measured[name].mean(cost) for name in names], higher_is_better=False)
+            ranks[cost] = dict(zip(names, places.tolist(), strict=True))
+    return {
+        "methods": {
+            row.method: {"mean": row.mean, "low": row.low, "high": row.high, "best": bool(row.in_confidence_set)}
+            for row in rows
+        },
+        "tested": any(row.in_confidence_set is not None for row in rows),
+        "ranks": ranks,
+        "labels": {key: full_name(key) for key in ranks},
+        "cares": [
+            {
+                "key": key,
+                "label": label,
+                "weights": {
+                    name: WEIGHT if split_key(name)[0] in heavy else 1
+                    for name in ranks
+                    if name in ranked or split_key(name)[0] in heavy
+                },
+            }
+            for key, label, heavy in CARES
+            if not heavy or any(split_key(name)[0] in heavy for name in ranks)
+        ],
+    }
+
+
+MEAN_RANKS = Chart(
+    name="mean_ranks",
+    title="Mean rank of every method",
+    caption="Line: 95 % interval over seeds and test samples. Shaded: in the confidence set of the best on every "
+    "ranked metric, that is, significantly worse than no method.",
+    kind="forest",
+    available=lambda numbers: bool(_placed(numbers)),
+    data=_mean_ranks_data,
+    prints=(PrintVersion("mean_ranks", mean_ranks),),
+    wide=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from volta.core.types import plain_name
 from volta.figures import CHARTS
 from volta.figures.charts import draw_figures
 from volta.report.curves import Predictions, read_group
-from volta.report.page import across_view, draw_sheet, group_json, group_view, pdf_addresses, render_page
+from volta.report.page import FIGURES, across_view, draw_sheet, group_json, group_view, render_page
 from volta.report.run import Run, load_run
 from volta.report.statistics import Statistics, StoredAnalyses, read_analyses, run_statistics
 from volta.stats.bootstrap import N_RESAMPLES
@@ -79,12 +79,13 @@ def make_page(
     for group in run.groups:
         own = stats.of(group.task, group.protocol)
         pairs = tuple(row for row in own.pairs if row.difference is not None and row.set)
-        numbers = replace(read[group.key].numbers, ablation=tuple(own.ablation), pairs=pairs)
+        numbers = replace(
+            read[group.key].numbers, ablation=tuple(own.ablation), pairs=pairs, leaderboard=tuple(own.leaderboard)
+        )
         charts = [chart for chart in CHARTS if chart.available(numbers)]
         # The names of figures tell groups apart, where a run has several.
         prefix = f"{plain_name(group.key)}-" if len(run.groups) > 1 else ""
         shown.append((group, own, numbers, charts, prefix))
-    addresses: Iterator[str] = iter(())
     if folder:
         figures = [
             (version, numbers, folder / f"{prefix}{version.name}")
@@ -93,13 +94,12 @@ def make_page(
             for version in chart.prints
         ]
         draw_figures(figures, n_cores())
-        addresses = pdf_addresses([path.with_name(f"{path.name}.pdf") for _, _, path in figures])
     for group, own, numbers, charts, prefix in shown:
         places = [
             (
                 chart,
                 [
-                    (f"PDF ({version.word})" if version.word else "PDF", f"{prefix}{version.name}.pdf", next(addresses))
+                    (f"PDF ({version.word})" if version.word else "PDF", f"{FIGURES}/{prefix}{version.name}.pdf")
                     for version in (chart.prints if folder else ())
                 ],
             )

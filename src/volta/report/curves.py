@@ -53,7 +53,7 @@ def precision_at(curve: RocCurve, n_id: int, n_ood: int, grid: Floats = RECALL_G
     return np.asarray(precision[np.searchsorted(recall, np.minimum(grid, recall[-1]), side="left")])
 
 
-CURVE_POINTS = 200
+CURVE_POINTS = 120
 HISTOGRAM_BINS = 40
 LONG_TAIL = 12.0
 """Where scores reach this many times the spread of the test rows' scores, bins follow an inverse hyperbolic sine."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volta.bench.store import RunStore, csv_text
 from volta.core.errors import InputError
-from volta.report.leaderboard import by_rank, leaderboard_table
+from volta.report.leaderboard import leaderboard_table
 from volta.report.result_tables import group_tables, results_table
 from volta.report.run import Group, Run, load_run
 from volta.report.statistics import ALL_PAIRS, Statistics, read_analyses, run_statistics
@@ -37,8 +37,7 @@ def _cell(entry: TableCell) -> str:
     words = f"**{words}**" if entry.best else words
     spread = f" ± {entry.std_text}" if entry.std_text else ""
     in_paper = f" (paper {escaped(entry.paper)})" if entry.paper else ""
-    expected = f" ({entry.expected})" if entry.expected else ""
-    return f"{words}{spread}{escaped(entry.mark)}{expected}{in_paper}"
+    return f"{words}{spread}{escaped(entry.mark)}{in_paper}"
 
 
 _LATEX_SPECIAL = str.maketrans(
@@ -104,8 +103,7 @@ def _latex_cell(entry: TableCell) -> str:
     words = entry.text.translate(_LATEX_SPECIAL)
     words = f"\\textbf{{{words}}}" if entry.best else words
     spread = f" $\\pm$ {entry.std_text}" if entry.std_text else ""
-    expected = f" ({entry.expected.translate(_LATEX_SPECIAL)})" if entry.expected else ""
-    return f"{words}{spread}{entry.mark.translate(_LATEX_SPECIAL)}{expected}"
+    return f"{words}{spread}{entry.mark.translate(_LATEX_SPECIAL)}"
 
 
 def export(
@@ -139,7 +137,7 @@ def printed_tables(group: Group, stats: Statistics) -> list[Table]:
     found = group_tables(group, own)
     tables = [only_family(found["results"], "headline")] if "results" in found else []
     if own.leaderboard:
-        tables.append(by_rank(leaderboard_table(group, own.leaderboard, own.alpha)))
+        tables.append(leaderboard_table(group, own.leaderboard, own.alpha))
     for part in ("ood", "ablation", "tests", "paper"):
         if part == "tests" and own.reference == ALL_PAIRS and own.pairs:
             matrix = found[part]

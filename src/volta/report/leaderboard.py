@@ -17,15 +17,22 @@ from volta.bench.store import RunStore
 from volta.core.errors import StoreError
 from volta.core.files import write_text
 from volta.core.types import Array
-from volta.figures.style import full_name, heading, metric_key, set_label, split_key
+from volta.figures.style import full_name, metric_key, set_label, split_key
 from volta.metrics import METRICS
 from volta.networks.recipe import Budget
-from volta.report.result_tables import METHOD, NETWORK_LEGEND, column_decimals, method_row, metric_column, value_entry
+from volta.report.result_tables import (
+    METHOD,
+    NETWORK_LEGEND,
+    column_decimals,
+    method_row,
+    metric_column,
+    table_heading,
+    value_entry,
+)
 from volta.report.run import Group, budget_limits, budget_words
 from volta.report.table_model import (
     MISSING,
     Column,
-    Row,
     Spark,
     Table,
     TableCell,
@@ -41,63 +48,65 @@ from volta.stats.ranking import OVERALL, LeaderboardRow, make_leaderboard, ranke
 from volta.stats.results import Results, group_records, rows_to_csv
 from volta.stats.tests import ALPHA
 
-FIRST = ("accuracy", "ece", "aurc", "auroc")
-"""The ranked metrics that stand before the costs; the others follow behind them."""
+FIRST = ("accuracy", "ece", "nll", "aurc", "auroc")
+"""The ranked metrics as they stand in the table."""
 COSTS = ("train_s", "latency_ms")
+FENCE = 4.0
+"""How many interquartile ranges beyond the quartiles a small bar reaches."""
 
 
 def leaderboard_table(group: Group, rows: Sequence[LeaderboardRow], alpha: float) -> Table:
-    """Return rank and mean rank of each method, its cost, and its value on each ranked metric.
+    """Return rank and mean rank of each method, its value on each ranked metric, and its cost, in order of rank.
 
     Bold values are in the confidence set of the best. rows: the group's rows of `leaderboard.csv`; alpha: the level of
-    the sets. Methods on one network stand together, at the rank of the best of them.
+    the sets.
     """
     overall = {row.method: row for row in rows if row.metric == OVERALL}
-    methods = group.network_by_network(list(overall))
     by_key = {(row.method, metric_key(row.metric, row.set)): row for row in rows if row.metric != OVERALL}
     keys = list(dict.fromkeys(key for _, key in by_key))
-    first = list({split_key(key)[0]: key for key in reversed(keys) if split_key(key)[0] in FIRST}.values())
-    before = sorted(first, key=lambda key: FIRST.index(split_key(key)[0]))
-    behind = [key for key in keys if key not in before]
-    costs = [key for key in COSTS if any(group.values(method, key) for method in methods)]
+    ranked = sorted(keys, key=lambda key: FIRST.index(split_key(key)[0]))
+    costs = [key for key in COSTS if any(group.values(method, key) for method in overall)]
     columns = (
         METHOD,
         Column("rank", "Rank", help="by mean rank"),
-        *(metric_column(key) for key in (*before, *costs, *behind)),
         Column("mean_rank", "Mean rank", "↓", help=f"over {', '.join(map(full_name, keys))}"),
+        *map(metric_column, (*ranked, *costs)),
     )
-    cells = {method: [number_cell(row.rank, "g", row.note)] for method, row in overall.items()}
-    for key in (*before, *costs, *behind):
-        decimals = column_decimals(group, methods, key)
-        found = {method: by_key.get((method, key)) for method in methods}
+    cells = {method: [number_cell(row.rank, "g", row.note), _mean_rank(row)] for method, row in overall.items()}
+    for key in (*ranked, *costs):
+        decimals = column_decimals(group, list(overall), key)
+        found = {method: by_key.get((method, key)) for method in overall}
         for method, spark in sparks_of(found, key).items():
             cells[method].append(
-                value_entry(group, method, key, decimals)
+                replace(value_entry(group, method, key, decimals), std_text="")
                 if key in costs
                 else replace(_value(group, found[method], key, decimals), spark=spark)
             )
-    for method, row in overall.items():
-        cells[method].append(number_cell(row.mean, ".2f", row.note))
-    body = [method_row(group, method, cells[method], by_network=True) for method in methods]
+    body = [method_row(group, method, cells[method]) for method in overall]
     legend, page_legend = _legends(group, rows, keys, alpha)
-    return Table(f"leaderboard-{group.key}", "Leaderboard", columns, body, legend, page_legend=page_legend)
+    return Table(
+        f"leaderboard-{group.key}", "Leaderboard", columns, body, legend,
+        page_legend=page_legend, compact=len(columns), is_about_methods=True,
+    )  # fmt: skip
 
 
-def by_rank(table: Table) -> Table:
-    """Return the leaderboard by rank, for formats where methods of one network need not stand together."""
-    at = [column.key for column in table.columns].index("rank")
-
-    def rank(row: Row) -> float:
-        value = row.cells[at].value
-        return value if isinstance(value, float) else math.inf
-
-    return replace(table, rows=sorted(table.rows, key=rank))
+def _mean_rank(row: LeaderboardRow) -> TableCell:
+    if row.mean is None:
+        return MISSING
+    interval = "" if row.low is None or row.high is None else f" ({row.low:.1f}–{row.high:.1f})"
+    return TableCell(f"{row.mean:.1f}{interval}", row.mean, tip=row.note)
 
 
 def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str, Spark | None]:
     """Return where each method's mean and interval stand between the worst (0) and the best end (1) of a column."""
     known = [row for row in found.values() if row is not None and row.mean is not None]
+    means = sorted({row.mean for row in known if row.mean is not None})
+    first, last = (means[int(share * (len(means) - 1))] for share in (0.25, 0.75)) if means else (0.0, 0.0)
+    # Beyond this a method is an outlier, which would push all others to one end.
+    reach = FENCE * (last - first) or math.inf
+    left_end, right_end = first - reach, last + reach
     ends = [end for row in known for end in (row.mean, row.low, row.high) if end is not None]
+    ends = [min(max(end, left_end), right_end) for end in ends]
     spread = max(ends, default=0.0) - min(ends, default=0.0)
     up = METRICS[split_key(key)[0]].higher_is_better is not False
     sparks: dict[str, Spark | None] = {}
@@ -106,15 +115,16 @@ def sparks_of(found: Mapping[str, LeaderboardRow | None], key: str) -> dict[str,
             sparks[method] = None
             continue
         low, high = (row.mean if end is None else end for end in (row.low, row.high))
-        at, left, right = ((end - min(ends)) / spread for end in (row.mean, low, high))
-        sparks[method] = Spark(at, left, right) if up else Spark(1 - at, 1 - right, 1 - left)
+        at, left, right = (min(max((end - min(ends)) / spread, 0.0), 1.0) for end in (row.mean, low, high))
+        clipped = not left_end <= row.mean <= right_end
+        sparks[method] = Spark(at, left, right, clipped) if up else Spark(1 - at, 1 - right, 1 - left, clipped)
     return sparks
 
 
 def _legends(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], alpha: float) -> tuple[str, str]:
     """Return what the marks mean, and what the page adds to that."""
-    words = f"Rank: by the mean of the ranks over {', '.join(map(full_name, keys))}."
-    together = f"{NETWORK_LEGEND} They stand at the rank of the best of them." if group.networks else ""
+    words = f"Rank: by the mean of the ranks over {', '.join(map(full_name, keys))}, in brackets its 95 % interval."
+    together = NETWORK_LEGEND if group.networks else ""
     if all(row.in_confidence_set is None for row in rows):
         return f"{words} One seed gives no confidence set of the best.", together
     over = "seeds and test samples"
@@ -124,7 +134,10 @@ def _legends(group: Group, rows: Sequence[LeaderboardRow], keys: Sequence[str], 
         f" Bold: in the {100 * (1 - alpha):.3g} % confidence set of the best. Methods with equal values in every seed "
         "count once."
     )
-    return words, f" Small bars: mean and 95 % interval over {over}; further right is better.{together}"
+    return (
+        words,
+        f" Small bars: mean and 95 % interval over {over}, right is better, an arrow marks an outlier.{together}",
+    )
 
 
 def _value(group: Group, row: LeaderboardRow | None, key: str, decimals: int) -> TableCell:
@@ -168,9 +181,9 @@ def standings(table: Results, rows: Sequence[LeaderboardRow], budget: Budget | N
         key = metric_key(metric, where)
         short = {"after one temperature": "+T", "near OOD": "near", "far OOD": "far"}
         about = short.get(set_label(key), set_label(key))
-        headings.append(f"{heading(key)} {about}".strip() + f" {METRICS[metric].direction}")
+        headings.append(f"{table_heading(key)} {about}".strip() + f" {METRICS[metric].direction}")
         means = [row.mean for row in own if (row.metric, row.set) == (metric, where) and row.mean is not None]
-        decimals.append(decimals_for(means))
+        decimals.append(decimals_for(metric, means))
     body = []
     for overall in (row for row in own if row.metric == OVERALL):
         found = [values.get((overall.method, metric, where)) for metric, where in keys]

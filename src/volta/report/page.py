@@ -6,7 +6,7 @@ import base64
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -23,29 +23,20 @@ from volta.data import CORRUPTION_NAMES
 from volta.data.images import decode
 from volta.figures import Chart, Context, GroupNumbers, MethodValues, style_of
 from volta.figures.chart_data import Json
-from volta.figures.style import metric_name
+from volta.figures.comparison import MEAN_RANKS
+from volta.figures.style import full_name, metric_key, metric_name
 from volta.metrics import METRICS
 from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
+from volta.report.method_notes import method_notes
 from volta.report.result_tables import group_tables
 from volta.report.run import Group, Run
 from volta.report.statistics import Statistics
 from volta.report.table_model import Table, render
-from volta.report.words import Fact, finding_sentence, group_remarks, group_warnings, run_facts
-from volta.stats.ranking import CriticalDifference, critical_differences
+from volta.report.words import Fact, finding_sentence, group_header, group_remarks, group_warnings, run_facts
+from volta.stats.ranking import OVERALL, CriticalDifference, critical_differences
 
 FIGURES = "figures"
-EMBEDDED_BYTES = 4_000_000
-"""PDFs travel inside the page up to this much; beyond it the page links to the folder beside it."""
-
-
-def pdf_addresses(paths: Iterable[Path]) -> Iterator[str]:
-    """Return each PDF's address: the file itself while there is room for it, else where it lies."""
-    left = EMBEDDED_BYTES
-    for path in paths:
-        size = path.stat().st_size
-        left -= size if size <= left else 0
-        yield data_address(path, "application/pdf") if size <= left else f"{FIGURES}/{path.name}"
 
 
 def data_address(path: Path, media_type: str) -> str:
@@ -123,12 +114,17 @@ def _diagram(
     return title, data_address(png, "image/png")
 
 
-DIGITS = 5
+DIGITS = 4
 
 
 def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> Json:
     """Return what the page's script needs of one group: its methods, and each chart's kind, choices and numbers."""
     styles = {name: style_of(name) for name in group.methods}
+    notes = method_notes()
+    best: dict[str, list[str]] = {}
+    for row in numbers.leaderboard:
+        if row.in_confidence_set and row.metric != OVERALL:
+            best.setdefault(row.method, []).append(full_name(metric_key(row.metric, row.set)))
     return {
         "id": group.key,
         "networks": group.networks,
@@ -141,6 +137,8 @@ def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> 
                 "hue": style.hue,
                 "marker": style.marker,
                 "dash": " ".join(f"{part:g}" for part in style.dash),
+                "about": notes.get(group.title(name).partition(" [")[0]),
+                "best": best.get(name, []),
             }
             for name, style in styles.items()
         ],
@@ -160,7 +158,7 @@ def group_json(group: Group, charts: Sequence[Chart], numbers: GroupNumbers) -> 
 def script_json(value: object) -> str:
     """Return JSON that cannot end its script element, whatever text it holds: <, >, & and line separators escaped.
 
-    Numbers are rounded to five digits; those that are not finite become null.
+    Numbers are rounded to four digits; those that are not finite become null.
     """
     text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
@@ -183,15 +181,16 @@ def _plain(value: object) -> object:
     return value
 
 
-FigureFile: TypeAlias = tuple[str, str, str]
-"""A figure for print as the page offers it: the words on its button, the file's name, and its address."""
+FigureFile: TypeAlias = tuple[str, str]
+"""A figure for print as the page offers it: the words on its button, and its address beside the page."""
 
 
 @dataclass(frozen=True)
 class Part:
     """A part of a group that the navigation reaches by ``key``: its heading and what stands below it.
 
-    ``charts``: each with its figures for print; ``sheet``: the contact sheet's address, or why it has none.
+    ``charts``: each with its figures for print, ``lead_chart`` the one before the table; ``sheet``: the contact sheet's
+    address, or why it has none; ``folded``: the table is shown when a reader asks for it.
     """
 
     key: str
@@ -200,6 +199,8 @@ class Part:
     table: Table | None = None
     fold: Table | None = None
     charts: Sequence[tuple[Chart, Sequence[FigureFile]]] = ()
+    lead_chart: tuple[Chart, Sequence[FigureFile]] | None = None
+    folded: bool = False
     claims: Sequence[ClaimRow] = ()
     sheet: tuple[str, str] | None = None
     remarks: Mapping[str, Sequence[str | Fact]] | None = None
@@ -210,6 +211,7 @@ class GroupView:
     """Everything the page says of one group."""
 
     group: Group
+    header: str
     finding: str
     warnings: Sequence[str]
     parts: Sequence[Part]
@@ -229,21 +231,22 @@ def group_view(
     tables = group_tables(group, own)
     leaderboard = leaderboard_table(group, own.leaderboard, own.alpha) if own.leaderboard else None
     tests = tables.get("tests")
+    first = next((chart for chart in charts if chart[0] is MEAN_RANKS), None)
     parts = [
-        Part("leaderboard", "Leaderboard", "" if own.claims else design, leaderboard),
+        Part("leaderboard", "Leaderboard", "" if own.claims else design, leaderboard, lead_chart=first),
         Part("claims", claims_heading(own.claims), design if own.claims else "", claims=own.claims),
         Part("results", "Results", table=tables.get("results")),
         Part("ood", "OOD detection", table=tables.get("ood")),
-        Part("figures", "Figures", charts=charts),
-        Part("tests", tests.caption, detectable_sentence(own), tests) if tests else Part("tests", ""),
+        Part("figures", "Figures", charts=[chart for chart in charts if chart is not first]),
+        Part("tests", tests.caption, detectable_sentence(own), tests, folded=True) if tests else Part("tests", ""),
         Part("ablation", "Ablation", table=tables.get("ablation")),
         Part("shifts", "Corrupted test sets", table=tables.get("shifts"), sheet=sheet),
-        Part("training", "Training", table=tables.get("training")),
+        Part("training", "Training", table=tables.get("training"), folded=True),
         Part("paper", "Comparison with the paper", table=tables.get("paper"), fold=tables.get("paper_tests")),
         Part("missing", "Notes on this run", remarks=group_remarks(group)),
     ]
     shown = [part for part in parts if part.table or part.charts or part.claims or part.remarks]
-    return GroupView(group, finding_sentence(group, own), group_warnings(group), shown)
+    return GroupView(group, group_header(group), finding_sentence(group, own), group_warnings(group), shown)
 
 
 def detectable_sentence(own: Statistics) -> str:

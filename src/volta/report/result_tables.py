@@ -29,6 +29,7 @@ from volta.report.run import Group
 from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import (
     MISSING,
+    THOUSANDTHS,
     Column,
     Row,
     Table,
@@ -53,11 +54,8 @@ FAMILY_NAMES = {
     "conformal": "Conformal",
     "efficiency": "Cost",
 }
-EXPECTED_ECE_LEGEND = (
-    " In brackets after ECE: the ECE expected under perfect calibration, mean and 95 % range; an ECE within it is no "
-    "evidence of miscalibration."
-)
-NETWORK_LEGEND = " Methods joined by a bar are post-hoc on one network: same accuracy, ECE, NLL and Brier score."
+EXPECTED_ECE_LEGEND = " Hover an ECE for the range expected under perfect calibration."
+NETWORK_LEGEND = " Methods with one letter are post-hoc on one network: same accuracy, ECE, NLL and Brier score."
 COMPACT_OOD = ("auroc", "aupr_out", "fpr95", "oscr", "scod_aurc")
 ORIGINS = {
     "volta": "VOLTA",
@@ -68,6 +66,7 @@ ORIGINS = {
 }
 
 
+EXPECTED = "under perfect calibration:"
 DIFFERS = "†"
 """Marks a value whose pair has the primary verdict better or worse."""
 METHOD = Column("method", "Method", numeric=False)
@@ -80,7 +79,7 @@ def results_table(group: Group, own: Statistics) -> Table:
     """Return mean ± std of every metric of every compared method, marked where VOLTA differs."""
     tests = {(test.method, metric_key(test.metric, test.set)): test for test in own.tests if test.set}
     paper = {(row.method, metric_key(row.metric, row.set)): row for row in own.paper}
-    headline, methods = group.headline, group.network_by_network(group.compared)
+    headline, methods = group.headline, list(group.compared)
     keys = list(dict.fromkeys([*headline, *_all_keys(group)]))
 
     def entry(method: str, key: str, decimals: int) -> TableCell:
@@ -100,7 +99,7 @@ def results_table(group: Group, own: Statistics) -> Table:
     columns = [metric_column(key, (*(("headline",) if key in headline else ()), metric_of(key).family)) for key in keys]
     grid = metric_grid(group, methods, keys, entry)
     rows = [
-        method_row(group, method, cells, f"{method} ({ORIGINS.get(group.origin(method), '')})", by_network=True)
+        method_row(group, method, cells, f"{method} ({ORIGINS.get(group.origin(method), '')})")
         for method, cells in grid.items()
     ]
     present = {family for column in columns for family in column.families}
@@ -112,7 +111,7 @@ def results_table(group: Group, own: Statistics) -> Table:
         tested = "over test samples" if one_seed else "paired over seeds"
         legend += f" {DIFFERS} better or worse than {against} ({tested}, Holm-corrected, level {own.alpha:.3g})."
     cells = [cell for row in grid.values() for cell in row]
-    legend += EXPECTED_ECE_LEGEND if any(cell.expected for cell in cells) else ""
+    legend += EXPECTED_ECE_LEGEND if any(EXPECTED in cell.tip for cell in cells) else ""
     legend += " Small figures: the value printed in the paper." if any(cell.paper for cell in cells) else ""
     together = NETWORK_LEGEND if group.networks else ""
     return Table(f"results-{group.key}", "Results", (METHOD, *columns), rows, legend, families, page_legend=together)
@@ -176,7 +175,7 @@ def ood_table(group: Group) -> Table:
 
 def shifts_table(group: Group) -> Table:
     """Return accuracy, ECE, NLL and Brier of every method on every corrupted test set."""
-    methods = group.network_by_network(group.compared)
+    methods = list(group.compared)
     columns, families = [METHOD], []
     grid: dict[str, list[TableCell]] = {method: [] for method in methods}
     for metric in SHIFT_METRICS:
@@ -185,22 +184,23 @@ def shifts_table(group: Group) -> Table:
         if names:
             families.append((metric, metric_name(metric)))
         for name in names:
-            columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,), shared=True))
+            columns.append(Column(f"{metric}@{name}", set_name(name), arrow(metric), (metric,)))
             cells = [_seeds_entry(metric, values[method].get(name, ())) for method in methods]
             for method, cell in zip(methods, mark_best(cells, METRICS[metric].higher_is_better), strict=True):
                 grid[method].append(cell)
     legend = f"{MEANS}; bold: best mean." + (NETWORK_LEGEND if group.networks else "")
-    rows = [method_row(group, method, cells, by_network=True) for method, cells in grid.items()]
+    rows = [method_row(group, method, cells) for method, cells in grid.items()]
     return Table(f"shifts-{group.key}", "Corrupted test sets", columns, rows, legend, families)
 
 
-def value_entry(group: Group, method: str, key: str, decimals: int = 4) -> TableCell:
+def value_entry(group: Group, method: str, key: str, decimals: int = 3) -> TableCell:
     """Return the cell of one method and metric: mean, deviation, and the value of each seed on hover."""
     metric, where = split_key(key)
     by_seed = group.table.of(method, where, metric)
     seeds = "\n".join(f"seed {seed}: {show(metric, by_seed[seed], decimals)}" for seed in sorted(by_seed))
-    entry = _entry(metric, group.sample(method, key), decimals)
-    return replace(entry, tip=seeds or "no value", expected=_expected_ece(group, method, metric, where, decimals))
+    expected = _expected_ece(group, method, metric, where, decimals)
+    tip = "\n".join(part for part in (seeds or "no value", expected and f"{EXPECTED} {expected}") if part)
+    return replace(_entry(metric, group.sample(method, key), decimals), tip=tip)
 
 
 def _expected_ece(group: Group, method: str, metric: str, where: str, decimals: int) -> str:
@@ -216,36 +216,43 @@ def _expected_ece(group: Group, method: str, metric: str, where: str, decimals: 
 
 def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
     """Return how many decimals the column of a metric needs."""
-    return decimals_for([sample.mean for method in methods if (sample := group.sample(method, key)) is not None])
+    means = [sample.mean for method in methods if (sample := group.sample(method, key)) is not None]
+    return decimals_for(split_key(key)[0], means)
 
 
 def metric_column(key: str, families: tuple[str, ...] = ()) -> Column:
     """Return the column of a metric, its set beside its name and its formula on hover."""
     metric = split_key(key)[0]
     formula = METRICS[metric].formula
-    return Column(key, heading(key), arrow(metric), families, set_label(key), help=formula, shared=is_shared(key))
+    return Column(key, table_heading(key), arrow(metric), families, set_label(key), help=formula)
 
 
-def method_row(
-    group: Group, method: str, cells: Sequence[TableCell], tip: str = "", *, by_network: bool = False
-) -> Row:
-    """Return a method's row, its title first; ``by_network`` joins it with the other methods on its network."""
+def table_heading(key: str) -> str:
+    """Return a metric's heading in a table, where the unit of a time stands with each value."""
+    metric = split_key(key)[0]
+    return f"{heading(key)} × 1000" if metric in THOUSANDTHS else heading(key).removesuffix(", ms")
+
+
+def method_row(group: Group, method: str, cells: Sequence[TableCell], tip: str = "") -> Row:
+    """Return a method's row, its title first, with the letter of a network that it shares."""
     title = group.title(method)
+    letter, together = group.network_of(method)
     return Row(
         method,
         (TableCell(title, title, tip=tip or method), *cells),
         group.origin(method),
         group.is_ours(method),
-        network=group.network_of(method) if by_network else "",
+        network=letter,
+        network_tip=f"one network: {', '.join(map(group.title, together))}" if together else "",
     )
 
 
 def _seeds_entry(metric: str, values: Sequence[float]) -> TableCell:
-    tip = "\n".join(show(metric, value, 4) for value in values)
+    tip = "\n".join(show(metric, value) for value in values)
     return replace(_entry(metric, sample_of(values)), tip=tip) if values else MISSING
 
 
-def _entry(metric: str, sample: Sample | None, decimals: int = 4) -> TableCell:
+def _entry(metric: str, sample: Sample | None, decimals: int = 3) -> TableCell:
     if sample is None:
         return MISSING
     std_text = "" if sample.std is None else show(metric, sample.std, decimals)
@@ -254,7 +261,8 @@ def _entry(metric: str, sample: Sample | None, decimals: int = 4) -> TableCell:
 
 def _all_keys(group: Group) -> list[str]:
     keys: dict[str, None] = {}
-    for where in (*map(str, (TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP)), *group.ood_means, *group.near_first):
+    ood_sets = [name for name in group.near_first if not group.is_a_mean_alone(name)]
+    for where in (*map(str, (TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP)), *group.ood_means, *ood_sets):
         keys |= {metric_key(metric, where): None for metric in _metrics_on(group, where)}
     return list(keys)
 
@@ -350,8 +358,10 @@ def _once_a_network(group: Group, tests: Sequence[TestRow]) -> list[tuple[TestRo
     """Return each test with the methods it is about: those on one network and in one family of Holm's have the same."""
     found: dict[tuple[str, ...], tuple[TestRow, list[str]]] = {}
     for test in tests:
+        if group.is_a_mean_alone(test.set):
+            continue
         shared = bool(test.set) and is_shared(metric_key(test.metric, test.set))
-        own = (group.network_of(test.method) if shared else "") or test.method
+        own = (group.network_of(test.method)[0] if shared else "") or test.method
         key = own, test.metric, test.set, test.family, test.reference, test.verdict
         found.setdefault(key, (test, []))[1].append(test.method)
     return list(found.values())

@@ -107,17 +107,10 @@ class Group:
             found[name] = MethodValues(name, self.title(name), values, self.is_ours(name), seeds)
         return found
 
-    def network_of(self, method: str) -> str:
-        """Return a name that methods on one network have in common; empty for a method with a network of its own."""
-        return next((names[0] for names in self.networks if method in names), "")
-
-    def network_by_network(self, methods: Sequence[str]) -> tuple[str, ...]:
-        """Return the methods with those on one network behind the first of them."""
-        groups: dict[str, list[str]] = {}
-        for method in methods:
-            # A network's name is that of one of its members, so that the two kinds of keys never clash.
-            groups.setdefault(self.network_of(method) or method, []).append(method)
-        return tuple(method for group in groups.values() for method in group)
+    def network_of(self, method: str) -> tuple[str, tuple[str, ...]]:
+        """Return the letter and the methods of a network that several share; empty for one of a method's own."""
+        shared = ((chr(ord("A") + at), names) for at, names in enumerate(self.networks) if method in names)
+        return next(shared, ("", ()))
 
     @property
     def headline(self) -> tuple[str, ...]:
@@ -145,6 +138,12 @@ class Group:
     def ood_means(self) -> tuple[str, ...]:
         """The sets that are means over near and over far OOD sets, as far as the records hold them."""
         return tuple(name for kind in ("near", "far") for name in self.sets(kind))
+
+    def is_a_mean_alone(self, name: str) -> bool:
+        """Whether a mean over near or over far OOD sets is of this set alone, so that both have the same values."""
+        near = self.table.near_sets
+        far = tuple(other for other in self.sets("ood") if other not in near)
+        return any(sets == (name,) and self.sets(kind) for kind, sets in (("near", near), ("far", far)))
 
     def sample(self, method: str, key: str) -> Sample | None:
         """N, mean and deviation over seeds of ``metric`` or ``metric@set``; None where there is no value."""

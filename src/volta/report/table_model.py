@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -27,8 +26,6 @@ COMPACT_COLUMNS = 8
 class Column:
     """A column: its name in files, its heading, its direction (↑, ↓ or empty), the families it is shown with,
     and the set it is about, where that is not the test rows.
-
-    ``shared``: its values come from probabilities alone, so that methods on one network have one value between them.
     """
 
     key: str
@@ -38,7 +35,6 @@ class Column:
     where: str = ""
     numeric: bool = True
     help: str = ""
-    shared: bool = False
 
     @property
     def label(self) -> str:
@@ -53,19 +49,22 @@ class Column:
 
 @dataclass(frozen=True)
 class Spark:
-    """A small bar below a value: where it stands in its column, from 0 (worst seen) to 1 (best), and its interval."""
+    """A small bar below a value: where it stands in its column, from 0 (worst) to 1 (best), and its interval.
+
+    Outliers are ``clipped``: they stand at the end of the bar, with an arrow.
+    """
 
     at: float
     low: float
     high: float
+    clipped: bool = False
 
 
 @dataclass(frozen=True)
 class TableCell:
     """A cell: text for people, value for sorting and files; ``best`` is bold, ``mark`` († or ‡) follows the text.
 
-    ``expected``: the ECE expected under perfect calibration, in words. A cell with a ``spark`` shows its
-    spread by that and not in figures.
+    A cell with a ``spark`` shows its spread by that and not in figures.
     """
 
     text: str
@@ -76,7 +75,6 @@ class TableCell:
     best: bool = False
     mark: str = ""
     paper: str = ""
-    expected: str = ""
     tone: str = ""
     spark: Spark | None = None
 
@@ -85,19 +83,14 @@ class TableCell:
         """Whether the text needs several lines."""
         return len(self.text) > LONG_TEXT
 
-    @property
-    def printed(self) -> tuple[str, ...]:
-        """Everything a reader sees of it."""
-        return self.text, self.std_text, self.mark, self.paper, self.expected, str(self.best)
-
 
 @dataclass(frozen=True)
 class Row:
     """A row: the name of what it is about, its cells, a word for filtering, and whether it is our own method's.
 
     ``method``: the method it is about, or several on a line each, where its name says more than that; ``network``: a
-    name that rows of methods on one network have in common, empty where a method has its own; ``folded``: shown only
-    when a reader asks for it.
+    letter that rows of methods on one network have in common, empty where a method has its own, and ``network_tip`` the
+    methods on it; ``folded``: shown only when a reader asks for it.
     """
 
     name: str
@@ -106,30 +99,16 @@ class Row:
     ours: bool = False
     method: str = ""
     network: str = ""
+    network_tip: str = ""
     folded: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows that stay together: those of one network, or a single row. ``spans``: rows that each cell reaches over.
-
-    A cell that an upper one reaches over has 0.
-    """
-
-    rows: Sequence[Row]
-    spans: Sequence[Sequence[int]]
-
-    @property
-    def is_network(self) -> bool:
-        """Whether several methods stand in it."""
-        return len(self.rows) > 1
 
 
 @dataclass(frozen=True)
 class Table:
     """A table with a caption, what its marks mean, and the families of columns a reader can choose between.
 
-    ``page_legend`` follows ``legend`` on the page alone: it is about what only a page can show.
+    ``page_legend`` follows ``legend`` on the page alone: it is about what only a page can show. ``compact``: so many
+    columns are shown at first. ``is_about_methods``: a click on a method's name tells of it.
     """
 
     key: str
@@ -140,20 +119,13 @@ class Table:
     families: Sequence[tuple[str, str]] = ()
     fold_label: str = "Not measured"
     page_legend: str = ""
+    compact: int = COMPACT_COLUMNS
+    is_about_methods: bool = False
 
     @property
-    def blocks(self) -> list[Block]:
-        """The rows in blocks: neighbours of one network together, all others alone."""
-        found = []
-        for _, group in groupby(enumerate(self.rows), key=lambda item: item[1].network or item[0]):
-            rows = [row for _, row in group]
-            joined = [
-                column.shared and len({row.cells[place].printed for row in rows}) == 1
-                for place, column in enumerate(self.columns)
-            ]
-            spans = [[(0 if at else len(rows)) if one else 1 for one in joined] for at in range(len(rows))]
-            found.append(Block(rows, spans))
-        return found
+    def has_networks(self) -> bool:
+        """Whether some rows are of methods on one network."""
+        return any(row.network for row in self.rows)
 
     @property
     def n_folded(self) -> int:
@@ -162,13 +134,13 @@ class Table:
 
     def columns_at_first(self, family: str) -> frozenset[str]:
         """Return the keys of the columns that a chosen family begins with."""
-        return frozenset([column.key for column in self.columns if column.is_shown(family)][:COMPACT_COLUMNS])
+        return frozenset([column.key for column in self.columns if column.is_shown(family)][: self.compact])
 
     @property
     def is_wide(self) -> bool:
         """Whether some choice of columns is cut at first."""
         choices = [key for key, _ in self.families] or [""]
-        return any(sum(column.is_shown(key) for column in self.columns) > COMPACT_COLUMNS for key in choices)
+        return any(sum(column.is_shown(key) for column in self.columns) > self.compact for key in choices)
 
     @property
     def has_seeds(self) -> bool:
@@ -199,18 +171,35 @@ def mark_best(column: Sequence[TableCell], higher_is_better: bool | None) -> lis
     return [replace(cell, best=True) if cell.text == text else cell for cell in column]
 
 
-def show(metric: str, value: float, decimals: int = 4) -> str:
-    """Return a metric's value as printed: so many decimals for shares and errors, three digits for costs."""
+THOUSANDTHS = frozenset({"aurc", "eaurc", "eaurc_paper", "augrc"})
+"""Metrics that are printed times 1000, as is usual for them."""
+
+
+def show(metric: str, value: float, decimals: int = 3) -> str:
+    """Return a metric's value as printed: so many decimals for shares and errors, three digits for costs.
+
+    >>> show("latency_ms", 0.00778), show("accuracy", 0.98765), show("aurc", 0.01234, 1)
+    ('7.78 µs', '0.988', '12.3')
+    """
     known = METRICS.get(metric)
     if known is not None and known.family == "efficiency":
-        return show_number(value)
+        return show_time(value) if metric.startswith("latency") else show_number(value)
+    value *= 1000 if metric in THOUSANDTHS else 1
     return f"{value:.{decimals}f}" if abs(value) < 1000 else f"{value:.4g}"
 
 
-def decimals_for(means: Sequence[float]) -> int:
-    """Return how many decimals a column needs: four, and more where all its means are small."""
-    largest = max((abs(mean) for mean in means), default=1.0)
-    return 4 if largest >= 0.05 else 5 if largest >= 0.005 else 6
+def decimals_for(metric: str, means: Sequence[float]) -> int:
+    """Return how many decimals a column needs, so that its largest mean has three significant digits."""
+    largest = max((abs(mean) for mean in means), default=0.0) * (1000 if metric in THOUSANDTHS else 1)
+    return 3 if largest == 0 else min(6, max(1, 2 - math.floor(math.log10(largest))))
+
+
+def show_time(milliseconds: float) -> str:
+    """Return a time with three significant digits, in the unit that needs no zeros."""
+    for unit, factor in (("ms", 1.0), ("µs", 1e3)):
+        if milliseconds * factor >= 1:
+            return f"{show_number(milliseconds * factor)} {unit}"
+    return f"{show_number(milliseconds * 1e6)} ns"
 
 
 def show_number(value: float) -> str:
@@ -242,7 +231,6 @@ def template_environment(package: str = "volta.report") -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["zip"] = zip
-    environment.globals["compact_columns"] = COMPACT_COLUMNS
     return environment
 
 

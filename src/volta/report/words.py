@@ -82,6 +82,25 @@ def _no_winner(group: Group, found: Finding, tested: Sequence[Aspect]) -> list[s
     return sentences
 
 
+def group_header(group: Group) -> str:
+    """Return what was run in words: methods, seeds, test samples, protocol, budget, unfinished cells."""
+    n_rows, seeds = group.context.n_rows, {seed for _, seed in group.records}
+    n_ablation = len(group.methods) - len(group.compared)
+    what = _count(len(group.compared), "method") + (f" and {_count(n_ablation, 'ablation row')}" if n_ablation else "")
+    # Where test samples rotate with the seed, each seed has others.
+    rotated = len({record.data.get("test") for record in group.records.values() if record.origin != EXTERNAL}) > 1
+    samples = f"{n_rows:,} test samples" + (" rotated with the seed" if rotated else "")
+    parts = [f"{what} × {_count(len(seeds), 'seed')}, {samples}"]
+    parts += [] if group.is_external else [f"{group.protocol} protocol", group.context.budget]
+    if group.missing:
+        parts.append(f"{len(group.records)} of {len(group.planned)} cells finished")
+    return "; ".join(part for part in parts if part)
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def _alone(group: Group, names: Sequence[str]) -> str:
     """Return accuracy and ECE of the only method, with the range of the ECE expected under perfect calibration."""
     name = names[0]
@@ -90,7 +109,7 @@ def _alone(group: Group, names: Sequence[str]) -> str:
         return ""
     mean = ece.mean
     words = f"On {group.task}, {group.title(name)} has an accuracy of {show('accuracy', accuracy.mean)}"
-    words += f" and an ECE of {show('ece', mean, decimals_for([mean]))}"
+    words += f" and an ECE of {show('ece', mean, decimals_for('ece', [mean]))}"
     known = [sample.mean for sample in expected if sample is not None]
     if len(known) == len(expected):
         _, low, high = known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -414,6 +414,13 @@ def noncentrality(degrees: float, alpha: float = ALPHA, power: float = POWER) ->
     return float(optimize.brentq(shortfall, 0.0, upper, xtol=1e-12, rtol=1e-12))
 
 
+@cache
+def _gauss_nodes() -> tuple[Floats, Floats]:
+    """Return Gauss' nodes and weights, whose eigenvalue problem takes longer than all else here."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    return nodes, weights
+
+
 @lru_cache(maxsize=4096)
 def _joint_noncentrality(degrees: float, share: float, alpha: float, power: float) -> float:
     """Return λ of an estimate's test; share: the seeds' part of se², whose rest is known."""
@@ -422,7 +429,7 @@ def _joint_noncentrality(degrees: float, share: float, alpha: float, power: floa
     from scipy import optimize, special
 
     # Gauss' nodes are taken as the quantiles of the sample variance over the true one, χ²_ν/ν.
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = _gauss_nodes()
     variance = np.asarray(special.chdtri(degrees, 1 - (nodes + 1) / 2) / degrees, float)
     student, normal = (float(one) for one in (special.stdtrit(degrees, 1 - alpha / 2), special.ndtri(1 - alpha / 2)))
     critical = np.sqrt(student**2 * share * variance + normal**2 * (1 - share))

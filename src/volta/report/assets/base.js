@@ -78,6 +78,7 @@ function startGroups(onShow) {
     if (!target) return;
     const section = target.closest("section.group");
     if (section && section.hidden) show(sections.indexOf(section));
+    for (let next = target.nextElementSibling; next && next.tagName !== "H2"; next = next.nextElementSibling) if (next.matches("details.fold")) next.open = true;
     target.scrollIntoView();
   };
   const mark = () => {

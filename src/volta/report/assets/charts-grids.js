@@ -56,9 +56,17 @@ register("grid", (group, chart, width) => {
 
 // Pairs: the row compared with the column.
 const VERDICT_FILLS = { better: "var(--better)", worse: "var(--worse)", equivalent: "var(--equivalent)" };
+const TURNED = { better: "worse", worse: "better" };
+function pairOf(rows, first, second) {
+  // Each pair comes once; the other way round difference and verdict are turned.
+  const [own, other] = [(rows[first] || {})[second], (rows[second] || {})[first]];
+  if (own) return { difference: own[0], verdict: own[1], p: own[2] };
+  return other ? { difference: -other[0], verdict: TURNED[other[1]] || other[1], p: other[2] } : null;
+}
 register("pairs", (group, chart, width) => {
   const rows = chart.data.metrics[chart.state.metric] || {};
-  const shown = (chart.data.shared.includes(chart.state.metric) ? group.joined() : group).shown().filter((m) => rows[m.name]);
+  const known = new Set(Object.entries(rows).flatMap(([first, others]) => [first, ...Object.keys(others)]));
+  const shown = (chart.data.shared.includes(chart.state.metric) ? group.joined() : group).shown().filter((m) => known.has(m.name));
   if (shown.length < 2) return null;
   const names = Math.min(190, Math.max(90, width * 0.24));
   const each = Math.max(22, Math.min(46, (width - names - 60) / shown.length));
@@ -68,13 +76,13 @@ register("pairs", (group, chart, width) => {
     root.append(svg("g", { transform: `translate(${names + (i + 0.4) * each},${head - 8}) rotate(-42)` }, text(0, 0, cut(named(m), 16), { "data-m": m.name, style: boldOurs(m) })));
     root.append(text(names - 8, head + i * 22 + 15, cut(named(m), Math.floor((names - 8) / 7.2)), { "text-anchor": "end", "data-m": m.name, style: boldOurs(m) }));
     shown.forEach((other, j) => {
-      const found = rows[m.name][other.name];
+      const found = pairOf(rows, m.name, other.name);
       const [x, y] = [names + j * each, head + i * 22];
-      const known = found && VERDICT_FILLS[found.verdict];
+      const fill = found && VERDICT_FILLS[found.verdict];
       const words = found ? found.verdict : "–";
       const tipText = m === other ? m.title : `${m.title} − ${other.title}\n${found ? `${found.difference >= 0 ? "+" : ""}${fixed(found.difference)}, p (Holm) ${found.p === null ? "–" : short(found.p)}\n` : ""}${words}`;
-      root.append(svg("rect", { x: x + 0.75, y: y + 0.75, width: each - 1.5, height: 20.5, rx: 2, "data-m": m.name, "data-tip": tipText, style: `fill:${m === other ? "transparent" : known || "var(--rule)"};opacity:${known ? 0.28 : 0.5}` }));
-      if (known) root.append(text(x + each / 2, y + 15, chart.data.signs[found.verdict], { "text-anchor": "middle", "data-m": m.name, style: "pointer-events:none;font-weight:600" }));
+      root.append(svg("rect", { x: x + 0.75, y: y + 0.75, width: each - 1.5, height: 20.5, rx: 2, "data-m": m.name, "data-tip": tipText, style: `fill:${m === other ? "transparent" : fill || "var(--rule)"};opacity:${fill ? 0.28 : 0.5}` }));
+      if (fill) root.append(text(x + each / 2, y + 15, chart.data.signs[found.verdict], { "text-anchor": "middle", "data-m": m.name, style: "pointer-events:none;font-weight:600" }));
     });
   });
   return root;

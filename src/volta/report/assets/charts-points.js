@@ -33,6 +33,14 @@ function shadeDensity(root, density, x, y, box) {
   }));
 }
 
+// Beyond four interquartile ranges an outlier stands at the edge, with an arrow: it would push all others into a corner.
+function fence(values, log) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share) => sorted[Math.floor(share * (sorted.length - 1))];
+  const room = log || sorted.length < 4 ? Infinity : 4 * (at(0.75) - at(0.25)) || Infinity;
+  return (v) => Math.min(Math.max(v, at(0.25) - room), at(0.75) + room);
+}
+
 register("points", (group, chart, width) => {
   const data = chart.data;
   const shown = group.shown().filter((m) => data.points[m.name]);
@@ -42,8 +50,11 @@ register("points", (group, chart, width) => {
   const root = frame(width, height, data.label);
   const points = shown.map((m) => ({ method: m, ...data.points[m.name] }));
   const reach = (at, std) => points.flatMap((p) => [p[at] > p[std] ? p[at] - p[std] : p[at], p[at] + p[std]]);
-  const x = scaleFor(reach("x", "x_std"), box.left, box.right, data.x.log);
-  const y = scaleFor(reach("y", "y_std"), box.bottom, box.top, data.y.log, 0);
+  const [insideX, insideY] = [fence(points.map((p) => p.x), data.x.log), fence(points.map((p) => p.y), data.y.log)];
+  const flatX = scaleFor(reach("x", "x_std").map(insideX), box.left, box.right, data.x.log);
+  const flatY = scaleFor(reach("y", "y_std").map(insideY), box.bottom, box.top, data.y.log, 0);
+  const x = Object.assign((v) => flatX(insideX(v)), flatX);
+  const y = Object.assign((v) => flatY(insideY(v)), flatY);
   axes(root, x, y, box, data.x.label, data.y.label);
   if (chart.state.density && data.density) shadeDensity(root, data.density, x, y, box);
   for (const p of points) { p.px = x(p.x); p.py = y(p.y); p.front = !p.beaten_by.some((name) => group.on.has(name)); }
@@ -63,6 +74,8 @@ register("points", (group, chart, width) => {
       root.append(svg("line", { x1: x(Math.max(p.x - p.x_std, x.log ? x.domain[0] : -Infinity)), x2: x(p.x + p.x_std), y1: p.py, y2: p.py, style: bar, "data-m": p.method.name }));
       root.append(svg("line", { x1: p.px, x2: p.px, y1: y(Math.max(p.y - p.y_std, y.domain[0])), y2: y(p.y + p.y_std), style: bar, "data-m": p.method.name }));
     }
+    const beyond = `${p.x < insideX(p.x) ? "◂" : p.x > insideX(p.x) ? "▸" : ""}${p.y > insideY(p.y) ? "▴" : p.y < insideY(p.y) ? "▾" : ""}`;
+    if (beyond) root.append(text(p.px, p.py - p.r - 3, `${beyond} ${short(p.x)}, ${short(p.y)}`, { class: "small quiet", "text-anchor": p.px > (box.left + box.right) / 2 ? "end" : "start", "data-m": p.method.name }));
     root.append(marker(p.method, p.px, p.py, data.size ? 3.5 : p.r, { "data-tip": lines.join("\n"), opacity: muted ? 0.5 : 1 }));
     p.label = points.length <= 12 || p.method.ours || p.front ? cut(named(p.method), 22) : "";
   }

@@ -8,6 +8,14 @@ class Group {
     if (!this.on.size) this.on = new Set(data.methods.map((m) => m.name));
     this.atFirst = new Set(this.on);
     this.charts = [...section.querySelectorAll(".chart")].map((node) => startChart(this, node));
+    section.querySelectorAll("[data-about]").forEach((button) => button.addEventListener("click", () => tellOf(this.method(button.dataset.about))));
+    // What is pointed at in one chart or table stands out in all charts.
+    for (const [kind, on] of [["pointerover", true], ["pointerout", false]]) {
+      section.addEventListener(kind, (event) => {
+        const node = event.target.closest(".plot [data-m], tbody tr[data-method]");
+        if (node) this.highlight(on ? node.dataset.m || node.dataset.method.split("\n")[0] : null);
+      });
+    }
     this.list = section.querySelector(".methods");
     if (this.list) this.fillList();
     this.width = 0;
@@ -40,6 +48,7 @@ class Group {
     return group;
   }
   highlight(name) {
+    if (name !== null && !this.on.has(name)) return;
     const together = name === null ? [] : this.network(name);
     this.section.querySelectorAll(".plot [data-m]").forEach((node) => {
       const own = node.dataset.m === name || (together.includes(node.dataset.m) && node.closest(".chart").dataset.shared);
@@ -110,7 +119,7 @@ function startChart(group, node) {
     if (options.length > 1) tools.append(chooser(label, options, options[0][0], choose(name)));
   }
   for (const { name, label } of switches) tools.append(ticker(label, choose(name)));
-  if (extra) tools.append(extra(chart));
+  if (extra) tools.append(extra(chart, group));
   node.querySelectorAll("[data-save]").forEach((button) => button.addEventListener("click", () => saveChart(node, button.dataset.save)));
   return chart;
 }

@@ -1,6 +1,6 @@
 // Tables: sort by any column and undo it, filter rows by words, choose columns, walk cells with arrow keys, save as CSV.
-// A tbody holds the rows of one network, or one row; a value that its methods share is one cell over all their rows.
-const bodyRows = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
+// Rows of methods on one network stand together where a reader asks for it.
+const bodyRows = (table) => [...table.tBodies[0].rows];
 function cellValue(cell) {
   if (!cell) return null;
   const raw = cell.dataset.v;
@@ -15,33 +15,22 @@ function compareCells(a, b, down) {
 }
 
 function sortTable(table, index, down) {
-  // index null: the order the page came with. A block stands where its first row does.
-  const inOrder = (items) => items.sort((a, b) => (index === null ? 0 : compareCells(a.value, b.value, down)) || a.place - b.place);
-  const blocks = [...table.tBodies].map((body) => {
-    const rows = inOrder([...body.rows].map((row) => ({ row, place: Number(row.dataset.place), value: cellValue(row.cells[index]) })));
-    body.append(...rows.map((item) => item.row));
-    return { body, value: rows[0].value, place: Math.min(...rows.map((item) => item.place)) };
-  });
-  table.append(...inOrder(blocks).map((item) => item.body));
+  // index null: the order the page came with, or that a reader's weights gave.
+  const rows = bodyRows(table).map((row) => ({ row, place: Number(row.dataset.place), value: cellValue(row.cells[index]) }));
+  rows.sort((a, b) => (index === null ? 0 : compareCells(a.value, b.value, down)) || a.place - b.place);
+  if (table.closest(".table-box").querySelector('[data-together][aria-pressed="true"]')) {
+    const first = new Map();
+    rows.forEach((item, at) => {
+      const network = item.row.dataset.network || at;
+      if (!first.has(network)) first.set(network, at);
+      item.at = first.get(network);
+    });
+    rows.sort((a, b) => a.at - b.at);
+  }
+  table.tBodies[0].append(...rows.map((item) => item.row));
   [...table.tHead.rows[0].cells].forEach((head, at) => {
     if (at === index) head.setAttribute("aria-sort", down ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
-  });
-  joinCells(table);
-}
-
-function joinCells(table) {
-  const shared = [...table.tHead.rows[0].cells].map((head) => head.dataset.shared === "yes");
-  table.querySelectorAll("tbody.network").forEach((body) => {
-    const rows = [...body.rows].filter((row) => !row.hidden);
-    shared.forEach((may, at) => {
-      const cells = rows.map((row) => row.cells[at]);
-      const joined = may && cells.every((cell) => cell.dataset.v === cells[0].dataset.v && cell.textContent === cells[0].textContent);
-      cells.forEach((cell, place) => {
-        cell.rowSpan = joined && place === 0 ? cells.length : 1;
-        cell.classList.toggle("joined", joined && place > 0);
-      });
-    });
   });
 }
 
@@ -78,7 +67,6 @@ function showRows(box) {
     if (off) nOff += 1;
     row.hidden = off || (row.dataset.folded === "yes" && !unfolded && !words) || !wanted.every((word) => text.includes(word));
   }
-  joinCells(table);
   const note = box.querySelector(".nothing");
   const parts = [];
   if (rows.every((row) => row.hidden) && wanted.length) parts.push(`No row matches "${words}".`);
@@ -115,7 +103,7 @@ function walkCells(table) {
     let place = column + right;
     while (rows[at] && rows[at].cells[place]) {
       const cell = rows[at].cells[place];
-      if (cell.dataset.tip && !cell.classList.contains("off") && !cell.classList.contains("joined")) return cell;
+      if (cell.dataset.tip && !cell.classList.contains("off")) return cell;
       at += down;
       place += right;
     }
@@ -157,7 +145,8 @@ function startTables() {
       families.forEach((other) => other.setAttribute("aria-pressed", other === chip));
       showColumns(box);
     }));
-    for (const [name, show] of [["[data-all]", showColumns], ["[data-unfold]", showRows]]) {
+    const inOrder = () => { const head = table.querySelector("th[aria-sort]"); sortTable(table, head ? head.cellIndex : null, head ? head.getAttribute("aria-sort") === "descending" : false); };
+    for (const [name, show] of [["[data-all]", showColumns], ["[data-unfold]", showRows], ["[data-together]", inOrder]]) {
       const button = box.querySelector(name);
       if (button) button.addEventListener("click", () => { toggle(button); show(box); });
     }
