@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])</\1>', re.DOTALL)
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
-MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -33,7 +32,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Drop drawings that would need a script from afar, and show links to files of the repository as names."""
+    """Show links to files of the repository as names."""
     folder = (Path(config["docs_dir"]) / page.file.src_uri).parent
 
     def shown(match: re.Match[str]) -> str:
@@ -46,14 +45,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return match.group(0)
         return f"{text} (`{path.relative_to(ROOT)}`)" if text != str(path.relative_to(ROOT)) else f"`{text}`"
 
-    return LINK.sub(shown, MERMAID.sub("", markdown))
+    return LINK.sub(shown, markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Turn formulas into MathML, which browsers draw by themselves."""
+    """Turn formulas into MathML, which browsers draw by themselves, and keep a mean and its deviation on one line."""
 
     def drawn(match: re.Match[str]) -> str:
         display = "block" if match.group(1) == "div" else "inline"
         return convert(html.unescape(match.group(2)).strip(), display=display)
 
-    return FORMULA.sub(drawn, content)
+    return FORMULA.sub(drawn, content).replace(" ± ", "\u00a0±\u00a0")

@@ -1,10 +1,11 @@
-"""Write docs/pictures/volta.svg: what VOLTA computes, from an image or a row to an answer.
+"""Write docs/pictures/volta.svg, what VOLTA computes, and packages.svg, the layers of its packages.
 
 Run with: python docs/pictures/architecture.py
 """
 
 from __future__ import annotations
 
+import tomllib
 from html import escape
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def arrow(*points: tuple[int, int], label: str = "") -> str:
 def drawing() -> str:
     """Return the whole figure as SVG."""
     parts = [
-        box(10, 100, 120, 70, FROZEN, "image", "or a table’s row"),
+        box(10, 100, 120, 70, FROZEN, "image", "or a sample of a table"),
         box(170, 100, 130, 70, FROZEN, "backbone f", "ResNet-18, frozen", "(none for tables)"),
         box(345, 90, 165, 90, LEARNT, "encoder g", "512 → 512 → 256", "LayerNorm, GELU, dropout", "+ linear residual"),
         box(560, 100, 130, 70, FROZEN, "unit sphere", "z = g(h) / |g(h)|"),
@@ -56,16 +57,37 @@ def drawing() -> str:
         arrow((815, 150), (832, 150), (832, 200), (848, 200)),
         box(10, 285, 22, 16, FROZEN), '<text x="40" y="298">fixed</text>',
         box(100, 285, 22, 16, LEARNT), '<text x="130" y="298">learned by cross-entropy alone</text>',
-        box(345, 285, 22, 16, FITTED), '<text x="375" y="298">refitted on validation rows</text>',
+        box(345, 285, 22, 16, FITTED), '<text x="375" y="298">refitted on validation samples</text>',
     ]  # fmt: skip
+    return framed("Architecture of VOLTA", WIDTH, HEIGHT, parts)
+
+
+def packages() -> str:
+    """Return the layers that import-linter checks, from top to bottom: a package imports from below alone."""
+    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    wide, high, gap, width = 110, 28, 18, 420
+    parts = []
+    for row, layer in enumerate(layers):
+        names = [name.strip().removeprefix("volta.") for name in layer.split("|")]
+        start, y = (width - len(names) * (wide + 12) + 12) // 2, 10 + row * (high + gap)
+        parts += [box(start + column * (wide + 12), y, wide, high, FROZEN, name) for column, name in enumerate(names)]
+        if row:
+            parts.append(arrow((width // 2, y - gap + 1), (width // 2, y - 2)))
+    return framed("Packages of VOLTA", width, 10 + len(layers) * (high + gap), parts)
+
+
+def framed(label: str, width: int, height: int, parts: list[str]) -> str:
+    """Return shapes as one SVG figure."""
     head = '<marker id="head" markerWidth="9" markerHeight="9" refX="7" refY="4" orient="auto">'
     head += f'<path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker>'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        f'font-size="12" fill="{INK}" role="img" aria-label="Architecture of VOLTA">'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fbfaf8"/><defs>{head}</defs>{"".join(parts)}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        f'font-size="12" fill="{INK}" role="img" aria-label="{label}">'
+        f'<rect width="{width}" height="{height}" fill="#fbfaf8"/><defs>{head}</defs>{"".join(parts)}</svg>\n'
     )
 
 
 if __name__ == "__main__":
     (Path(__file__).parent / "volta.svg").write_text(drawing(), encoding="utf-8")
+    (Path(__file__).parent / "packages.svg").write_text(packages(), encoding="utf-8")

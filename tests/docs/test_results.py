@@ -111,8 +111,9 @@ def test_the_files_are_small_and_whole(run: str) -> None:
 
 
 def test_the_architecture_is_what_its_script_draws() -> None:
-    drawn = script(DOCS / "pictures" / "architecture.py").drawing()
-    assert (DOCS / "pictures" / "volta.svg").read_text(encoding="utf-8") == drawn
+    pictures = script(DOCS / "pictures" / "architecture.py")
+    assert (DOCS / "pictures" / "volta.svg").read_text(encoding="utf-8") == pictures.drawing()
+    assert (DOCS / "pictures" / "packages.svg").read_text(encoding="utf-8") == pictures.packages()
 
 
 def test_the_forest_plot_is_of_the_csv_files() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.browser import run_page
+
 # slow: MkDocs builds every page, as make docs does
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -20,7 +22,7 @@ CANONICAL = re.compile(r"<link[^>]+rel=[\"']?canonical")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def folder(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="needs the docs extra: pip install -e '.[docs]'")
     pytest.importorskip("latex2mathml")
     folder = tmp_path_factory.mktemp("site")
@@ -28,6 +30,11 @@ def site(tmp_path_factory):
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(folder):
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
 
 
@@ -54,6 +61,17 @@ def test_the_reference_has_signatures_members_and_examples(site):
     assert "VoltaClassifier.fit_policy" in page
     assert "&gt;&gt;&gt; classifier = VoltaClassifier(random_state=1)" in page
     assert "random_state: Decides initial weights" in page
+
+
+def test_search_works_from_disk(folder):
+    script = """
+      const query = document.querySelector("[data-md-component=search-query]");
+      query.focus(); query.value = "exchangeable"; query.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
+      query.dispatchEvent(new Event("input", { bubbles: true }));
+      for (let i = 0; i < 100 && !document.querySelector(".md-search-result__link"); i++) await pause(50);
+      return [...document.querySelectorAll(".md-search-result__link")].map((link) => link.getAttribute("href"));
+    """
+    assert any("guarantees.html" in found for found in run_page(folder / "faq.html", script, folder)["value"])
 
 
 def test_the_pictures_are_small():
