@@ -128,7 +128,7 @@ def test_figures_and_page_are_written(small, page):
         "ablation_bars",
     ]
     assert names == {f"{name}.{kind}" for name in wanted for kind in ("png", "pdf")}
-    assert page.count('download="') == len(wanted)
+    assert page.count('.pdf" download') == len(wanted)
 
 
 # Over two seconds: all figures are drawn again.
