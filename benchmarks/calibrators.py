@@ -7,8 +7,8 @@
 Ours get logits; theirs get the probabilities that ours start from, after one temperature where ours have one. Ridges of
 ours, which theirs do not have, are off.
 
-On tables logits are the out-of-fold log-probabilities of four models of scikit-learn on at most 1,000 rows of a fit; a
-calibrator is fitted to 100, 300 or all of them and tested on at most 4,000 test rows of the model of all rows. The
+On tables logits are the out-of-fold log-probabilities of four models of scikit-learn on at most 500 rows of a fit; a
+calibrator is fitted to 100, 250 or all of them and tested on at most 2,000 test rows of the model of all rows. The
 other half of the sets is left for comparisons of finished models.
 """
 
@@ -37,6 +37,7 @@ from volta.methods.scores import softmax
 from volta.metrics import nll
 
 N_FIT, N_NEW = 1500, 60
+MOST_ROWS, MOST_TESTED = 500, 2000
 MATRICES = ("structured_matrix_scaling", "dirichlet")
 OUT = Path(__file__).parents[1] / "tests/methods/peer_calibrators.json"
 
@@ -52,16 +53,19 @@ def sample(n_rows: int, n_classes: int, seed: int) -> tuple[np.ndarray, np.ndarr
 def tables() -> None:
     """Print for each number of rows the mean NLL of each calibrator and what the chooser gains on temperature."""
     warnings.simplefilter("ignore")
-    rows: dict[int, list[dict[str, float]]] = {100: [], 300: [], 0: []}
+    rows: dict[int, list[dict[str, float]]] = {100: [], 250: [], 0: []}
     for name in list(KEEL)[::2]:
         task = find_task(name).load(options=LoadOptions(seed=0))
         parts = (task.fit.train, task.fit.val, task.fit.cal)
         inputs, labels = (np.concatenate([getattr(part, what) for part in parts]) for what in ("inputs", "labels"))
-        order = np.random.default_rng(0).permutation(len(labels))[:1000]
+        order = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]
         inputs, labels = inputs[order], labels[order]
         present, labels = np.unique(labels, return_inverse=True)
         kept = np.isin(task.test.labels, present)
-        test, truth = task.test.inputs[kept][:4000], np.searchsorted(present, task.test.labels[kept][:4000])
+        test, truth = (
+            task.test.inputs[kept][:MOST_TESTED],
+            np.searchsorted(present, task.test.labels[kept][:MOST_TESTED]),
+        )
         for model in models():
             folds = StratifiedKFold(5, shuffle=True, random_state=0)
             held_out = log_probs(cross_val_predict(model, inputs, labels, cv=folds, method="predict_proba"))
@@ -87,8 +91,8 @@ def models() -> list[Any]:
     """Return four models that differ in how they are calibrated."""
     return [
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
-        make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=100, random_state=0)),
-        HistGradientBoostingClassifier(max_iter=60, random_state=0),
+        make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=60, random_state=0)),
+        HistGradientBoostingClassifier(max_iter=40, random_state=0),
         GaussianNB(),
     ]
 
