@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from volta.networks.outputs import LabelledOutputs, LastLayer, Outputs
     from volta.networks.trainer import Trainer
     from volta.predictions.evaluate import Evaluation, EvaluationComparison, compare, evaluate
+    from volta.serve.tracking import log_to_mlflow
 
 __all__ = [
     "ATTACKS",
@@ -73,6 +74,7 @@ __all__ = [
     "find_method",
     "find_task",
     "load",
+    "log_to_mlflow",
     "metrics",
     "open_run",
     "outputs_of",
@@ -139,6 +141,7 @@ _HOMES = {
         "Evaluation",
         "evaluate",
     ),
+    "volta.serve.tracking": ("log_to_mlflow",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
