@@ -7,6 +7,8 @@ import pytest
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
+from volta.data.frames import read_table
+from volta.estimators.onnx_tables import feeds
 
 
 def penguins(n_rows, seed=0):
@@ -121,6 +123,36 @@ def test_labels_come_back_as_they_were_after_loading(labels, tmp_path):
     assert set(found.tolist()) == set(labels.tolist())
     with pytest.raises(InputError, match=r"y holds datetime64\[D\].*y.astype\(str\)"):
         VoltaClassifier("linear").fit(rows, np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")[places])
+
+
+# Over two seconds: a graph is exported, which takes torch that long.
+def test_a_graph_takes_a_table_column_by_column(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    random = np.random.default_rng(3)
+
+    def table(n_rows, seed):
+        rows, labels = penguins(n_rows, seed)
+        days = np.datetime64("1999-01-01T00") + random.integers(0, 24 * 20000, n_rows).astype("timedelta64[h]")
+        cities = np.array([f"c{i}" for i in range(60)])[random.zipf(1.3, n_rows) % 60]
+        return rows | {"seen": days, "city": cities, "label": random.random(n_rows) < 0.5}, labels
+
+    classifier = VoltaClassifier("linear").fit(*table(150, 0))
+    classifier.to_onnx(tmp_path / "a.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
+    names = [each.name for each in session.get_inputs()]
+    assert names == ["island", "bill", "mass", "sex", "seen", "city", "label (column)"]
+    new, _ = table(400, 1)
+    new["island"] = np.where(np.arange(400) == 3, "Atlantis", new["island"])
+    new["mass"][4], new["mass"][5] = np.nan, np.inf
+    given = classifier.schema_.match(read_table(new))
+    found = dict(
+        zip([each.name for each in session.get_outputs()], session.run(None, dict(feeds(given, names))), strict=True)
+    )
+    decisions = classifier.decide(new)
+    assert np.array_equal(found["decision"], decisions.action)
+    assert found["decision"][3:6].tolist() == [2, 2, 2]
+    np.testing.assert_allclose(found["probs"], classifier.predict_proba(new), atol=1e-6)
 
 
 # slow: false alarms are a rate over many fits

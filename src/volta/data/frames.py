@@ -19,6 +19,8 @@ MISSING_TEXTS = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT
 """Text that stands for a missing cell."""
 _MISSING = frozenset(MISSING_TEXTS)
 DAY = np.timedelta64(1, "D")
+FIRST_DAY, LAST_DAY = -700_000.0, 2_900_000.0
+"""Calendar parts are those of days within these: the years 54 to 9909."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class Cells:
             return repr(value) if value is not None else "missing"
         if np.isnan(value):
             return "missing"
-        if self.kind == "date":
+        if self.kind == "date" and abs(value) < LAST_DAY:
             return str(np.datetime64("1970-01-01") + np.timedelta64(round(value * 86400), "s"))
         return str(bool(value)) if self.kind == "boolean" else f"{value:.6g}"
 

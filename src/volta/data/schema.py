@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from volta.core.checks import column_names
 from volta.core.errors import InputError, VoltaWarning, warn_user
 from volta.core.types import Array
-from volta.data.frames import DAY, Cells, RawTable, is_frame, read_table
+from volta.data.frames import DAY, FIRST_DAY, LAST_DAY, Cells, RawTable, is_frame, read_table
 
 Kind: TypeAlias = Literal["number", "boolean", "category", "date"]
 
@@ -94,6 +94,11 @@ class ColumnSchema:
     def shares(self) -> bool:
         """Whether there are more levels than columns of their own."""
         return len(self.levels) > self.n_own
+
+    @property
+    def width(self) -> int:
+        """How many columns the levels have."""
+        return self.n_own + N_SHARED * self.shares
 
     @cached_property
     def slots(self) -> NDArray[np.int64]:
@@ -250,12 +255,12 @@ class TableSchema:
             for row, j in zip(rows.tolist(), columns.tolist(), strict=True)
         ]
 
-    def decode(self, encoded: Array) -> dict[str, Array]:
+    def decode(self, encoded: Array) -> RawTable:
         r"""Return a table whose encoding is like the rows (n, d) given: for trials, exact for encoded rows.
 
-        Dates are days since 1970-01-01; cells that no training row is like are infinite or the text ``"\ufffd"``.
+        Cells that no training row is like are infinite or the text ``"\ufffd"``.
         """
-        found, start = {}, 0
+        found, start = [], 0
         for column in self.columns:
             width = len(column.encoded_names)
             block = encoded[:, start : start + width]
@@ -264,17 +269,18 @@ class TableSchema:
             missing = block[:, -2] > 0.5 if column.missing else np.zeros(len(block), dtype=np.bool_)
             if column.kind == "category":
                 first = {slot: place for place, slot in reversed(list(enumerate(column.slots.tolist())))}
-                values = block[:, : width - 1 - column.missing]
+                values = block[:, : column.width]
                 own = np.full(len(block), None, dtype=object)
-                own[:] = [column.levels[first.get(slot, 0)] for slot in values.argmax(axis=1).tolist()]
+                if column.width:
+                    own[:] = [column.levels[first.get(slot, 0)] for slot in values.argmax(axis=1).tolist()]
                 own[missing] = None
-                own[unseen | (values.max(axis=1) <= 0.0) & ~missing] = "\ufffd"
+                own[unseen | ((values.max(axis=1, initial=0.0) <= 0.0) & ~missing)] = "\ufffd"
             else:
                 own = block[:, 0].round() if column.kind == "boolean" else block[:, 0].copy()
                 own[missing] = np.nan
                 own[unseen] = np.inf
-            found[column.name] = own
-        return found
+            found.append(Cells("text" if column.kind == "category" else column.kind, own))
+        return RawTable(self.names, tuple(found))
 
 
 def _n_numbers(column: ColumnSchema) -> int:
@@ -417,7 +423,7 @@ def calendar_parts(days: Array) -> Array:
     >>> calendar_parts(np.array([0.0, 19782.75])).tolist()
     [[1.0, 1.0, 3.0, 0.0], [2.0, 29.0, 3.0, 18.0]]
     """
-    bounded = np.clip(days, -700_000.0, 2_900_000.0)
+    bounded = np.clip(days, FIRST_DAY, LAST_DAY)
     whole = np.floor(bounded)
     dates = whole.astype(np.int64).astype("datetime64[D]")
     months = dates.astype("datetime64[M]")

@@ -12,8 +12,9 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from volta.core.files import canonical_json
 from volta.core.quantile import conformal_quantile
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
+from volta.data.frames import RawTable
+from volta.data.schema import TableSchema
 from volta.decisions import Policy, ScoreJoin, TableEvidence
 from volta.decisions.conformal import Floats, ScoreName, exact_level
 from volta.decisions.cross import CrossTest
@@ -33,6 +36,7 @@ from volta.decisions.decide import ACTIONS
 from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SAME_IN_TAIL, SAME_VALUE, SPARE_NEIGHBOURS
 from volta.decisions.evidence import LARGEST as LARGEST_DEVIATION
 from volta.estimators.deciding import DecidingMixin, warn_if
+from volta.estimators.onnx_tables import feeds, with_encoding
 from volta.estimators.saving import plain_classes
 from volta.methods.base import Method
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction, mass_of_likelier
@@ -41,6 +45,7 @@ from volta.methods.saving import RowGraph, no_graph, row_graph, write_onnx
 if TYPE_CHECKING:
     from volta.estimators.classifier import RowMember, VoltaClassifier
     from volta.estimators.post_hoc import OutputsMember
+    from volta.estimators.row_classifier import RowClassifier
     from volta.features.backbones.backbone import Backbone
 
 
@@ -75,12 +80,14 @@ def probe_rows(member: RowMember) -> Floats:
     return member.scaler.apply(rows, np.float64)
 
 
-def measured_rounding(method: Method, graph: RowGraph, probes: Floats) -> Rounding:
-    """Compare graph and Python on ``probes``, rows like the training rows; leave room to spare."""
+def measured_rounding(
+    method: Method, graph: RowGraph, probes: Floats, dtype: type[np.floating[Any]] = np.float32
+) -> Rounding:
+    """Compare graph, which computes in ``dtype``, and Python on rows like the training rows; leave room to spare."""
     rows = probes.astype(np.float32)
     exact = method.predict(rows.astype(np.float64))
     with torch.no_grad():
-        found = graph.eval()(torch.tensor(rows))
+        found = graph.eval()(torch.tensor(rows.astype(dtype)))
     scores = [(found.uncertainty, exact.uncertainty), (found.ood_score, exact.ood_score)]
     return Rounding(
         _with_room(max(_relative(values.numpy(), own) for values, own in scores), Rounding().scores),
@@ -311,11 +318,30 @@ def _mean(values: list[Tensor]) -> Tensor:
     return values[0] if len(values) == 1 else torch.stack(values).mean(dim=0)
 
 
+class DoubleGelu(nn.Module):
+    """x Φ(x) in double precision but for Φ, which ONNX Runtime has in single precision alone."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the activations."""
+        erf = torch.erf((inputs * 0.5**0.5).float()).double()
+        return 0.5 * inputs * (1.0 + erf)
+
+
+def in_double(graph: RowGraph) -> RowGraph:
+    """Return the graph with its networks in float64: a rare category is far out, and float32 would round too much."""
+    for module in list(graph.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.GELU):
+                setattr(module, name, DoubleGelu())
+    return graph.double()
+
+
 class MemberGraph(nn.Module):
     """One fit of a :class:`VoltaClassifier` from float64 rows (n, d) in the user's units."""
 
-    def __init__(self, method: RowGraph, member: RowMember, joined: Joined) -> None:
+    def __init__(self, method: RowGraph, member: RowMember, joined: Joined, *, precise: bool = False) -> None:
         super().__init__()
+        self._precise = precise
         scaler = member.scaler
         self.method, self.evidence, self.joined = method, EvidenceScores(member.evidence), joined
         self.limit = _constant(np.array([scaler.limit]))
@@ -330,7 +356,7 @@ class MemberGraph(nn.Module):
             scaled = (rows - self.centre) / self.scale
         # No clamp: the exporter names its bounds after the input, and the bounds of several fits would have one name.
         scaled = torch.where(scaled > self.limit, self.limit, torch.where(scaled < -self.limit, -self.limit, scaled))
-        found = self.method(scaled.float())
+        found = self.method(scaled if self._precise else scaled.float())
         return found, self.joined(torch.cat([self.evidence(rows), found.ood_score.unsqueeze(1)], dim=1))
 
 
@@ -411,10 +437,14 @@ def feature_graph(classifier: VoltaClassifier, rules: Rules) -> FeatureGraph:
     A method whose graph, which computes in float32, would decide otherwise than Python is refused.
     """
     members, roundings, probes = [], [], []
+    precise = classifier.schema_ is not None
     for member in classifier.members_:
         graph, rows = row_graph(member.method), probe_rows(member)
-        rounding = measured_rounding(member.method, graph, rows)
-        members.append(MemberGraph(graph, member, Joined(classifier.calibration_.join, rounding)))
+        if precise:
+            in_double(graph)
+        rounding = measured_rounding(member.method, graph, rows, np.float64 if precise else np.float32)
+        joined = Joined(classifier.calibration_.join, rounding)
+        members.append(MemberGraph(graph, member, joined, precise=precise))
         roundings.append(rounding)
         probes.append(member.scaler.inverse(rows))
     module = FeatureGraph(members, Decider(rules, [each.joined for each in members], roundings))
@@ -426,7 +456,7 @@ def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Fl
     with warnings.catch_warnings():
         # Rows without the names of their columns, and what was warned of before.
         warnings.simplefilter("ignore")
-        decided = classifier.decide(rows, fpr=rules.fpr, alpha=rules.alpha).action
+        decided = classifier.decide_scored(classifier._score(rows), rules.fpr, alpha=rules.alpha).action
     with torch.no_grad():
         found = module.eval()(torch.from_numpy(rows)).decision.numpy()
     differ = float((found != decided).mean())
@@ -440,9 +470,61 @@ def _check_agreement(classifier: VoltaClassifier, module: FeatureGraph, rows: Fl
 def export_classifier(classifier: VoltaClassifier, rules: Rules, path: Path) -> None:
     """Write a classifier of feature rows."""
     # In float64: a column's values may need more digits than float32 has, as dates in seconds do.
-    rows = torch.zeros((2, classifier.n_features_in_), dtype=torch.float64)
-    notes = notes_of(classifier, classifier.method_, rules)
-    write_onnx(feature_graph(classifier, rules), {"inputs": rows}, GraphOutputs._fields, path, notes)
+    schema, notes = classifier.schema_, notes_of(classifier, classifier.method_, rules)
+    rows = torch.zeros(
+        (2, classifier.n_features_in_ if schema is None else len(schema.encoded_names)), dtype=torch.float64
+    )
+    graph = feature_graph(classifier, rules)
+    rewrite = None if schema is None else partial(_with_checked_encoding, classifier, rules)
+    write_onnx(graph, {"inputs": rows}, GraphOutputs._fields, path, notes, rewrite=rewrite)
+
+
+LARGEST_DIFFERENCE = 1e-5
+"""So far probabilities of a table's rows may lie apart in a graph and in Python."""
+
+
+def _with_checked_encoding(classifier: VoltaClassifier, rules: Rules, model: Any) -> Any:
+    """Return the model with the table's encoding in front of it, run beside Python on rows like the training rows."""
+    schema = cast(TableSchema, classifier.schema_)
+    model = with_encoding(model, schema)
+    check_table_graph(classifier, rules, model, table_probes(schema, classifier.members_[0].evidence))
+    return model
+
+
+def table_probes(schema: TableSchema, evidence: TableEvidence) -> RawTable:
+    """Return rows like the training rows, as a table, and of each column a cell that none of those has."""
+    squeezed = np.linalg.solve(evidence.whitening.T, evidence.reference.T).T
+    size = np.abs(squeezed)
+    deviation = np.copysign(np.where(size <= KNEE, size, KNEE + KNEE * np.expm1((size - KNEE) / KNEE)), squeezed)
+    rows = schema.encode_table(schema.decode(evidence.centre + evidence.scale * deviation))
+    odd = rows[np.arange(len(schema.flags)) % len(rows)]
+    odd[np.arange(len(schema.flags)), schema.flags] = 1.0
+    return schema.decode(np.concatenate([rows, odd]))
+
+
+def check_table_graph(classifier: RowClassifier, rules: Rules, model: Any, table: RawTable) -> None:
+    """Refuse a graph that decides a table's rows otherwise than Python does, or gives other probabilities."""
+    from volta.features.engines import need_onnxruntime
+
+    need_onnxruntime("comparing a graph with Python")
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    found = dict(zip(GraphOutputs._fields, session.run(None, feeds(table, names)), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what was warned of before
+        decided = classifier.decide_at(table, rules.fpr, alpha=rules.alpha)
+        probs = classifier.predict_full(table).probs
+    apart = float(np.abs(found["probs"] - probs).max())
+    differ = int((found["decision"] != decided.action).sum())
+    if apart > LARGEST_DIFFERENCE or differ:
+        raise InputError(
+            f"a graph of this model would give probabilities up to {apart:.3g} apart from Python's and decide {differ} "
+            f"of {len(table)} rows like the training rows otherwise; export another method"
+        )
 
 
 def export_images(classifier: VoltaClassifier, backbone: Backbone, rules: Rules, path: Path) -> None:

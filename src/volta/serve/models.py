@@ -166,7 +166,9 @@ class TableModel(ServedModel):
             self.ranges = ColumnRanges(watched, found.centre, found.scale, found.levels[:, 0], found.high)
             example = np.repeat(found.centre[None], 3, axis=0)
             if self._schema is not None:
-                example = list(zip(*(column.tolist() for column in self._schema.decode(example).values()), strict=True))
+                example = list(
+                    zip(*(cells.values.tolist() for cells in self._schema.decode(example).columns), strict=True)
+                )
         else:
             self.columns = tuple(f"logit_{place}" for place in range(len(self.classes)))
             if evidence is not None:
