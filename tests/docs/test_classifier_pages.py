@@ -19,6 +19,14 @@ def run_page(name, monkeypatch, tmp_path):
     return names
 
 
+def test_tables_as_they_come_print_what_the_page_shows(capsys):
+    page = (DOCS / "classifier.md").read_text(encoding="utf-8")
+    section = page[page.index("## Tables as they come") :]
+    code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", section, re.DOTALL).groups()
+    exec(compile(code, "classifier.md", "exec"), {})
+    assert capsys.readouterr().out == shown
+
+
 # slow: two graphs are exported; README's first example, which is run every time, shows the same steps
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
