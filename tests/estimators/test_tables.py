@@ -48,6 +48,16 @@ def test_a_mixed_table_is_fitted_decided_saved_and_loaded(classifier, tmp_path):
     assert loaded.classes_.dtype == classifier.classes_.dtype == object
 
 
+def test_a_card_is_written_from_python(classifier, tmp_path):
+    classifier.card(tmp_path / "card.md")
+    classifier.card(tmp_path / "card.html")
+    text = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert (
+        "4: island (3 categories), bill (number, some missing), mass (number), sex (2 categories, some missing)" in text
+    )
+    assert "<html" in (tmp_path / "card.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "change", [{"island": "Atlantis"}, {"mass": None}, {"mass": np.inf}, {"bill": "long"}, {"sex": "unknown"}], ids=str
 )

@@ -15,6 +15,7 @@ from volta._version import __version__
 from volta.core.errors import InputError
 from volta.core.files import hash_file
 from volta.data.feature_files import FeatureChunk, FeatureTable
+from volta.data.schema import TableSchema
 from volta.data.tables import labels_like
 from volta.decisions.conformal import Floats, binomial_interval, conformal_rank
 from volta.decisions.policies import Policy
@@ -288,11 +289,11 @@ class Card:
     sections: tuple[Section, ...]
 
 
-def make_card(classifier: VoltaClassifier, path: Path, evidence: Evidence) -> Card:
-    """Write the card of a fitted classifier saved at ``path``."""
+def make_card(classifier: VoltaClassifier, path: Path | None, evidence: Evidence) -> Card:
+    """Write the card of a fitted classifier saved at ``path``, None where it is not saved."""
     n_right = int(evidence.rows.correct.sum())
     return Card(
-        title=f"Model card: {path.name}",
+        title=f"Model card: {type(classifier).__name__ if path is None else path.name}",
         lead=(
             f"{classifier.method_.title}, {len(classifier.classes_)} classes, {classifier.n_features_in_} features. "
             f"Right on {n_right} of {evidence.n_rows} rows; figures are from {evidence.source}."
@@ -311,22 +312,35 @@ def make_card(classifier: VoltaClassifier, path: Path, evidence: Evidence) -> Ca
     )
 
 
-def _facts(classifier: VoltaClassifier, path: Path) -> tuple[tuple[str, str], ...]:
+def _columns_words(schema: TableSchema) -> str:
+    """Return the columns of a table with what each holds."""
+    words = []
+    for column in schema.columns:
+        kind = f"{len(column.levels)} categories" if column.kind == "category" else column.kind
+        words.append(f"{column.name} ({kind}{', some missing' if column.missing else ''})")
+    return _some(words)
+
+
+def _facts(classifier: VoltaClassifier, path: Path | None) -> tuple[tuple[str, str], ...]:
     method, record = classifier.method_, classifier.fit_record_
     parameters = ", ".join(f"{name} = {parameter_words(value)}" for name, value in parameters_of(method).items())
     names = [str(name) for name in getattr(classifier, "feature_names_in_", ())]
     rows = ", ".join(f"{record.n_rows(part)} {word}" for part, word in _part_words(record).items())
+    schema, said = classifier.schema_, f": {_some(names)}" if names else ", without names"
+    file = "not saved"
+    if path is not None:
+        file = f"{path.name}, {path.stat().st_size:,} bytes, SHA-256 {hash_file(path)}"
     return (
         ("method", f"{method.title} ({registered_name(method)}{': ' + parameters if parameters else ''})"),
         ("classes", _some([str(name) for name in classifier.classes_])),
-        ("features", f"{classifier.n_features_in_}" + (f": {_some(names)}" if names else ", without names")),
+        ("features", f"{classifier.n_features_in_}{said if schema is None else f': {_columns_words(schema)}'}"),
         ("label", record.label or "not from a table"),
         ("rows", rows),
         ("encoder, protocol", f"{classifier.encoder}, {classifier.protocol}"),
         ("scaling", f"{classifier.scaler_.kind} (asked: {classifier.scale})"),
         ("seed", str(classifier.seed_)),
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
-        ("file", f"{path.name}, {path.stat().st_size:,} bytes, SHA-256 {hash_file(path)}"),
+        ("file", file),
     )
 
 
