@@ -35,6 +35,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (1.2, 1.4),
     (8, 2, 1, 2, 1, 2),
     (3, 1.2),
+    (10, 3),
 )
 
 # Append only: a method's place here is its look in every report ever made.
