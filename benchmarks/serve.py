@@ -2,7 +2,8 @@
 
 Run with: python benchmarks/serve.py rate|faults|kills|memory|folder [options]; `--help` of each lists them.
 
-rate    one-row requests, next to a minimal FastAPI service of scikit-learn's `predict_proba`, in turns
+rate    one-row requests, next to a minimal FastAPI service of scikit-learn's `predict_proba`, in turns; cpu_ms is a
+        service's processor time a request, which says most on a busy machine
 faults  64 clients, slow clients, half-sent bodies, fuzzed requests: tracebacks and counts that do not add up
 kills   kill -9 during load with feedback: acknowledged labels that are gone, counts that are behind
 memory  resident memory over a million rows
@@ -74,12 +75,12 @@ def service(model: Path, *options: str, log: Path | None = None) -> Iterator[tup
 
 
 @contextlib.contextmanager
-def peer(n_rows: int) -> Iterator[int]:
-    """Give the port of the other service, a process of its own."""
+def peer(n_rows: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Give the port and the process of the other service."""
     process = subprocess.Popen([sys.executable, __file__, "peer", str(n_rows)], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        yield int(process.stdout.readline())
+        yield int(process.stdout.readline()), process
     finally:
         process.terminate()
         process.wait(30)
@@ -156,31 +157,32 @@ async def load(port: int, messages: list[bytes], n_clients: int, seconds: float)
 def rate(options: argparse.Namespace) -> None:
     rows = new_rows(options.train)
     messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows.tolist()]
-    with tempfile.TemporaryDirectory() as name:
-        model = fit_model(Path(name), options.train)
-        with service(model) as (ours, _), peer(options.train) as theirs:
-            for port in (ours, theirs):
+    with tempfile.TemporaryDirectory() as place:
+        model = fit_model(Path(place), options.train)
+        with service(model) as ours, peer(options.train) as theirs:
+            for port, _ in (ours, theirs):
                 asyncio.run(load(port, messages, 4, 1.0))
-            print("clients,service,requests_per_s,p50_ms,p99_ms,rate_ratio,p99_ratio")
+            print("clients,service,requests_per_s,p50_ms,p99_ms,cpu_ms,rate_ratio,p99_ratio,cpu_ratio")
             for n_clients in options.clients:
-                found: dict[str, list[np.ndarray]] = {"volta": [], "peer": []}
+                found: dict[str, list[tuple[float, ...]]] = {"volta": [], "peer": []}
                 for _ in range(options.rounds):
-                    for service_name, port in (("volta", ours), ("peer", theirs)):
-                        found[service_name].append(asyncio.run(load(port, messages, n_clients, options.seconds)))
-                rates = {
-                    key: np.median([len(times) / options.seconds for times in value]) for key, value in found.items()
-                }
-                p50, p99 = (
-                    {key: 1e3 * np.median([np.quantile(times, q) for times in value]) for key, value in found.items()}
-                    for q in (0.5, 0.99)
-                )
-                for key in found:
-                    ratios = (
-                        f",{rates['volta'] / rates['peer']:.2f},{p99['volta'] / p99['peer']:.2f}"
-                        if key == "volta"
-                        else ",,"
-                    )
-                    print(f"{n_clients},{key},{rates[key]:.0f},{p50[key]:.2f},{p99[key]:.2f}{ratios}", flush=True)
+                    for which, (port, process) in (("volta", ours), ("peer", theirs)):
+                        before = cpu_seconds(process.pid)
+                        times = asyncio.run(load(port, messages, n_clients, options.seconds))
+                        cpu = (cpu_seconds(process.pid) - before) / len(times)
+                        late = (1e3 * float(np.quantile(times, q)) for q in (0.5, 0.99))
+                        found[which].append((len(times) / options.seconds, *late, 1e3 * cpu))
+                ours_now, theirs_now = (np.median(found[name], axis=0) for name in ("volta", "peer"))
+                ratios = ours_now / theirs_now
+                for name, values in (("volta", ours_now), ("peer", theirs_now)):
+                    shown = ",".join(f"{value:.4g}" for value in values)
+                    more = f",{ratios[0]:.2f},{ratios[2]:.2f},{ratios[3]:.2f}" if name == "volta" else ",,,"
+                    print(f"{n_clients},{name},{shown}{more}", flush=True)
+
+
+def cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def get(port: int, path: str) -> bytes:

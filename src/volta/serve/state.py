@@ -307,8 +307,7 @@ class State:
             self._monitor_path = folder / "monitor.safetensors"
             self.monitor = Monitor.load(self._monitor_path) if self._monitor_path.exists() else monitor()
             self._ticks = Journal(folder / "counts.log", Tick)
-            for tick in self._ticks.read():
-                self._replay(tick)
+            self._replay(self._ticks.read())
             self.watches = {"sets": GuaranteeWatch(alpha)} if n_classes <= MOST_SET_CLASSES else {}
             if max_error is not None:
                 self.watches["answers"] = GuaranteeWatch(max_error)
@@ -454,14 +453,21 @@ class State:
             scores=scores.tobytes(),
         )
 
-    def _replay(self, tick: Tick) -> None:
-        self.counts = dict.fromkeys(COUNTS, 0) | tick.counts
-        self.uncertainty_bins, self.pvalue_bins = tick.uncertainty, tick.pvalues
-        self._columns = np.frombuffer(tick.columns).copy()
-        self.minutes |= tick.minutes
-        # The monitor may have been written later than this line.
-        if tick.scores and tick.n_before >= self.monitor.state.n:
-            self.monitor.update(np.frombuffer(tick.scores))
+    def _replay(self, ticks: Iterator[Tick]) -> None:
+        """Take over what lines say; their scores go to the monitor at once, which takes time by the call."""
+        scores: list[Floats] = []
+        n_rows = self.monitor.state.n
+        for tick in ticks:
+            self.counts = dict.fromkeys(COUNTS, 0) | tick.counts
+            self.uncertainty_bins, self.pvalue_bins = tick.uncertainty, tick.pvalues
+            self._columns = np.frombuffer(tick.columns).copy()
+            self.minutes |= tick.minutes
+            # The monitor may have been written later than this line.
+            if tick.scores and tick.n_before >= n_rows:
+                scores.append(np.frombuffer(tick.scores))
+                n_rows += len(scores[-1])
+        if scores:
+            self.monitor.update(np.concatenate(scores))
 
     def compact(self) -> None:
         """Write the monitor as a whole, then one line in the place of all."""
