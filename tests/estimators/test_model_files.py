@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from tests.bench.running import volta as run
 from tests.estimators.test_trusted import MODELS, cancer
 from volta import TrustedClassifier, load
 from volta.core.errors import InputError, StoreError
@@ -114,3 +116,33 @@ def test_a_file_that_was_altered_is_refused(tmp_path):
     path.write_bytes(data)
     with pytest.raises(StoreError, match="was altered or damaged"):
         load(path)
+
+
+def islands(n_rows=120, seed=0):
+    random = np.random.default_rng(seed)
+    labels = random.integers(2, size=n_rows)
+    mass = random.normal(size=n_rows) + 2.0 * labels
+    mass[::17] = np.nan
+    frame = pd.DataFrame({"mass": mass, "island": np.where(random.random(n_rows) < 0.8, labels, 1 - labels)})
+    frame["island"] = np.array(["Biscoe", "Dream"])[frame["island"]]
+    return frame, np.array(["no", "yes"])[labels]
+
+
+def test_the_shell_decides_by_a_model_of_a_mixed_table(tmp_path):
+    frame, labels = islands()
+    columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["island"]), remainder="passthrough")
+    trusted = TrustedClassifier(make_pipeline(columns, MODELS["lightgbm"]())).fit(frame, labels)
+    trusted.save(tmp_path / "model.safetensors")
+    new = islands(30, 1)[0]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert run("decide", tmp_path / "model.safetensors", tmp_path / "new.csv", "--out", tmp_path / "d.csv").returncode == 0
+    expected = trusted.decide(new)
+    assert pd.read_csv(tmp_path / "d.csv")["pvalue"].tolist() == pytest.approx(expected.pvalue.tolist())
+    assert run("card", tmp_path / "model.safetensors").returncode == 0
+    page = (tmp_path / "model-card.md").read_text(encoding="utf-8")
+    assert "**model**: Pipeline" in page or "**model**: ColumnTransformer" in page
+    atlantis = trusted.decide([{"mass": 1.0, "island": "Atlantis"}])[0]
+    assert atlantis.action == "ood"
+    assert "column 'island' is 'Atlantis'" in atlantis.reason
+    with pytest.raises(InputError, match="X had text, dates or missing cells, which a wrapped model's graph"):
+        trusted.to_onnx(tmp_path / "model.onnx")

@@ -79,7 +79,9 @@ def test_a_graph_that_would_decide_otherwise_is_refused_with_the_cause(tmp_path,
         return model_graphs.rounding_inputs(converted)
 
     monkeypatch.setitem(model_graphs._CONVERTERS, "lightgbm", rounded)
-    with pytest.raises(InputError, match=r"differs from Python for \d+ of \d+ rows tried, first for a row next to a split"):
+    with pytest.raises(
+        InputError, match=r"differs from Python for \d+ of \d+ rows tried, first for a row next to a split"
+    ):
         trusted.to_onnx(tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
 

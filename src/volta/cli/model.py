@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from volta.decisions import Decisions
     from volta.estimators.classifier import VoltaClassifier
     from volta.estimators.deciding import ErrorsName
+    from volta.estimators.row_classifier import RowClassifier
     from volta.serve.batch import FolderJob
 
 
@@ -51,15 +52,15 @@ ForceOption = Annotated[bool, _output("--force", help="Overwrite existing output
 QuietOption = Annotated[bool, _output("--quiet", help="Show no progress.")]
 
 
-def load_model(path: Path) -> VoltaClassifier:
-    """Return the classifier of a file; raise with the reason if it is unusable."""
-    from volta.estimators.classifier import VoltaClassifier
+def load_model(path: Path) -> RowClassifier:
+    """Return the classifier of a file, our own or one around another library's model; raise if it is unusable."""
+    from volta.estimators.saving import load_row_classifier
 
     if not path.is_file():
         raise MissingDataError(
             f"MODEL is {path}, which does not exist; make one: volta fit DATA --label COLUMN --out {path}"
         )
-    return VoltaClassifier.load(path)
+    return load_row_classifier(path)
 
 
 def check_new_file(path: Path, force: bool, *reads: Path | None) -> None:
@@ -267,7 +268,7 @@ def predict(
     echo(f"{n_rows} rows: {out}")
 
 
-def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, joined: bool) -> dict[str, Array]:
+def prediction_columns(classifier: RowClassifier, prediction: Prediction, *, joined: bool) -> dict[str, Array]:
     """Return the columns to write: ``class``, ``uncertainty`` and ``p_CLASS`` …, or ``probs`` (n, K) if ``joined``."""
     columns: dict[str, Array] = {"class": classifier.classes_[prediction.labels], "uncertainty": prediction.uncertainty}
     if joined:
@@ -276,7 +277,7 @@ def prediction_columns(classifier: VoltaClassifier, prediction: Prediction, *, j
 
 
 def decided(
-    classifier: VoltaClassifier,
+    classifier: RowClassifier,
     table: FeatureTable,
     advance: RowProgress,
     alpha: float,
@@ -299,7 +300,7 @@ def decided(
         advance(len(part.rows), 0.5 + part.chunk.done / 2)
 
 
-def _batch_level(classifier: VoltaClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
+def _batch_level(classifier: RowClassifier, table: FeatureTable, advance: RowProgress, fdr: float) -> float:
     """Return the largest flagged p-value, or a level below all where none is flagged."""
     import numpy as np
 

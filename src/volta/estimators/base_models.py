@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from volta.core.errors import InputError
 from volta.core.types import Array
+from volta.data.frames import Cells, RawTable
 from volta.decisions.conformal import Floats
 
 Response: TypeAlias = Literal["predict_proba", "decision_function", "function"]
@@ -100,6 +101,8 @@ def name_of(estimator: Any) -> str:
     """Return what a reader knows a classifier by: its class, a pipeline's steps, or a function's name."""
     if hasattr(estimator, "steps"):
         return " → ".join(type(step).__name__ for _, step in estimator.steps)
+    if hasattr(estimator, "prepare"):
+        return f"{name_of(estimator.prepare)} → {name_of(estimator.model)}"
     return str(getattr(estimator, "__name__", type(estimator).__name__))
 
 
@@ -157,16 +160,39 @@ def known_classes(estimator: Any) -> NDArray[Any] | None:
     return classes
 
 
-def is_frame(rows: Any) -> bool:
-    """Whether rows are a data frame: a base model may want its columns as they are."""
-    return hasattr(rows, "columns") or hasattr(rows, "column_names")
-
-
 def take_rows(rows: Any, index: NDArray[np.int64]) -> Any:
     """Return some rows of a data frame of pandas, polars or pyarrow, or of an array."""
     if hasattr(rows, "iloc"):
         return rows.iloc[index]
     return rows.take(index) if hasattr(rows, "column_names") else rows[index]
+
+
+def frame_like(given: Any, table: RawTable) -> Any:
+    """Return a table as a data frame of the package of ``given``, categories typed as there."""
+    columns = {name: _plain_cells(cells) for name, cells in zip(table.names or (), table.columns, strict=True)}
+    package = library_of(given)
+    if package == "polars":
+        import polars
+
+        return polars.DataFrame({name: list(values) for name, values in columns.items()}, schema=given.schema)
+    if package == "pyarrow":
+        import pyarrow
+
+        return pyarrow.table({name: pyarrow.array(values, from_pandas=True) for name, values in columns.items()})
+    import pandas
+
+    frame = pandas.DataFrame(columns)
+    typed = {name: kind for name, kind in given.dtypes.items() if str(kind) == "category"}
+    return frame.astype(typed) if typed else frame
+
+
+def _plain_cells(cells: Cells) -> Array:
+    """Return a column's cells as data frames hold them."""
+    if cells.kind == "text" or np.isnan(cells.values).any():
+        return cells.values
+    if cells.kind == "date":
+        return (cells.values * 86_400_000_000).astype("datetime64[us]")
+    return cells.values.astype(np.bool_) if cells.kind == "boolean" else cells.values
 
 
 @dataclass(frozen=True, eq=False)

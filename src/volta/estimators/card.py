@@ -19,9 +19,8 @@ from volta.data.schema import TableSchema
 from volta.data.tables import labels_like
 from volta.decisions.conformal import Floats, binomial_interval, conformal_rank
 from volta.decisions.policies import Policy
-from volta.estimators.classifier import VoltaClassifier
 from volta.estimators.deciding import SET_ALPHAS, Calibration
-from volta.estimators.row_classifier import FitRecord
+from volta.estimators.row_classifier import FitRecord, RowClassifier
 from volta.estimators.saving import registered_name
 from volta.methods.saving import parameters_of
 from volta.metrics.bins import N_BINS, RowStatistics
@@ -112,7 +111,7 @@ class Evidence:
         return len(self.rows.correct)
 
 
-def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
+def calibration_evidence(classifier: RowClassifier) -> Evidence:
     """Return what the model keeps of its calibration rows, which it was neither trained nor tempered on."""
     kept = classifier.calibration_
     rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, kept.true_probs)
@@ -121,7 +120,7 @@ def calibration_evidence(classifier: VoltaClassifier) -> Evidence:
     return Evidence(source, rows, kept.uncertainty, kept.set_sizes[classifier.set_score_], None, None)
 
 
-def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Callable[[int, float], None]) -> Evidence:
+def row_evidence(classifier: RowClassifier, table: FeatureTable, advance: Callable[[int, float], None]) -> Evidence:
     """Judge the rows of a labelled table, chunk by chunk."""
     pieces: list[tuple[NDArray[Any], ...]] = []
     sizes, hits = np.zeros(len(SET_ALPHAS)), np.zeros(len(SET_ALPHAS))
@@ -150,7 +149,7 @@ def row_evidence(classifier: VoltaClassifier, table: FeatureTable, advance: Call
     )
 
 
-def _numbers(classifier: VoltaClassifier, table: FeatureTable, part: FeatureChunk) -> NDArray[np.int64]:
+def _numbers(classifier: RowClassifier, table: FeatureTable, part: FeatureChunk) -> NDArray[np.int64]:
     name = table.label or ""
     given = labels_like(np.asarray(part.labels), classifier.classes_, f"{table.table.path} column {name!r}")
     unknown = ~np.isin(given, classifier.classes_)
@@ -289,7 +288,7 @@ class Card:
     sections: tuple[Section, ...]
 
 
-def make_card(classifier: VoltaClassifier, path: Path | None, evidence: Evidence) -> Card:
+def make_card(classifier: RowClassifier, path: Path | None, evidence: Evidence) -> Card:
     """Write the card of a fitted classifier saved at ``path``, None where it is not saved."""
     n_right = int(evidence.rows.correct.sum())
     return Card(
@@ -321,7 +320,7 @@ def _columns_words(schema: TableSchema) -> str:
     return _some(words)
 
 
-def _facts(classifier: VoltaClassifier, path: Path | None) -> tuple[tuple[str, str], ...]:
+def _facts(classifier: RowClassifier, path: Path | None) -> tuple[tuple[str, str], ...]:
     method, record = classifier.method_, classifier.fit_record_
     parameters = ", ".join(f"{name} = {parameter_words(value)}" for name, value in parameters_of(method).items())
     names = [str(name) for name in getattr(classifier, "feature_names_in_", ())]
@@ -336,8 +335,7 @@ def _facts(classifier: VoltaClassifier, path: Path | None) -> tuple[tuple[str, s
         ("features", f"{classifier.n_features_in_}{said if schema is None else f': {_columns_words(schema)}'}"),
         ("label", record.label or "not from a table"),
         ("rows", rows),
-        ("encoder, protocol", f"{classifier.encoder}, {classifier.protocol}"),
-        ("scaling", f"{classifier.scaler_.kind} (asked: {classifier.scale})"),
+        *classifier.describe(),
         ("seed", str(classifier.seed_)),
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
         ("file", file),
@@ -384,7 +382,7 @@ def _calibration(evidence: Evidence) -> Section:
     return Section("Calibration", (f"Measured on {evidence.source}.",), (figure,), (measured, binned))
 
 
-def _risk(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+def _risk(classifier: RowClassifier, evidence: Evidence) -> Section:
     curve = risk_coverage_curve(evidence.uncertainty, evidence.rows.correct)
     policy = classifier.policy_
     share = float(np.mean(policy.answers(evidence.uncertainty)))
@@ -404,7 +402,7 @@ def _risk(classifier: VoltaClassifier, evidence: Evidence) -> Section:
     return Section("Risk and coverage", (f"AURC {area:.4f}, from {evidence.source}.",), (figure,), (table,))
 
 
-def _policies(classifier: VoltaClassifier) -> Section:
+def _policies(classifier: RowClassifier) -> Section:
     kept = classifier.calibration_
     bounded = [kept.policy(max_error, None, 0.95) for max_error in MAX_ERRORS]
     plain = [kept.policy(None, coverage, 0.95) for coverage in COVERAGES]
@@ -425,7 +423,7 @@ def _policies(classifier: VoltaClassifier) -> Section:
     )
 
 
-def _card_sets(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+def _card_sets(classifier: RowClassifier, evidence: Evidence) -> Section:
     kept, score = classifier.calibration_, classifier.set_score_
     test, rows = kept.set_test(score), []
     for place, alpha in enumerate(SET_ALPHAS):
@@ -461,7 +459,7 @@ def _calibration_words(kept: Calibration) -> str:
     )
 
 
-def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
+def _ood(classifier: RowClassifier, evidence: Evidence) -> Section:
     kept = classifier.calibration_
     test = kept.ood_test()
     # Joined scores rank rows among those of all folds, which the theorem on folds does not allow.
@@ -489,7 +487,7 @@ def _ood(classifier: VoltaClassifier, evidence: Evidence) -> Section:
     )
 
 
-def _data(classifier: VoltaClassifier) -> Section:
+def _data(classifier: RowClassifier) -> Section:
     record = classifier.fit_record_
     files = CardTable(("file", "SHA-256"), tuple(record.files.items()))
     parts = CardTable(
@@ -505,7 +503,7 @@ def _data(classifier: VoltaClassifier) -> Section:
     return Section("Data", sentences, tables=(files, *tables) if record.files else tables)
 
 
-def _class_counts(classifier: VoltaClassifier, record: FitRecord) -> CardTable:
+def _class_counts(classifier: RowClassifier, record: FitRecord) -> CardTable:
     counts = [record.class_counts[part] for part in _part_words(record)]
     rows = [(str(name), *(str(part[k]) for part in counts)) for k, name in enumerate(classifier.classes_)]
     if len(rows) > MOST_NAMES:
@@ -518,7 +516,7 @@ def _part_words(record: FitRecord) -> dict[str, str]:
     return {part: word for part, word in PART_WORDS.items() if part in record.class_counts}
 
 
-def _training(classifier: VoltaClassifier) -> Section:
+def _training(classifier: RowClassifier) -> Section:
     logs = [log for log in classifier.history_ if log.epochs]
     if not logs:
         return Section("Training", ("No network was trained epoch by epoch.",))

@@ -315,6 +315,13 @@ class VoltaClassifier(RowClassifier):
         self._learn(given, parts, [(member, held_out) for member, _, held_out in fits])
         return self
 
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what made the fit, in words, for the model card."""
+        return [
+            ("encoder, protocol", f"{self.encoder}, {self.protocol}"),
+            ("scaling", f"{self.scaler_.kind} (asked: {self.scale})"),
+        ]
+
     members_: list[RowMember]
     _stacked: tuple[list[RowMember], MemberStack | None] | None = None
 

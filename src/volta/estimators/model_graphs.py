@@ -387,6 +387,11 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     """Write a classifier around base models as one graph, if it decides as Python does on rows that are hard to it."""
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype is {dtype!r}; pass float32 or float64")
+    if classifier.schema_ is not None:
+        raise InputError(
+            "X had text, dates or missing cells, which a wrapped model's graph does not take yet; fit on a matrix of "
+            "numbers to export it, or serve the saved file with volta serve"
+        )
     members = list(classifier.members_)
     bases = [base_graph(member.model, classifier.probes_) for member in members]
     rows = probe_rows(classifier, dtype, bases)

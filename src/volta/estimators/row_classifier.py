@@ -291,6 +291,14 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         return self
 
     @abstractmethod
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what made the fit, in words, for the model card."""
+
+    @abstractmethod
+    def to_onnx(self, path: Path | str) -> None:
+        """Write an ONNX graph that decides as :meth:`decide` does."""
+
+    @abstractmethod
     def _remake(self, methods: list[Method], classes: NDArray[Any], state: dict[str, Any]) -> Sequence[FittedRows]:
         """Return the members of a saved file; what they are made of is taken out of ``state``."""
 

@@ -97,15 +97,29 @@ def load(path: Path | str) -> VoltaClassifier | VoltaImageClassifier | PostHocCl
     from volta.estimators.trusted import TrustedClassifier
 
     path = Path(path).expanduser()
-    _, extra = load_methods(path, METHODS, extra_types=STATE_TYPES)
-    if "parameters" not in extra:
-        raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
-    with MODEL_FILE.parsing(path):
-        found = _holder(extra["state"])
+    found = _holder_of(path)
     for kind in (VoltaImageClassifier, PostHocClassifier, TrustedClassifier):
         if kind.__name__ == found:
             return kind.load(path)
     return VoltaClassifier.load(path)
+
+
+def load_row_classifier(path: Path) -> VoltaClassifier | TrustedClassifier:
+    """Return the classifier of table rows in a saved file; one of anything else is refused by name."""
+    from volta.estimators.classifier import VoltaClassifier
+    from volta.estimators.trusted import TrustedClassifier
+
+    path = path.expanduser()
+    return TrustedClassifier.load(path) if _holder_of(path) == "TrustedClassifier" else VoltaClassifier.load(path)
+
+
+def _holder_of(path: Path) -> Holder:
+    """Return the class of the classifier in a saved file."""
+    _, extra = load_methods(path, METHODS, extra_types=STATE_TYPES)
+    if "parameters" not in extra:
+        raise InputError(f"{path} holds a bare method, not a classifier; load it with volta.methods.saving")
+    with MODEL_FILE.parsing(path):
+        return _holder(extra["state"])
 
 
 def restore_state(classifier: Any, classes: NDArray[Any], state: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -20,6 +20,7 @@ from volta.core.errors import InputError, StoreError, unknown_name
 from volta.core.scaling import Scaler, fit_scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction, Split
+from volta.data.frames import RawTable, is_frame, read_table
 from volta.data.schema import named_rows
 from volta.decisions import TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats
@@ -27,14 +28,15 @@ from volta.estimators.base_models import (
     BaseModel,
     TableRows,
     fit_base,
-    is_frame,
+    frame_like,
     known_classes,
+    name_of,
     response_of,
     take_rows,
 )
 from volta.estimators.classifier import seed_of
 from volta.estimators.deciding import ErrorsName, HeldOut, evidence_scores, hold_out, settled
-from volta.estimators.inputs import CalibrationName, FitInput, averaging_one, check_rows, prepare_fit_input
+from volta.estimators.inputs import CalibrationName, FitInput, averaging_one, check_rows, matched, prepare_fit_input
 from volta.estimators.model_files import dump_model, dump_rows, load_model, load_rows, warn_of_storage
 from volta.estimators.row_classifier import RowClassifier
 from volta.methods.calibrators import (
@@ -243,6 +245,11 @@ class TrustedClassifier(RowClassifier):
                 for part, table in zip(parts, tables, strict=True)
             )
         self._learn(given, parts, self._calibrated(models, parts, tables))
+        if prefit:
+            # No row trained here: what stands for training rows are those that fitted the calibrator.
+            counts = {part: found for part, found in self.fit_record_.class_counts.items() if part != "train"}
+            hashes = {part: found for part, found in self.fit_record_.data_hash.items() if part != "train"}
+            self.fit_record_ = replace(self.fit_record_, class_counts=counts, data_hash=hashes)
         held = tables[0][2].raw
         self.probes_ = take_rows(held, np.arange(min(len(held), N_PROBES)))
         return self
@@ -306,6 +313,15 @@ class TrustedClassifier(RowClassifier):
             classifier._restore(methods, classes, state)
             classifier.probes_ = probes
         return classifier
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return what made the fit, in words, for the model card."""
+        n = len(self.members_)
+        how = "fitted before" if "train" not in self.fit_record_.class_counts else f"{n} fit{'s' if n > 1 else ''}"
+        return [
+            ("model", f"{name_of(self.members_[0].model.estimator)}, {how}"),
+            ("calibrator", f"{self.method_.title} (asked: {self.calibrator})"),
+        ]
 
     def to_onnx(
         self,
@@ -371,7 +387,7 @@ class TrustedClassifier(RowClassifier):
 
         def table(part: Split, rows: NDArray[np.int64], own: Any) -> TableRows:
             frame = X if own is None else own[0]
-            if not is_frame(frame):
+            if not is_frame(frame) and (self.schema_ is None or not isinstance(frame, np.ndarray)):
                 return TableRows(part.inputs, part.inputs)
             return TableRows(frame if own is not None else take_rows(frame, given.index[rows]), part.inputs)
 
@@ -431,11 +447,17 @@ class TrustedClassifier(RowClassifier):
         return self._table(X, numbers), notes, lost
 
     def _table(self, X: Any, numbers: Array) -> TableRows:  # noqa: N803
-        """Return the rows as the estimator sees them, a data frame's columns by name, and as numbers."""
-        if not is_frame(X):
-            return TableRows(numbers, numbers)
+        """Return the rows as the estimator sees them, a data frame's columns by name, and as numbers.
+
+        What is no data frame becomes one where the estimator was fitted on those.
+        """
         names = self._names()
-        return TableRows(X if names is None else named_rows(X, names), numbers)
+        if is_frame(X):
+            return TableRows(X if names is None else named_rows(X, names), numbers)
+        if is_frame(self.probes_):
+            table = read_table(numbers, "X") if self.schema_ is None else matched(self, X)
+            return TableRows(frame_like(self.probes_, RawTable(tuple(names or ()), table.columns)), numbers)
+        return TableRows(X if self.schema_ is not None and isinstance(X, np.ndarray) else numbers, numbers)
 
 
 def _given_models(estimator: Any, found: list[dict[str, Any]], path: Path | str) -> list[Any]:
