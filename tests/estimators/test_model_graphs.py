@@ -9,11 +9,13 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from tests.estimators.test_model_files import islands
 from tests.estimators.test_trusted import MODELS, cancer
 from volta import TrustedClassifier, load
 from volta.core.errors import InputError
@@ -108,3 +110,29 @@ def test_what_has_no_graph_is_named(tmp_path):
     isotonic = TrustedClassifier(MODELS["lightgbm"](), calibration="split", calibrator="isotonic").fit(rows, labels)
     with pytest.raises(InputError, match="Isotonic regression cannot be exported to ONNX"):
         isotonic.to_onnx(tmp_path / "model.onnx")
+
+
+@pytest.mark.slow
+def test_a_mixed_table_has_an_input_for_each_column(tmp_path):
+    # An export.
+    frame, labels = islands(400)
+    first = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = make_column_transformer((first, ["island"]), remainder="passthrough")
+    trusted = TrustedClassifier(make_pipeline(columns, MODELS["lightgbm"]()), calibration="split").fit(frame, labels)
+    trusted.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    new = islands(60, 1)[0]
+    new.loc[0, "island"] = "Atlantis"
+    given = {"mass": new[["mass"]].to_numpy(), "island": new[["island"]].to_numpy().astype(object)}
+    decision, probs = session.run(["decision", "probs"], given)
+    np.testing.assert_array_equal(decision, trusted.decide(new).action)
+    np.testing.assert_allclose(probs, trusted.predict_proba(new), atol=1e-5)
+    assert decision[0] == 2
+
+
+def test_a_model_that_takes_text_by_itself_has_no_graph(tmp_path):
+    frame, labels = islands()
+    frame["island"] = frame["island"].astype("category")
+    trusted = TrustedClassifier(MODELS["lightgbm"](), calibration="split").fit(frame, labels)
+    with pytest.raises(InputError, match="put a ColumnTransformer that makes numbers of it before the model"):
+        trusted.to_onnx(tmp_path / "model.onnx")

@@ -344,20 +344,6 @@ class VoltaClassifier(RowClassifier):
         members = state.pop("members")
         return [RowMember(method, len(classes), **learned) for method, learned in zip(methods, members, strict=True)]
 
-    def card(self, path: Path | str) -> None:
-        """Write the model card, HTML or, where ``path`` ends in ``.md``, Markdown; ``volta card`` takes test sets too.
-
-        Calibration, risk and coverage, policies with guarantees, hashes and limits, from the calibration samples.
-        """
-        from volta.core.files import write_text
-        from volta.estimators.card import calibration_evidence, card_html, card_markdown, make_card
-        from volta.estimators.saving import file_path
-
-        self._fitted()
-        made = make_card(self, None, calibration_evidence(self))
-        found = file_path(path)
-        write_text(found, card_markdown(made) if found.suffix.lower() == ".md" else card_html(made))
-
     def to_onnx(self, path: Path | str, *, alpha: float = 0.1, fpr: float = 0.05) -> None:
         """Write an ONNX graph that scales, predicts and decides as :meth:`decide` does; only ONNX Runtime runs it.
 

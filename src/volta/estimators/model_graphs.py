@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -28,6 +28,8 @@ from volta.core.errors import InputError, reason
 from volta.core.files import canonical_json
 from volta.core.seeding import rng
 from volta.core.types import Array
+from volta.data.frames import read_table
+from volta.data.schema import TableSchema
 from volta.decisions.conformal import Floats
 from volta.decisions.decide import ACTIONS
 from volta.estimators.base_models import BaseModel, TableRows, final_step, name_of
@@ -42,6 +44,7 @@ from volta.estimators.onnx import (
     Rules,
     notes_of,
 )
+from volta.estimators.onnx_tables import feeds, with_encoding
 from volta.features.engines import ExportError
 from volta.methods.graphs import HasTensorFormula, TensorOutputs, TensorPrediction
 from volta.methods.saving import no_graph, write_onnx
@@ -69,21 +72,30 @@ ROUNDED_TREES = (
 """Trees of scikit-learn that round their inputs to float32, as XGBoost and CatBoost do; others compare in float64."""
 
 
-def base_graph(model: BaseModel, rows: Any) -> Any:
+def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
     """Return a base model from ``inputs`` (n, d) float64 to (n, k) probabilities or margins, its last output.
 
-    rows: some as the model takes them. Every step computes in the precision that it has in Python.
+    rows: some as the model takes them; with a ``schema`` there is an input for each of its columns. Every step
+    computes in the precision that it has in Python.
     """
     if model.response == "function":
         raise InputError(f"estimator is the function {name_of(model.estimator)}, which has no graph; wrap a classifier")
     estimator = unfrozen(model.estimator)
     prepare, last = _last_step(estimator)
     try:
-        if prepare is None:
+        if prepare is None and schema is None:
             return _converted(last, rows.shape[1])
-        return chained(_from_sklearn(prepare, rows.shape[1]), _converted(last, prepare.transform(rows[:2]).shape[1]))
+        if prepare is None:
+            raise InputError(
+                f"{name_of(estimator)} takes text, dates or missing cells by itself, which converters do not know; "
+                "put a ColumnTransformer that makes numbers of it before the model, in a pipeline"
+            )
+        first = _from_sklearn(prepare, rows.shape[1] if schema is None else schema)
+        return chained(first, _converted(last, prepare.transform(rows[:2]).shape[1]))
     except ImportError as error:
         raise ExportError(f"exporting needs {error.name}; install it with: pip install 'volta-uq[onnx]'") from error
+    except InputError:
+        raise
     except Exception as error:  # converters raise many kinds
         raise InputError(f"{name_of(estimator)} cannot be exported: its converter says: {reason(error)}") from error
 
@@ -101,9 +113,9 @@ def _converted(model: Any, n_columns: int) -> Any:
     return _CONVERTERS[format_of(model)](model, n_columns)
 
 
-def _from_sklearn(estimator: Any, n_columns: int) -> Any:
+def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
     from skl2onnx import convert_sklearn, update_registered_converter
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
     from skl2onnx.operator_converters.random_forest import convert_sklearn_random_forest_classifier
 
@@ -124,14 +136,25 @@ def _from_sklearn(estimator: Any, n_columns: int) -> Any:
         options = {id(estimator): {"raw_scores": True}}
     rounded = isinstance(estimator, ROUNDED_TREES)
     kind = FloatTensorType if rounded else DoubleTensorType
+    if isinstance(columns, int):
+        types = [("inputs", kind([None, columns]))]
+    else:
+        types = [
+            (column.name, (StringTensorType if column.kind == "category" else DoubleTensorType)([None, 1]))
+            for column in columns.columns
+        ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = convert_sklearn(
             estimator,
-            initial_types=[("inputs", kind([None, n_columns]))],
+            initial_types=types,
             options=options,
             target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
         )
+    if not isinstance(columns, int):
+        # A converter may leave out the inputs that a pipeline does not use.
+        places = {column.name: column_name(place) for place, column in enumerate(columns.columns)}
+        found = prefixed(found, "table_", places)
     if isinstance(estimator, HistGradientBoostingClassifier):
         _set_type(found.graph.output[-1], single=True)
     return rounding_inputs(found) if rounded else found
@@ -387,17 +410,14 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     """Write a classifier around base models as one graph, if it decides as Python does on rows that are hard to it."""
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype is {dtype!r}; pass float32 or float64")
-    if classifier.schema_ is not None:
-        raise InputError(
-            "X had text, dates or missing cells, which a wrapped model's graph does not take yet; fit on a matrix of "
-            "numbers to export it, or serve the saved file with volta serve"
-        )
     members = list(classifier.members_)
-    bases = [base_graph(member.model, classifier.probes_) for member in members]
+    schema = classifier.schema_
+    bases = [base_graph(member.model, classifier.probes_, schema) for member in members]
     rows = probe_rows(classifier, dtype, bases)
+    fed = {"inputs": rows.numbers} if schema is None else column_feeds(schema, rows.raw)
     roundings, widths = [], []
     for member, base in zip(members, bases, strict=True):
-        outputs = outputs_of_graph(base, rows.numbers)
+        outputs = outputs_of_graph(base, fed)
         roundings.append(measured_rounding(member, outputs, rows))
         widths.append(outputs.shape[1])
     joined = [Joined(classifier.calibration_.join, rounding) for rounding in roundings]
@@ -405,12 +425,15 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     module = TrustedGraph(parts, widths, Decider(rules, joined, roundings))
 
     def merge(model: Any) -> Any:
-        merged = put_before(model, side_by_side(bases))
-        check_graph(classifier, merged, rows, rules, dtype)
+        merged = put_before(model, side_by_side(bases, widen=schema is None))
+        if schema is not None:
+            merged = with_columns(merged, schema)
+        own = {"inputs": rows.numbers.astype(dtype)} if schema is None else feeds_by_name(merged, fed)
+        check_graph(classifier, merged, rows, own, rules)
         return merged
 
     examples = {
-        "inputs": torch.zeros((2, classifier.n_features_in_), dtype=getattr(torch, dtype)),
+        "inputs": torch.zeros((2, rows.numbers.shape[1]), dtype=torch.float64 if schema else getattr(torch, dtype)),
         "outputs": torch.full((2, sum(widths)), 0.5, dtype=torch.float64),
     }
     name = name_of(members[0].model.estimator)
@@ -418,18 +441,27 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     write_onnx(module, examples, GraphOutputs._fields, path, notes, rewrite=merge)
 
 
-def side_by_side(bases: Sequence[Any]) -> list[Any]:
-    """Return graphs that share ``inputs`` of any precision and give ``outputs``, those of all side by side."""
+def side_by_side(bases: Sequence[Any], *, widen: bool) -> list[Any]:
+    """Return graphs that share their inputs and give ``outputs``, those of all side by side.
+
+    ``widen``: their one input is ``inputs``, of any precision, which are made float64 first.
+    """
     import onnx
 
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     wide = helper.make_node("Cast", ["inputs"], ["wide_inputs"], "widen", to=double)
     names = [f"base_{place}" for place in range(len(bases))]
     found = [
-        prefixed(base, f"{name}_", {base.graph.input[0].name: "wide_inputs", base.graph.output[-1].name: name})
+        prefixed(
+            base,
+            f"{name}_",
+            {each.name: "wide_inputs" if widen else each.name for each in base.graph.input}
+            | {base.graph.output[-1].name: name},
+        )
         for name, base in zip(names, bases, strict=True)
     ]
-    found[0].graph.node.insert(0, wide)
+    if widen:
+        found[0].graph.node.insert(0, wide)
     casts = [helper.make_node("Cast", [name], [f"{name}_wide"], f"{name}_widen", to=double) for name in names]
     joined = helper.make_node("Concat", [f"{name}_wide" for name in names], ["outputs"], "side_by_side", axis=1)
     last = found[-1].graph
@@ -438,6 +470,33 @@ def side_by_side(bases: Sequence[Any]) -> list[Any]:
     for each in found:
         del each.graph.input[:]
     return found
+
+
+def column_feeds(schema: TableSchema, frame: Any) -> dict[str, Array]:
+    """Return the columns of a data frame as base graphs take them, by numbered names."""
+    names = [column_name(place) for place in range(len(schema.columns))]
+    return dict(feeds(schema.match(read_table(frame)), names))
+
+
+def column_name(place: int) -> str:
+    """Return what a base graph calls a column: names of tables may be taken by operators."""
+    return f"column_{place}"
+
+
+def with_columns(model: Any, schema: TableSchema) -> Any:
+    """Return a graph of encoded rows, and of columns for its base models, as one of the table's columns."""
+    import onnx
+
+    model = with_encoding(model, schema)
+    for place, given in enumerate(list(model.graph.input)):
+        node = onnx.helper.make_node("Identity", [given.name], [column_name(place)], f"{column_name(place)}_of_table")
+        model.graph.node.insert(0, node)
+    return model
+
+
+def feeds_by_name(model: Any, fed: Mapping[str, Array]) -> dict[str, Array]:
+    """Return numbered columns under the names that a whole graph gives its inputs."""
+    return {given.name: fed[column_name(place)] for place, given in enumerate(model.graph.input)}
 
 
 def session_of(model: Any) -> Any:
@@ -450,11 +509,14 @@ def session_of(model: Any) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def outputs_of_graph(base: Any, rows: Array) -> Array:
-    """Return a base graph's last output for rows."""
+def outputs_of_graph(base: Any, fed: Mapping[str, Array]) -> Array:
+    """Return a base graph's last output for rows; a graph of one input takes them whole."""
     try:
         session = session_of(base)
-        found: Array = session.run([base.graph.output[-1].name], {session.get_inputs()[0].name: rows})[0]
+        inputs = [each.name for each in session.get_inputs()]
+        found: Array = session.run([base.graph.output[-1].name], {n: fed[n if n in fed else "inputs"] for n in inputs})[
+            0
+        ]
     except Exception as error:  # the runtime raises many kinds
         raise ExportError(f"the graph that the converter made does not run ({reason(error)})") from error
     return found
@@ -466,7 +528,8 @@ def probe_rows(classifier: TrustedClassifier, dtype: FloatName, bases: Sequence[
     Trees behind other steps of a pipeline: two rows that a threshold parts are brought together by halving until there
     is no number between them.
     """
-    held = np.asarray(classifier.probes_, dtype=np.float64)
+    schema = classifier.schema_
+    held = classifier.probes_ if schema is not None else np.asarray(classifier.probes_, dtype=np.float64)
     random = rng(0, "export", "thresholds")
     found = [held]
     for member, base in zip(classifier.members_, bases, strict=True):
@@ -477,7 +540,16 @@ def probe_rows(classifier: TrustedClassifier, dtype: FloatName, bases: Sequence[
         if thresholds:
             prepare, _ = _last_step(unfrozen(member.model.estimator))
             columns, values = np.array(thresholds).T
-            found += list(_at_thresholds(held, prepare, columns.astype(np.int64), values, dtype, random))
+            places = columns.astype(np.int64)
+            if schema is None:
+                found += list(_at_thresholds(held, prepare, places, values, dtype, random))
+            else:
+                found += list(_cells_at_thresholds(held, prepare, places, values))
+    if schema is not None:
+        import pandas
+
+        frame = pandas.concat(found, ignore_index=True)
+        return TableRows(frame, schema.encode(frame))
     rows = np.concatenate(found).astype(dtype).astype(np.float64)
     return TableRows(rows, rows)
 
@@ -519,6 +591,26 @@ def _at_thresholds(
 HALVINGS = 80
 
 
+def _cells_at_thresholds(held: Any, prepare: Any, columns: NDArray[np.int64], values: Floats) -> Iterator[Any]:
+    """Do the same for a data frame: numbers are brought together, other cells are those of the lower row."""
+
+    def seen(frame: Any) -> Floats:
+        made = prepare.transform(frame)
+        return np.asarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
+
+    each, whole = np.arange(len(values)), np.nan_to_num(seen(held))
+    low, high = (held.iloc[pick(whole, axis=0)[columns]].reset_index(drop=True) for pick in (np.argmin, np.argmax))
+    numbers = [name for name in held.columns if held[name].dtype.kind == "f"]
+    below, above = (frame[numbers].to_numpy() for frame in (low, high))
+    above = np.where(np.isnan(above), below, above)
+    for _ in range(HALVINGS):
+        middle = below + (above - below) / 2.0
+        higher = (seen(low.assign(**dict(zip(numbers, middle.T, strict=True))))[each, columns] > values)[:, None]
+        below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+    for made in (below, above):
+        yield low.assign(**dict(zip(numbers, made.T, strict=True)))
+
+
 def tree_thresholds(base: Any) -> Iterator[tuple[int, float]]:
     """Walk the columns and values at which a graph's trees split rows."""
     import onnx
@@ -547,11 +639,13 @@ def measured_rounding(member: TrustedMember, outputs: Array, rows: TableRows) ->
     return Rounding(absolute=ROOM * float(apart))
 
 
-def check_graph(classifier: TrustedClassifier, model: Any, rows: TableRows, rules: Rules, dtype: FloatName) -> None:
+def check_graph(
+    classifier: TrustedClassifier, model: Any, rows: TableRows, fed: Mapping[str, Array], rules: Rules
+) -> None:
     """Refuse a graph that decides otherwise than Python, or has another probability, and say for which row and why."""
     names, called = list(GraphOutputs._fields), name_of(classifier.members_[0].model.estimator)
     try:
-        got = dict(zip(names, session_of(model).run(names, {"inputs": rows.numbers.astype(dtype)}), strict=True))
+        got = dict(zip(names, session_of(model).run(names, dict(fed)), strict=True))
     except Exception as error:  # the runtime raises many kinds
         raise ExportError(f"the graph of {called} does not run ({reason(error)})") from error
     with warnings.catch_warnings():
@@ -562,9 +656,7 @@ def check_graph(classifier: TrustedClassifier, model: Any, rows: TableRows, rule
     wrong = (apart > MOST_APART) | (got["decision"] != expected.action) | (got["set"] != expected.sets).any(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        kind = (
-            "a calibration row" if row < len(classifier.probes_) else f"a row next to a split of its trees in {dtype}"
-        )
+        kind = "a calibration row" if row < len(classifier.probes_) else "a row next to a split of its trees"
         raise InputError(
             f"the graph of {called} differs from Python for {int(wrong.sum())} of {len(wrong)} rows tried, first for "
             f"{kind}: probabilities are {apart[row]:.2g} apart, decisions {ACTIONS[got['decision'][row]]} and "

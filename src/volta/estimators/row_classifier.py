@@ -255,6 +255,20 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
             encoded=None if self.schema_ is None else (self.schema_, matched(self, X)),
         )
 
+    def card(self, path: Path | str) -> None:
+        """Write the model card, HTML or, where ``path`` ends in ``.md``, Markdown; ``volta card`` takes test sets too.
+
+        Calibration, risk and coverage, policies with guarantees, hashes and limits, from the calibration samples.
+        """
+        from volta.core.files import write_text
+        from volta.estimators.card import calibration_evidence, card_html, card_markdown, make_card
+        from volta.estimators.saving import file_path
+
+        self._fitted()
+        made = make_card(self, None, calibration_evidence(self))
+        found = file_path(path)
+        write_text(found, card_markdown(made) if found.suffix.lower() == ".md" else card_html(made))
+
     def save(self, path: Path | str) -> None:
         """Write the fitted classifier to one safetensors file with a checksum; nothing is pickled."""
         from volta.estimators.saving import save_classifier

@@ -333,8 +333,9 @@ class TrustedClassifier(RowClassifier):
     ) -> None:
         """Write one ONNX graph: the estimator, by its library's converter, then calibration, OOD score, set, decision.
 
-        Its input is ``inputs``, (n, d) rows of ``dtype`` in the order of the columns of ``fit``; outputs and metadata
-        are those of :meth:`VoltaClassifier.to_onnx`. Before the file is written the graph is compared with Python on
+        Its input is ``inputs``, (n, d) rows of ``dtype`` in the order of the columns of ``fit``; of a table with text,
+        dates or missing cells each column is an input of its name, (n, 1) float64 or text. Outputs and metadata are
+        those of :meth:`VoltaClassifier.to_onnx`. Before the file is written the graph is compared with Python on
         calibration samples and on samples at the split thresholds of trees, ± one step of ``dtype``. If a decision or
         a set differs, or a probability by more than 1e-5, the export is refused with the cause. Samples are compared as
         the graph gets them: with float32, those are rounded to it.
