@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from volta.methods.ablation import ABLATION
+    from volta.methods.auto import Auto
     from volta.methods.base import Method
     from volta.methods.calibrated import (
         Beta,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
     from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
     from volta.methods.taylor_sensus import TaylorSensus
+    from volta.methods.trees import BoostedTrees, RandomForest
     from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
     from volta.methods.volta import Volta
     from volta.methods.volta_plus import VoltaPlus
@@ -51,7 +53,9 @@ __all__ = [
     "ABLATION",
     "METHODS",
     "Aps",
+    "Auto",
     "Beta",
+    "BoostedTrees",
     "Conformal",
     "Ctm",
     "DeltaMds",
@@ -83,6 +87,7 @@ __all__ = [
     "NnGuide",
     "Quadratic",
     "RadialMahalanobis",
+    "RandomForest",
     "React",
     "RegisteredMethod",
     "Residual",

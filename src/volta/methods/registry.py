@@ -16,6 +16,7 @@ from typing import Any, Literal
 from volta.core.errors import InputError, unknown_name
 from volta.core.plugins import is_address, load_address, plugins
 from volta.methods.ablation import ABLATION
+from volta.methods.auto import Auto
 from volta.methods.base import Method, PostHoc
 from volta.methods.calibrated import (
     Beta,
@@ -51,6 +52,7 @@ from volta.methods.mahalanobis import (
 )
 from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
 from volta.methods.taylor_sensus import TaylorSensus
+from volta.methods.trees import BoostedTrees, RandomForest
 from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
@@ -225,6 +227,9 @@ METHODS: dict[str, type[Method]] = {
     "she": She,
     "ctm": Ctm,
     "kl_matching": KlMatching,
+    "boosted_trees": BoostedTrees,
+    "random_forest": RandomForest,
+    "auto": Auto,
 }
 
 

@@ -89,14 +89,19 @@ def load_methods(
         parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in header.parameters.items()}
         for learned in header.learned:
             method = table[header.method](**parameters)
-            method.check_parameters()
             types = {kind.__name__: kind for kind in method.learned_types}
-            for key, value in _decode(learned, tensors, types).items():
-                if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
-                    raise StoreError(f"{path} holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
-                setattr(method, key, value)
+            _learn(method, _decode(learned, tensors, types))
             methods.append(method)
         return methods, _decode(header.extra, tensors, {kind.__name__: kind for kind in extra_types})
+
+
+def _learn(method: Method, learned: Mapping[str, Any]) -> None:
+    """Give a method, parameters checked, what it learned when it was saved."""
+    method.check_parameters()
+    for key, value in learned.items():
+        if not key.endswith("_") or key.startswith("_") or hasattr(type(method), key):
+            raise StoreError(f"the file holds {key!r}, which no method learns; {MODEL_FILE.remedy}")
+        setattr(method, key, value)
 
 
 def _learned(method: Method) -> dict[str, Any]:
@@ -119,6 +124,8 @@ def _encode(value: Any, path: str, tensors: dict[str, Array], types: tuple[type,
         if not isinstance(value, types):
             raise StoreError(f"{path} is a {type(value).__name__}; name its class in the method's learned_types")
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
+        held: object = value
+        parts |= _learned(held) if isinstance(held, Method) else {}
         return {"dataclass": type(value).__name__, "fields": _encode(parts, path, tensors, types)}
     if isinstance(value, dict):
         return {"dict": {key: _encode(item, f"{path}/{key}", tensors, types) for key, item in value.items()}}
@@ -142,13 +149,22 @@ def _decode(value: Any, tensors: dict[str, Array], types: Mapping[str, type]) ->
             raise StoreError(
                 f"the file holds a {value['dataclass']!r}, which its method does not learn; it is not ours"
             )
-        return types[value["dataclass"]](**_decode(value["fields"], tensors, types))
+        return _made(types[value["dataclass"]], _decode(value["fields"], tensors, types))
     if "dict" in value:
         return {key: _decode(item, tensors, types) for key, item in value["dict"].items()}
     for kind, make in (("list", list), ("tuple", tuple)):
         if kind in value:
             return make(_decode(item, tensors, types) for item in value[kind])
     return value["value"]
+
+
+def _made(kind: Any, parts: dict[str, Any]) -> Any:
+    """Return a dataclass of its parts; those of a method hold what it learned too."""
+    names = {field.name for field in fields(kind)}
+    made = kind(**{name: part for name, part in parts.items() if name in names})
+    if isinstance(made, Method):
+        _learn(made, {name: part for name, part in parts.items() if name not in names})
+    return made
 
 
 class RowGraph(nn.Module):
