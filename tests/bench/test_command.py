@@ -364,6 +364,7 @@ def test_a_dry_run_takes_a_few_lines_and_rates_of_runs_beside(finished):
 
 def test_near_misses_are_suggested(tmp_path):
     said = volta("bench", "digist", "--out", tmp_path / "x").stderr
-    assert said.startswith("error: there is no task 'digist'; did you mean digits? The tasks are: digits")
+    assert said == "error: there is no task 'digist'; did you mean digits? (see: volta tasks)\n"
     said = volta("bench", "digits", "--methods", "temprature", "--out", tmp_path / "x").stderr
-    assert "did you mean temperature" in said
+    assert "did you mean temperature or ensemble_temperature? (see: volta methods)" in said
+    assert "softmax" not in said

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,8 +19,10 @@ from rich.status import Status
 from volta.bench.records import Cell, CellRecord
 from volta.bench.store import MANIFEST, RunStore
 from volta.core.errors import StoreError
-from volta.features.extract import ExtractionProgress
-from volta.networks.training import EpochReport
+
+if TYPE_CHECKING:
+    from volta.features.extract import ExtractionProgress
+    from volta.networks.training import EpochReport
 
 Rates = dict[tuple[str, str], list[float]]
 """Seconds that cells took, by task and method."""
@@ -76,6 +78,7 @@ def _rates_of_other_runs(store: RunStore, tasks: set[str]) -> Rates:
 
 
 EXTRACTION_SECONDS = 30.0
+CELLS_BEFORE_ESTIMATE = 10
 
 
 class Listener:
@@ -137,7 +140,7 @@ class Lines(_Shown):
         self._pace.advance()
         test = record.test
         numbers = f"accuracy {test['accuracy']:.4f}, ECE {test['ece']:.4f}, {record.wall_s:.1f} s"
-        self.message(f"{self._pace.count} {cell.label}: {numbers}; {self._pace.left}")
+        self.message("; ".join(filter(None, (f"{self._pace.count} {cell.label}: {numbers}", self._pace.left))))
 
     def cell_failed(self, cell: Cell, reason: str, path: Path | None) -> None:
         """Say what failed and where the traceback is."""
@@ -280,6 +283,9 @@ class _Pace:
 
     @property
     def left(self) -> str:
+        """The time left; empty for the first cells, which train networks that later ones share."""
+        if self._n_done < CELLS_BEFORE_ESTIMATE:
+            return ""
         return f"about {format_seconds(self._seconds * (self._n_cells - self._n_done))} left"
 
 

@@ -107,7 +107,7 @@ def import_(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip undecodable images and invalid rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing task.")] = False,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", help="Limit on the sources as NAME=VALUE; an unknown name lists all.")
+        list[str] | None, typer.Option("--limit", help="Limit on the sources as NAME=VALUE; see docs/data.md.")
     ] = None,
     data: DataFolder = None,
 ) -> None:
@@ -133,7 +133,7 @@ def import_(
             limits=parse_limits(limit or ()),
         )
     rows = ", ".join(f"{key} {count}" for key, count in report.rows.items())
-    echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, rows: {rows}")
+    echo(f"imported {report.name}: {report.kind}, {len(report.class_names)} classes, samples: {rows}")
     echo(f"classes: {_listed([f'{name} {count}' for name, count in report.class_rows.items()])}")
     ranges = [f"{key} {low:g} to {high:g}" for key, (low, high) in report.ranges.items()]
     echo(f"values: {_listed(ranges)}")

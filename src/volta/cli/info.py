@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from volta.cli.terminal import echo, print_table, warn_line
-from volta.core.errors import InputError
+from volta.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from volta.bench.records import Environment
@@ -90,7 +90,7 @@ EXIT_PROBLEMS = 1
 def doctor(
     data: Annotated[Path | None, typer.Option(help="Data folder. Default: VOLTA_DATA, else the cache folder.")] = None,
 ) -> None:
-    """Check the installation: packages, processor, data folders, and how to install what is missing."""
+    """Check the installation: what is missing and how to install it, then packages, processor and data folders."""
     from volta.bench.records import environment
 
     found = needs()
@@ -102,10 +102,18 @@ def doctor(
     from volta.data.inventory import list_data
     from volta.data.task import CACHE_VARIABLE, ROOT_VARIABLE, cache_folder, data_root
 
-    for line in _machine(environment()):
-        echo(line)
+    lacking = [need for need in found if need.state != "ok"]
+    for remedy in dict.fromkeys(need.remedy for need in lacking):
+        states = ", ".join(f"{need.name} is {need.state}" for need in lacking if need.remedy == remedy)
+        echo(f"optional: {states}: {remedy}")
+    if names := [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]:
+        echo(f"data not downloaded: {', '.join(names)}: volta data get NAME")
     if not found:
         echo("packages: unknown, volta-uq is not installed; install it with: pip install .")
+    elif not lacking:
+        echo("no problems: all packages are installed")
+    for line in _machine(environment()):
+        echo(line)
     print_table(
         ("package", "for", "needed", "installed"),
         [
@@ -115,14 +123,6 @@ def doctor(
     )
     echo(_folder("data folder", data_root(data), ROOT_VARIABLE))
     echo(_folder("cache of derived arrays", cache_folder(), CACHE_VARIABLE))
-    lacking = [need for need in found if need.state != "ok"]
-    for remedy in dict.fromkeys(need.remedy for need in lacking):
-        states = ", ".join(f"{need.name} is {need.state}" for need in lacking if need.remedy == remedy)
-        echo(f"{states}: {remedy}")
-    if names := [holding.name for holding in list_data(data) if holding.state not in ("ready", "stand-in")]:
-        echo(f"data not downloaded: {', '.join(names)}: volta data get NAME")
-    if not lacking:
-        echo("all optional packages are installed")
 
 
 def _machine(found: Environment) -> list[str]:
@@ -179,36 +179,55 @@ def methods(
         ),
     ] = None,
 ) -> None:
-    """List methods, plug-ins and ablation rows; or the package's own methods by what they need."""
+    """List methods by group, with plug-ins and ablation rows; or the package's own by what they need."""
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
-    from volta.methods.registry import needs_of
+    from volta.methods.registry import SUMMARIES, needs_of
 
-    asked, added = "extra, run with --methods all", []
-    for name, found in plugins("volta.methods").items():
-        if name not in METHODS:
-            try:
-                added.append((name, find_method(name).title, f"plug-in {found.package}"))
-            except InputError as error:
-                warn_line(error)
-    origins = {"volta": "this paper", "paper": "baseline of the paper", "extra": "extra, not in the paper"}
-    rows: list[tuple[str, str, str, str]] = [
-        (name, method.title, needs_of(name), origins[method.origin] if method.standard else asked)
-        for name, method in METHODS.items()
-        if needs is None or needs_of(name) == needs
-    ]
+    titles = {"volta": "VOLTA", "paper": "Baselines of the paper", "extra": "Extras, in every standard run"}
+    asked = "More, with --methods all or by name"
+    groups: dict[str, list[tuple[str, str, str, str]]] = {title: [] for title in (*titles.values(), asked)}
+    for name, method in METHODS.items():
+        if needs is None or needs_of(name) == needs:
+            group = titles[method.origin] if method.standard else asked
+            groups[group].append((name, method.title, needs_of(name), SUMMARIES[name]))
     if needs is None:
-        rows += [(name, title, "", origin) for name, title, origin in added]
-        rows += [(name, row.title, "training", "ablation (--ablation)") for name, row in ABLATION.items()]
-    print_table(("method", "name", "needs", "origin"), rows)
+        added = groups.setdefault("Plug-ins", [])
+        for name, found in plugins("volta.methods").items():
+            if name not in METHODS:
+                try:
+                    added.append((name, find_method(name).title, "", f"of package {found.package}"))
+                except InputError as error:
+                    warn_line(error)
+        rows = groups.setdefault("Ablation rows, with --ablation", [])
+        rows += [(name, row.title, "training", "full VOLTA changed in one part") for name, row in ABLATION.items()]
+    for title, entries in groups.items():
+        if entries:
+            echo(title)
+            print_table(("method", "name", "needs", "what it is"), entries)
 
 
-def metrics() -> None:
-    """List the metrics: direction, formula, convention, and other libraries."""
+def metrics(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Metrics to explain. Default: list all.")
+    ] = None,
+) -> None:
+    """List the metrics, or explain some: formula, convention, margin, and other libraries."""
     from volta.metrics import METRICS
 
-    for name, metric in METRICS.items():
-        echo(f"{name} {metric.direction}")
-        echo(f"    {metric.formula}")
+    if not names:
+        print_table(
+            ("metric", "label", "", "family", "needs"),
+            [(name, m.label, m.direction, m.family, ", ".join(m.needs)) for name, m in METRICS.items()],
+        )
+        echo("↑ higher is better, ↓ lower is better; one metric: volta metrics NAME")
+    for name in names or ():
+        if name not in METRICS:
+            raise unknown_name("metric", name, METRICS, "see: volta metrics")
+        metric = METRICS[name]
+        echo(f"{name} {metric.direction}  {metric.label}")
+        echo(f"    formula: {metric.formula}")
+        echo(f"    needs: {', '.join(metric.needs)}")
         echo(f"    convention: {metric.convention}")
-        echo(f"    others: {metric.others}")
+        echo(f"    margin: {'none' if metric.margin is None else f'{metric.margin:g}'}")
+        echo(f"    other libraries: {metric.others}")

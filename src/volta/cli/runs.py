@@ -104,14 +104,14 @@ def leaderboard(
     run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.csv.")] = Path("leaderboard"),
 ) -> None:
-    """Make one sortable page and a CSV over many runs, every value computed again from stored predictions."""
+    """Make one sortable page and a CSV of many runs; all values are recomputed from stored predictions."""
     from volta.bench.store import RunStore
     from volta.report.leaderboard import joint_leaderboard, write_joint_leaderboard
 
     if out.suffix in (".html", ".csv") or out.is_file():
         raise InputError(f"--out is {out}, a file; name the folder that leaderboard.html and leaderboard.csv go into")
     if RunStore(out).has_manifest:
-        raise InputError(f"--out is {out}, a run folder with a leaderboard.csv of its own; name another folder")
+        raise InputError(f"--out is {out}, a run folder, which has its own leaderboard.csv; name another folder")
     found = joint_leaderboard(run_folders, say=echo)
     if not found.groups:
         raise InputError(f"no finished cell in {', '.join(map(str, run_folders))}; run volta bench first")
@@ -124,7 +124,8 @@ def leaderboard(
 
 
 def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]) -> None:
-    """Show run progress."""
+    """Show run progress: cells by state, failures, time left and the report's path."""
+    from volta.bench.progress import estimate_seconds, format_seconds
     from volta.bench.store import RunStore, read_status
 
     store = RunStore(run_folder)
@@ -135,6 +136,16 @@ def status(run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run
         echo(f"running  {cell.label}" + (f"  epoch {epochs[0]}/{epochs[1]}" if epochs else ""))
     for cell in state.failed:
         echo(f"failed   {cell.label}  (see {store.failure(cell)})")
+    if state.failed:
+        echo("failed cells are tried again by the same volta bench command")
+    missing = [*state.running, *state.waiting]
+    estimate = estimate_seconds(store, state.done, missing) if missing else None
+    if estimate is not None:
+        n_workers = max(1, len(state.running))
+        left = f"{format_seconds(estimate.seconds / n_workers)} left on {n_workers} worker{'s' * (n_workers > 1)}"
+        echo(f"about {left} (from {estimate.n_measured} cells measured)")
+    page = store.root / "report.html"
+    echo(f"report: {page}" if page.is_file() else f"report: none yet; make it with: volta report {store.root}")
 
 
 SHOWN = ("accuracy", "nll", "ece", "brier", "aurc")
@@ -230,7 +241,7 @@ def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
     fit: Annotated[Path, typer.Option(help="Labelled held-out predictions that fit the calibrator.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz, .csv or .parquet.")],
-    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists all.")] = "temperature",
+    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists some.")] = "temperature",
     logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
 ) -> None:

@@ -17,7 +17,7 @@ class VoltaError(Exception):
 
 
 class InputError(VoltaError, ValueError):
-    """An argument is not what it has to be."""
+    """Invalid argument; the message names it, what came, and what to do."""
 
 
 class PredictionError(InputError):
@@ -41,7 +41,7 @@ class NoRoomError(StoreError):
 
 
 class VoltaWarning(UserWarning):
-    """Base of every warning of the package: what was asked is done, and something about it is to be known."""
+    """Base of every warning of the package: the call succeeded, with a caveat that the message names."""
 
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -55,18 +55,25 @@ def warn_user(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
+FEW_NAMES = 15
+"""At most so many names stand in an error."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], see: str = "") -> InputError:
-    """Return the error for a ``kind`` of thing with no such name, with the near misses among ``known``.
+    """Return the error for a ``kind`` of thing with no such name: the nearest of ``known``, or all where they are few.
 
     >>> print(unknown_name("method", "temprature", ["volta", "temperature"]))
-    there is no method 'temprature'; did you mean temperature? The methods are: volta, temperature
+    there is no method 'temprature'; did you mean temperature?
+    >>> print(unknown_name("method", "x", ["volta", "temperature"], "see: volta methods"))
+    there is no method 'x'; the methods are: volta, temperature (see: volta methods)
     """
     names = list(known)
     near = get_close_matches(name.lower(), names, n=3)
-    listed = f"the {kind}s are: {', '.join(names)}" + (f" ({see})" if see else "")
+    more = f" ({see})" if see else ""
     if near:
-        return InputError(f"there is no {kind} {name!r}; did you mean {' or '.join(near)}? T{listed[1:]}")
-    return InputError(f"there is no {kind} {name!r}; {listed}")
+        return InputError(f"there is no {kind} {name!r}; did you mean {' or '.join(near)}?{more}")
+    shown = ", ".join(names[:FEW_NAMES]) + (f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else "")
+    return InputError(f"there is no {kind} {name!r}; the {kind}s are: {shown}{more}")
 
 
 _SHOWN = 300

@@ -263,6 +263,64 @@ def needs_of(name: str) -> Needs:
     return "logits" if name in _OF_LOGITS else "last-layer" if name in _OF_LAST_LAYER else "features"
 
 
+SUMMARIES = {
+    "volta": "prototypes on the unit sphere and a learned temperature",
+    "volta_plus": "a wide head on features, with a joined OOD score",
+    "softmax": "largest softmax probability",
+    "mc_dropout": "mean of ten passes with dropout",
+    "swag": "mean over weights drawn around SGD's path",
+    "gmm": "density of a Gaussian mixture on penultimate vectors",
+    "temperature": "one temperature, fitted by validation NLL",
+    "energy": "free energy of the logits",
+    "mahalanobis": "distance to the nearest class mean",
+    "hyperbolic": "prototypes in the Poincaré ball",
+    "enn": "a network averaged over a learned index",
+    "taylor_sensus": "cross-entropy with a penalty on the logits' variance",
+    "conformal": "prediction sets by a threshold on probabilities",
+    "linear": "logistic regression, solved to its optimum",
+    "ensemble": "mean of five networks",
+    "knn": "distance to the 50th nearest training vector",
+    "vim": "residual outside the principal space, plus energy",
+    "max_logit": "largest logit",
+    "laplace": "a Gaussian over the last layer's weights",
+    "rmds": "class distance less the distance to all data",
+    "vector_scaling": "a scale and a bias for each class",
+    "aps": "prediction sets by cumulated probability",
+    "gen": "generalised entropy of the largest probabilities",
+    "maxlogit_pnorm": "largest logit over the logits' p-norm",
+    "fdbd": "distance to the decision boundaries",
+    "nci": "nearness to the predicted class's weight, and norm",
+    "neco": "share of the vector in the principal space",
+    "nnguide": "energy weighted by similarity to training vectors",
+    "react": "energy after large activations are cut",
+    "scale": "energy after activations are rescaled",
+    "weiper": "divergence of values from those of training data",
+    "mds_plus": "Mahalanobis distance of unit vectors",
+    "rmds_plus": "relative Mahalanobis distance of unit vectors",
+    "sirc": "softmax confidence joined with a residual",
+    "structured_vector_scaling": "vector scaling, regularised towards one temperature",
+    "structured_matrix_scaling": "matrix scaling, regularised towards one temperature",
+    "ensemble_temperature": "tempered, plain and uniform probabilities mixed",
+    "isotonic": "a step function for each class",
+    "epinet": "a small network of an index on the penultimate vectors",
+    "beta": "a beta map for each class",
+    "quadratic": "a quadratic map of the log-odds for each class",
+    "spline": "a smoothing spline for each class",
+    "dirichlet": "a full matrix on log-probabilities",
+    "venn_abers": "two isotonic fits for each prediction",
+    "radial_mahalanobis": "Mahalanobis distance with a fitted radial scale",
+    "global_mahalanobis": "distance to the mean of all training vectors",
+    "delta_mds": "distance to right less distance to wrong samples",
+    "residual": "residual outside the principal space",
+    "kernel_pca": "reconstruction error of a kernel PCA",
+    "dice": "energy of the largest weight contributions",
+    "she": "inner product with the class's stored pattern",
+    "ctm": "cosine to the nearest class mean",
+    "kl_matching": "divergence from the class's mean softmax",
+}
+"""What each of ``METHODS`` is, in a line of a list."""
+
+
 def standard_methods() -> tuple[str, ...]:
     """Return the names of a run that asks for no others: VOLTA, the paper's baselines and the established extras.
 
@@ -341,7 +399,7 @@ def _class_of(base: str) -> type[Method]:
         return _checked_class(plugins("volta.methods")[base].load(), base)
     if is_address(base):
         return _checked_class(load_address(base), base)
-    raise unknown_name("method", base, method_names())
+    raise unknown_name("method", base, method_names(), "see: volta methods")
 
 
 def _base_of(kind: type[Method]) -> str:
