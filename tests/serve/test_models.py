@@ -17,7 +17,7 @@ from volta.core.errors import InputError
 from volta.networks.outputs import LabelledOutputs, Outputs
 from volta.serve.models import TableModel, load_served
 
-from .conftest import COLUMNS, make_rows
+from .conftest import COLUMNS, make_rows, served
 
 
 def test_a_table_model_knows_its_columns_and_its_policy(model):
@@ -53,6 +53,11 @@ def test_a_networks_outputs(tmp_path):
     assert found.action.tolist() == expected.action.tolist()
     assert found.pvalue.tolist() == expected.pvalue.tolist()
     assert isinstance(load(tmp_path / "m.safetensors"), PostHocClassifier)
+    with served(model, tmp_path / "m.safetensors", tmp_path / "state") as client:
+        answers = client.decide([rows[0].tolist(), [1e20, 0, 0, 0, 0], rows[1].tolist()])
+        assert [one["pvalue"] for one in answers] == [found.pvalue[0], None, found.pvalue[1]]
+        assert "row cannot be used: X row 0" in answers[1]["reason"]
+        assert client.summary()["counts"]["rows"] == 3
 
 
 def mixed_table(n_rows, seed):

@@ -21,10 +21,10 @@ import msgspec
 import numpy as np
 
 from volta._version import __version__
-from volta.core.errors import InputError, MissingDataError, StoreError, VoltaWarning
+from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, VoltaWarning
 from volta.core.files import hash_file
 from volta.decisions.decide import ACTIONS
-from volta.serve.models import ServedModel, load_served
+from volta.serve.models import Scores, ServedModel, load_served
 from volta.serve.state import NOT_A_CLASS, Batch, State, teller
 
 if TYPE_CHECKING:
@@ -157,54 +157,43 @@ class Decider:
         """Return the decision of each row as plain values; a bad row abstains with its reason."""
         model, ids = self._model, self._state.ids
         values, problems = model.parse(rows)
-        n_bad = len(rows) - len(values)
-        found: list[dict[str, Any]] = []
-        if len(values):
-            pieces = [values] if model.batches else [values[place : place + 1] for place in range(len(values))]
-            for piece in pieces:
-                scores = model.score(piece)
-                decided = scores.decisions
-                labels = decided.label.tolist()
-                numbers = scores.probs.argmax(axis=1)
-                columns = zip(
-                    ids.issue(decided.action, numbers, decided.sets),
-                    decided.action.tolist(),
-                    labels,
-                    decided.probability.tolist(),
-                    decided.uncertainty.tolist(),
-                    [None] * len(labels) if decided.pvalue is None else decided.pvalue.tolist(),
-                    [None] * len(labels)
-                    if decided.sets is None
-                    else [decided.class_names[held].tolist() for held in decided.sets],
-                    [decided.reasons[action] for action in decided.action.tolist()]
-                    if decided.notes is None
-                    else decided.row_reasons().tolist(),
-                    strict=True,
-                )
-                found += [
-                    {
-                        "id": name,
-                        "action": ACTIONS[action],
-                        "label": label,
-                        "probability": probability,
-                        "uncertainty": uncertainty,
-                        "pvalue": pvalue,
-                        "set": held,
-                        "reason": why,
-                    }
-                    for name, action, label, probability, uncertainty, pvalue, held, why in columns
-                ]
-                if with_probs:
-                    classes = [str(name) for name in model.classes.tolist()]
-                    for decision, probs in zip(found[-len(labels) :], scores.probs.tolist(), strict=True):
-                        decision["probabilities"] = dict(zip(classes, probs, strict=True))
-                pvalues = np.ones(len(labels)) if decided.pvalue is None else decided.pvalue
-                self._state.note(Batch(decided.action, decided.uncertainty, pvalues, scores.monitor, scores.numbers))
-        if n_bad:
+        pieces = [values] if model.batches else [values[place : place + 1] for place in range(len(values))]
+        try:
+            scored = [model.score(piece) for piece in pieces if len(piece)]
+        except VoltaError as error:
+            # A row that the model itself refuses, such as logits beyond all measure.
+            if len(rows) > 1:
+                return [decision for row in rows for decision in self._decisions([row], with_probs)]
+            scored, problems = [], [str(error)]
+        found = [decision for scores in scored for decision in self._as_json(scores, with_probs)]
+        if n_bad := len(rows) - len(found):
             self._state.note(None, n_bad)
             good, bad = iter(found), iter(ids.issue_unusable(n_bad))
             found = [next(good) if why is None else _unusable(next(bad), why) for why in problems]
         return found
+
+    def _as_json(self, scores: Scores, with_probs: bool) -> list[dict[str, Any]]:
+        """Return decisions as plain values, and note them."""
+        decided, classes = scores.decisions, self._model.classes
+        n = len(decided)
+        actions = decided.action.tolist()
+        pvalues = np.ones(n) if decided.pvalue is None else decided.pvalue
+        self._state.note(Batch(decided.action, decided.uncertainty, pvalues, scores.monitor, scores.numbers))
+        reasons = [decided.reasons[action] for action in actions]
+        columns = {
+            "id": self._state.ids.issue(decided.action, scores.probs.argmax(axis=1), decided.sets),
+            "action": [ACTIONS[action] for action in actions],
+            "label": decided.label.tolist(),
+            "probability": decided.probability.tolist(),
+            "uncertainty": decided.uncertainty.tolist(),
+            "pvalue": [None] * n if decided.pvalue is None else decided.pvalue.tolist(),
+            "set": [None] * n if decided.sets is None else [classes[held].tolist() for held in decided.sets],
+            "reason": reasons if decided.notes is None else decided.row_reasons().tolist(),
+        }
+        if with_probs:
+            names = [str(name) for name in classes.tolist()]
+            columns["probabilities"] = [dict(zip(names, row, strict=True)) for row in scores.probs.tolist()]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def close(self) -> None:
         """Wait for the call that runs."""

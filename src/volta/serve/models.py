@@ -269,7 +269,10 @@ class ImageModel(_Encoded):
 
     def score(self, rows: Any) -> Scores:
         """Decide images one by one: they may differ in size."""
-        found = [self.classifier._scored(image[None]) for image in rows]
+        from volta.features.extract import PixelArray
+
+        images = [PixelArray(np.ascontiguousarray(image.transpose(2, 0, 1)[None])) for image in rows]
+        found = [self.classifier._scored(image) for image in images]
         decided = [self.classifier.decide_scored(each, self.fpr, alpha=self.alpha) for each in found]
         return Scores(
             _joined(decided),
