@@ -180,11 +180,14 @@ class Run:
         found = self._statistics(reference)
         return table_of(TestRow, found.pairs if reference == "all" else found.tests)
 
-    def report(self, reference: str | None = None) -> Path:
-        """Build tables, figures and ``report.html`` in the run folder; return the page's path."""
+    def report(self, reference: str | None = None, style: str = "plain") -> Path:
+        """Build tables, figures and ``report.html`` in the run folder; return the page's path.
+
+        ``style``: of the figures for print: plain, neurips, icml or ieee.
+        """
         from volta.report import build_report
 
-        built = build_report(self._store, reference=reference)
+        built = build_report(self._store, reference=reference, style=style)
         self._computed[reference] = built.statistics
         return built.path
 

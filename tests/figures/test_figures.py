@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
+from PIL import Image
 
+from volta.core.errors import InputError
 from volta.figures import (
     Context,
     GroupNumbers,
@@ -26,8 +28,10 @@ from volta.figures.calibration import (
     reliability_diagrams,
     risk_coverage,
 )
+from volta.figures.charts import check_style
 from volta.figures.comparison import ablation_bars, parallel_coordinates, summary_heatmap
 from volta.figures.cost import efficiency
+from volta.figures.draw import STYLES, base_style, clip_outliers, leading
 from volta.figures.ood import ood_bars, score_histograms
 from volta.figures.shift import corruption_heatmap
 from volta.stats.comparisons import AblationRow
@@ -161,7 +165,8 @@ def texts(figure) -> list[str]:
 @pytest.mark.parametrize("n", [1, 22])
 def test_a_figure_says_its_context_and_keeps_every_label_on_the_paper(name, n):
     figure = DRAWN[name](n)
-    assert LINE in figure.get_supxlabel().replace("\n", " ")
+    assert LINE in figure.get_label()
+    assert figure.get_suptitle() == figure.get_supxlabel() == ""
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
     width, height = figure.get_size_inches()
@@ -175,7 +180,9 @@ def test_a_legend_covers_no_axes(name):
     figure = DRAWN[name](22)
     figure.draw_without_rendering()
     (legend,) = figure.legends
-    assert all(legend.get_window_extent().x0 >= axes.get_window_extent().x1 - 1 for axes in figure.axes)
+    assert all(legend.get_window_extent().y1 <= axes.get_window_extent().y0 + 1 for axes in figure.axes)
+    assert len(legend.get_texts()) == 7
+    assert legend.get_texts()[-1].get_text() == "16 others"
     assert legend.get_window_extent().y0 >= 0
 
 
@@ -198,7 +205,8 @@ def test_titles_are_text_not_mathematics(draw):
     method = MethodValues("volta", title, values("volta").values, ours=True)
     figure = draw(group([method], context=Context("a $task$_{", "fair", 1, 1)))
     figure.draw_without_rendering()
-    assert any(title.replace("$", r"\$") in text for text in texts(figure))
+    # The ablation's reference is named in the label alone, which is no drawn text.
+    assert any(title.replace("$", r"\$") in text for text in texts(figure)) or title in figure.get_label()
 
 
 def test_scatter_marks_each_method_once_and_its_axes_hold_them():
@@ -209,7 +217,9 @@ def test_scatter_marks_each_method_once_and_its_axes_hold_them():
     low, high = axes.get_xlim()
     assert all(low < m.mean("accuracy") < high for m in methods)
     assert axes.get_xlabel() == "accuracy ↑"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [m.title for m in methods]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "Title of volta", "Title of softmax", "Title of mc_dropout", "Title of a-name-nobody-…"
+    ]  # fmt: skip
 
 
 def test_scatter_uses_a_log_axis_where_ece_spans_decades():
@@ -227,7 +237,7 @@ def test_density_is_highest_where_points_gather_and_needs_a_few_points():
     assert surface.max() == 1
     assert np.unravel_index(surface.argmax(), surface.shape) == (8, 8)
     few = accuracy_ece_density(group(some(1)))
-    assert "density of 0 baseline points" in few.get_supxlabel().replace("\n", " ")
+    assert "density of 0 baseline points" in few.get_label()
 
 
 def test_parallel_axes_put_the_best_on_top_whatever_the_direction():
@@ -241,7 +251,7 @@ def test_parallel_axes_put_the_best_on_top_whatever_the_direction():
 def test_parallel_coordinates_name_methods_without_all_metrics():
     lacking = MethodValues("b", "No OOD score", {"accuracy": [0.5]})
     figure = parallel_coordinates(group([values("volta"), lacking], headline=("accuracy", "ece")))
-    assert "without all metrics: No OOD score" in figure.get_supxlabel().replace("\n", " ")
+    assert "without all metrics: No OOD score" in figure.get_label()
 
 
 def boxes(axes: Any) -> list[tuple[Any, Any]]:
@@ -250,34 +260,30 @@ def boxes(axes: Any) -> list[tuple[Any, Any]]:
     return [(path.get_extents(), group) for group in groups for path in group.get_paths()]
 
 
-def test_calibration_bars_are_in_order_of_ece():
+def test_calibration_errors_are_in_order_of_ece_with_their_values():
     methods = [values("volta", 0.05), values("softmax", 0.0)]
     figure = calibration_bars(group(methods))
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Title of softmax", "Title of volta"]
     assert len(figure.axes) == 4
-    assert all(len(boxes(axes)) == 2 for axes in figure.axes)
-    first, second = (box for box, _ in boxes(figure.axes[0]))
-    assert (first.x0, second.x0) == (0, 0)
-    assert first.x1 < second.x1 < figure.axes[0].get_xlim()[1]
-    assert first.y1 < second.y0
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.022", "0.072"]
 
 
 def test_reliability_draws_filled_bins_alone():
     figure = reliability_diagrams(group([values("volta")], bins={"test": {"volta": bins("volta")}}))
     (axes,) = figure.axes
     assert len(boxes(axes)) == 3 * 4  # accuracy, gap and share of four filled bins
-    assert "ECE 0.050" in texts(figure)
+    assert axes.get_xlabel() == "confidence\nECE 0.050"
 
 
 def test_risk_coverage_orders_by_area_and_shades_volta():
     figure = risk_coverage(group(some(2), curves={"softmax": curve("softmax", 0.2), "volta": curve("volta", 0.1)}))
     (axes,) = figure.axes
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "Title of volta  0.1000",
-        "Title of softmax  0.2000",
+        "Title of volta  100",
+        "Title of softmax  200",
     ]
     assert len(axes.collections) == 1
-    assert axes.get_xlim() == (0.5, 1)
+    assert axes.get_xlim() == (0.85, 1)
     assert axes.get_ylim()[1] == pytest.approx(1.06 * 0.2)
 
 
@@ -286,26 +292,27 @@ def test_risk_coverage_of_a_faultless_method_still_has_an_axis():
     assert axes.get_ylim() == (0, 0.01)
 
 
-def test_ood_bars_start_at_chance_and_mark_near_sets():
+def test_ood_dots_show_chance_and_mark_near_sets():
     figure = ood_bars(group([values("volta")]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["near set (near)", "noise"]
-    ((bar, _),) = boxes(figure.axes[0])
-    assert bar.x0 == 0.5
-    assert bar.width == pytest.approx(0.802 - 0.5)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.802"]
+    low, high = figure.axes[0].get_xlim()
+    assert low < 0.5
+    assert high > 0.802
 
 
 def test_heatmap_shows_a_dash_where_there_is_no_value():
     lacking = MethodValues("b", "b", {"accuracy": [0.5]})
     figure = summary_heatmap(group([values("volta"), lacking], headline=("accuracy", "nll"), ood_sets=()))
     shown = [text.get_text() for text in figure.axes[0].texts]
-    assert shown == ["0.902", "0.302", "0.022", "0.500", "–", "–"]
+    assert shown == ["0.902", "0.302", "0.0220", "0.500", "–", "–"]
 
 
 def test_ablation_marks_significant_rows_and_which_way_is_better():
     worse = MethodValues("x", "worse", {"ece": [0.2, 0.21]})
     figure = ablation_bars(changes(values("volta-full"), [worse], ("x",)))
     axes = figure.axes[1]
-    assert "*" in [text.get_text() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["+0.18*"]
     ((bar, group),) = boxes(axes)
     assert bar.width == pytest.approx(0.205 - 0.022)
     assert group.get_hatch() == "////"
@@ -363,3 +370,29 @@ def test_the_sheets_rows_stand_beside_their_names():
         for place, label in zip(axes.get_yticks(), axes.get_yticklabels(), strict=True):
             seen[label.get_text()] = int(pixels[round(place), 4, 0])
     assert seen == {name.replace("_", " "): index for index, name in enumerate(names)}
+
+
+def test_a_style_has_its_widths_and_its_font(tmp_path):
+    with base_style(STYLES["icml"]):
+        figure = risk_coverage(group(some(2), curves={name: curve(name, 0.2) for name in ("volta", "softmax")}))
+        assert figure.get_figwidth() == 3.25
+        assert summary_heatmap(group(some(2))).get_figwidth() == 6.75
+        assert figure.axes[0].xaxis.label.get_fontfamily()[0] == "STIXGeneral"
+        png, _ = save_figure(figure, tmp_path, "x")
+    assert risk_coverage(group(some(2), curves={"volta": curve("volta", 0.2)})).get_figwidth() == 3.3
+    with Image.open(png) as image:
+        assert image.width == round(3.25 * 300)
+        assert "digits · fair protocol" in image.text["Description"]
+    with pytest.raises(InputError, match="style is 'nature'; pass one of: plain, neurips, icml, ieee"):
+        check_style("nature")
+
+
+def test_an_outlier_stands_next_to_the_others_with_its_value():
+    assert clip_outliers([1.0, 1.1, 1.2, 1.3, 9.0]) == pytest.approx([1.0, 1.1, 1.2, 1.3, 1.336])
+    assert clip_outliers([1.0, 1.1, 1.2, 1.3]) == [1.0, 1.1, 1.2, 1.3]
+    assert clip_outliers([1.0, 9.0]) == [1.0, 9.0]
+
+
+def test_ours_and_the_best_five_are_in_colour():
+    methods = [curve(name, 0.1) for name in ("a", "b", "c", "d", "e", "f", "volta")]
+    assert [method.name for method in leading(methods)] == ["a", "b", "c", "d", "e", "volta"]

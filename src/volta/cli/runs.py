@@ -35,6 +35,7 @@ def report(
     reference: Annotated[
         str | None, typer.Option(help="Reference of the tests: a method, best, or all (all pairs).")
     ] = None,
+    style: Annotated[str, typer.Option(help="Style of the figures for print: plain, neurips, icml or ieee.")] = "plain",
 ) -> None:
     """Rebuild tables, figures and report.html from a run folder alone."""
     from volta.api import check_reference
@@ -51,7 +52,7 @@ def report(
         n_done = sum(map(store.is_done, store.cells()))
         say(f"recomputed the metrics of {n_done} cells, {len(changed)} changed")
     if format_ is None:
-        echo(f"report: {build_report(store, say=say, reference=reference).path}")
+        echo(f"report: {build_report(store, say=say, reference=reference, style=style).path}")
     else:
         echo(export(store, format_, say, reference))
 

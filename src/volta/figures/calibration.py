@@ -25,13 +25,16 @@ from volta.figures.draw import (
     add_axes,
     bars_json,
     base_style,
-    draw_bars,
+    clip_outliers,
     draw_curves,
+    draw_dots,
     draw_front,
     draw_point,
     draw_rectangles,
     fit_axis,
     is_log,
+    leading,
+    mark_outlier,
     metric_choice,
     name_methods,
     new_figure,
@@ -51,31 +54,32 @@ if TYPE_CHECKING:
 
 
 ZOOM = 0.5
-"""Where the coverage axis begins when it is zoomed."""
+"""Where the coverage axis begins when it is zoomed on the page."""
+PRINTED_FROM = 0.85
+"""Where it begins in print."""
 
 
 @base_style()
 def risk_coverage(numbers: GroupNumbers) -> Figure:
     """Draw risk against coverage per method, mean over seeds; the range over seeds is shaded for VOLTA.
 
-    Methods stand in the legend in order of AURC, the lowest first. The axes begin at half of the rows: below it the
-    first few rows make any curve jump, and the rest lies flat.
+    Our method and the five of the lowest AURC are in colour. The axis begins where curves lie apart: below it few
+    samples make any curve jump.
     """
     shown = sorted(numbers.of_compared(numbers.curves), key=lambda m: m.area)
     note = "mean over seeds, methods in order of AURC; shade: lowest and highest seed (VOLTA)"
-    labels = "coverage: share of rows kept, most certain first", "risk: share of errors among them ↓"
-    figure, axes = plot_axes("Risk against coverage", numbers.context, (7.4, 4.4), note, *labels)
+    labels = "coverage: share of samples kept", "risk ↓"
+    figure, axes = plot_axes("Risk against coverage", numbers.context, ("column", 2.9), note, *labels)
     draw_curves(axes, shown)
-    top = max((float(np.max(m.mean[m.x >= ZOOM], initial=0.0)) for m in shown), default=0.0)
-    axes.set_xlim(ZOOM, 1)
+    top = max((float(np.max(m.mean[m.x >= PRINTED_FROM], initial=0.0)) for m in shown), default=0.0)
+    axes.set_xlim(PRINTED_FROM, 1)
     axes.set_ylim(0, 1.06 * top if top > 0 else 0.01)
-    name_methods(figure, shown, [_area(m.area) for m in shown], line=True, title="AURC ↓")
+    named = leading(shown)
+    name_methods(
+        figure, named, [f"{1000 * m.area:.3g}" for m in named], line=True, n_others=len(shown) - len(named),
+        title="AURC × 1000 ↓",
+    )  # fmt: skip
     return figure
-
-
-def _area(value: float) -> str:
-    # On easy tasks four decimals would give every method the same one.
-    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"
 
 
 def _data(numbers: GroupNumbers) -> Json:
@@ -113,36 +117,38 @@ RISK_COVERAGE = Chart(
 )
 
 
-COLUMNS = 5
+COLUMNS = 6
 FEW_ROWS = 10
 """Bins with fewer rows a seed say next to nothing and are grey."""
 Z = 1.959964
 GREY = "#b4b9c0"
-BACKING = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "boxstyle": "square,pad=0.15"}
 
 
 @base_style()
 def reliability_diagrams(numbers: GroupNumbers) -> Figure:
-    """Draw a small diagram per method: accuracy of each confidence bin, its gap to the diagonal, shares of rows below.
+    """Draw a small diagram for our method and for the five with the lowest ECE.
+
+    Accuracy of each confidence bin, its gap to the diagonal, and below them the shares of rows.
 
     Rows of all seeds are pooled into the 15 bins of ECE; the ECE and its expected value are means over seeds. Bins with
     few rows are grey; thin lines are 95 % binomial intervals of the accuracy.
     """
     found = numbers.bins["test"]
-    methods = [replace(found[name], title=title) for name, title in numbers.network_titles.items() if name in found]
+    every = [replace(found[name], title=title) for name, title in numbers.network_titles.items() if name in found]
+    methods = leading(sorted(every, key=lambda method: method.ece))
     note = (
         "bars: accuracy per confidence bin, seeds pooled; lines: 95 % binomial; hatched: gap to confidence; grey bars: "
         f"below {FEW_ROWS} rows a seed; below the axis: share of rows"
     )
     columns = min(COLUMNS, max(1, len(methods)))
-    figure, panels = panel_axes("Reliability", numbers.context, len(methods), columns, ((1.2, 1.62), (1.0, 1.75)), note)
+    figure, panels = panel_axes("Reliability", numbers.context, len(methods), columns, (0.3, 1.55), note)
     for index, (axes, method) in enumerate(zip(panels, methods, strict=True)):
         draw_reliability(axes, method)
         if index % columns == 0:
-            axes.set_ylabel("accuracy", fontsize=7.5)
-        if index + columns >= len(methods):
-            axes.set_xlabel("confidence", fontsize=7.5)
-        axes.tick_params(labelleft=index % columns == 0, labelbottom=index + columns >= len(methods))
+            axes.set_ylabel("accuracy")
+        expected = "" if method.expected is None else f"\nexpected {method.expected:.3f}"
+        axes.set_xlabel(f"confidence\nECE {method.ece:.3f}{expected}", fontsize=6.5)
+        axes.tick_params(labelleft=index % columns == 0)
     return figure
 
 
@@ -175,9 +181,7 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
-    axes.set_title(plain(shorten(method.title, 20)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
-    words = f"ECE {method.ece:.3f}" + ("" if method.expected is None else f"\nexpected {method.expected:.3f}")
-    axes.text(0.05, 0.97, words, fontsize=7, va="top", bbox=BACKING, in_layout=False, zorder=5)
+    axes.set_title(plain(shorten(method.title, 18)), fontsize=6.5, fontweight=weight, loc="left", pad=3)
     axes.set_aspect(0.84)
 
 
@@ -245,13 +249,13 @@ METRICS_SHOWN = ("ece", "mce", "ece_equal_mass", "ece_classwise")
 def calibration_bars(numbers: GroupNumbers) -> Figure:
     """Draw four calibration errors per method, methods in order of ECE, one standard deviation as a line."""
     shown = sorted(with_metrics(numbers.compared_networks, *METRICS_SHOWN), key=lambda m: m.mean("ece"))
-    height = 1.3 + 0.19 * max(4, len(shown))
+    height = 0.6 + 0.13 * max(4, len(shown))
     note = "methods in order of ECE; lines: one standard deviation over seeds"
-    figure = new_figure("Calibration errors", numbers.context, (8.4, height), note)
+    figure = new_figure("Calibration errors", numbers.context, ("page", height), note)
     all_axes = add_axes(figure, 1, len(METRICS_SHOWN))
     for axes, metric in zip(all_axes, METRICS_SHOWN, strict=True):
-        draw_bars(axes, shown, metric, named=axes is all_axes[0])
-        axes.set_title(metric_label(metric), loc="left", fontsize=9)
+        draw_dots(axes, shown, metric, named=axes is all_axes[0])
+        axes.set_title(metric_label(metric), loc="left")
     return figure
 
 
@@ -293,25 +297,28 @@ def accuracy_ece_density(numbers: GroupNumbers) -> Figure:
     n_points = sum(len(m.values["ece"]) for m in others)
     note = f"shade: density of {n_points} baseline points (one per seed), as a share of its peak"
     title = "Where methods stand: accuracy and calibration error"
-    figure, axes = plot_axes(title, numbers.context, (6.4, 4.4), note, ACCURACY_AXIS, ECE_AXIS)
+    figure, axes = plot_axes(title, numbers.context, ("column", 2.6), note, ACCURACY_AXIS, ECE_AXIS)
     axes.grid(False)
     if not shown:
         return figure
     y = [value for m in shown for value in m.values["ece"]]
     log = spans_decades(y)
-    fit_axis(axes, "x", [value for m in shown for value in m.values["accuracy"]])
-    fit_axis(axes, "y", y, log=log, floor=0.0)
+    x = [value for m in shown for value in m.values["accuracy"]]
+    # Room for the density around the outermost points.
+    fit_axis(axes, "x", [min(x) - 0.12 * (max(x) - min(x)), max(x) + 0.12 * (max(x) - min(x))])
+    fit_axis(axes, "y", [min(y) / 1.3, max(y) * 1.3] if log else y, log=log, floor=0.0)
     if n_points >= MIN_POINTS:
         flat = [np.concatenate([np.asarray(m.values[metric]) for m in others]) for metric in ("accuracy", "ece")]
         _draw_density(axes, (flat[0], flat[1]), log)
     for method in sorted(shown, key=lambda m: m.ours):
         style = style_of(method.name)
-        look: dict[str, Any] = {"s": 16, "marker": style.marker, "linewidth": 0.4}
+        look: dict[str, Any] = {"s": 6, "marker": "o", "linewidth": 0.2, "color": FAINT}
         if method.ours:
-            look = {"s": 80, "marker": "*", "linewidth": 0.6, "label": plain(method.title), "zorder": 4}
-        axes.scatter(method.values["accuracy"], method.values["ece"], color=style.color, edgecolor="white", **look)
+            look = {"s": 45, "marker": "*", "linewidth": 0.4, "zorder": 4, "color": style.color}
+            look["label"] = plain(method.title)
+        axes.scatter(method.values["accuracy"], method.values["ece"], edgecolor="white", **look)
     if any(method.ours for method in shown):
-        axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none", fontsize=8)
+        axes.legend(loc="best", frameon=True, framealpha=0.9, edgecolor="none")
     return figure
 
 
@@ -371,17 +378,23 @@ def accuracy_ece(numbers: GroupNumbers) -> Figure:
     shown = with_metrics(numbers.compared_networks, "accuracy", "ece")
     note = "bars: one standard deviation over seeds; line: methods that none beats on both"
     title = "Accuracy against calibration error"
-    figure, axes = plot_axes(title, numbers.context, (7.2, 4.6), note, ACCURACY_AXIS, ECE_AXIS)
-    x, y = [m.mean("accuracy") for m in shown], [m.mean("ece") for m in shown]
-    for method, at_x, at_y in zip(shown, x, y, strict=True):
-        draw_point(axes, method, (at_x, at_y), (method.std("accuracy"), min(method.std("ece"), 0.9 * at_y)))
+    figure, axes = plot_axes(title, numbers.context, ("column", 3.0), note, ACCURACY_AXIS, ECE_AXIS)
+    means = [m.mean("accuracy") for m in shown]
+    x, y = clip_outliers(means), [m.mean("ece") for m in shown]
+    named = leading(sorted(shown, key=lambda m: m.mean("ece")))
+    for method, mean, at_x, at_y in zip(shown, means, x, y, strict=True):
+        spread = method.std("accuracy") if at_x == mean else 0.0, min(method.std("ece"), 0.9 * at_y)
+        draw_point(axes, method, (at_x, at_y), spread, muted=method not in named)
+        mark_outlier(axes, (at_x, at_y), (mean, at_y))
     if x:
         reach_x = [v for m, at in zip(shown, x, strict=True) for v in (at - m.std("accuracy"), at + m.std("accuracy"))]
-        fit_axis(axes, "x", reach_x)
-        reach_y = [v for m, at in zip(shown, y, strict=True) for v in (at, at + m.std("ece"))]
+        fit_axis(axes, "x", [min(max(v, min(x) - 0.05), max(x) + 0.05) for v in reach_x])
+        reach_y = [
+            v for m, at in zip(shown, y, strict=True) for v in (max(at - m.std("ece"), 0.1 * at), at + m.std("ece"))
+        ]
         fit_axis(axes, "y", reach_y, log=spans_decades(y, 5), floor=0.0)
-    name_methods(figure, shown, line=False, limit=30)
-    draw_front(axes, shown, x, y, pareto_front(x, y))
+    name_methods(figure, named, line=False, n_others=len(shown) - len(named))
+    draw_front(axes, x, y, pareto_front(x, y))
     return figure
 
 

@@ -8,12 +8,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 
+from volta.core.errors import InputError
 from volta.core.processes import process_pool
 from volta.figures.calibration import ACCURACY_ECE, CALIBRATION_BARS, RELIABILITY, RISK_COVERAGE
 from volta.figures.chart_data import Chart, GroupNumbers, PrintVersion
 from volta.figures.comparison import ABLATION_BARS, MEAN_RANKS, PAIRWISE, PARALLEL_COORDINATES, SUMMARY_HEATMAP
 from volta.figures.cost import EFFICIENCY, TRAINING_CURVES
-from volta.figures.draw import base_style, save_figure
+from volta.figures.draw import STYLES, base_style, save_figure
 from volta.figures.ood import NEAR_FAR_OOD, OOD_BARS, PR_CURVES, ROC_CURVES, SCORE_HISTOGRAMS
 from volta.figures.shift import CORRUPTION_HEATMAP, SEVERITY_CURVES
 
@@ -42,8 +43,10 @@ MIN_FIGURES = 8
 MAX_WORKERS = 8
 
 
-def draw_figures(figures: Sequence[tuple[PrintVersion, GroupNumbers, Path]], n_workers: int) -> None:
-    """Draw figures for print, each from its numbers, to its path without an ending.
+def draw_figures(
+    figures: Sequence[tuple[PrintVersion, GroupNumbers, Path]], n_workers: int, style: str = "plain"
+) -> None:
+    """Draw figures for print in a style, each from its numbers, to its path without an ending.
 
     With several workers and at least eight figures, loky's processes draw them; the files are the same.
     """
@@ -51,16 +54,22 @@ def draw_figures(figures: Sequence[tuple[PrintVersion, GroupNumbers, Path]], n_w
         # Where the system kills a worker, this process draws.
         with suppress(BrokenProcessPool), process_pool(min(n_workers, MAX_WORKERS)) as pool:
             # Not pool.map, and all calls end before an error is raised: loky's thread fails over cancelled ones.
-            futures = [pool.submit(_draw, figure) for figure in figures]
+            futures = [pool.submit(_draw, figure, style) for figure in figures]
             wait(futures)
             for future in futures:
                 future.result()
             return
     for figure in figures:
-        _draw(figure)
+        _draw(figure, style)
 
 
-def _draw(figure: tuple[PrintVersion, GroupNumbers, Path]) -> None:
+def check_style(style: str) -> None:
+    """Refuse a style that there is none of."""
+    if style not in STYLES:
+        raise InputError(f"style is {style!r}; pass one of: {', '.join(STYLES)}")
+
+
+def _draw(figure: tuple[PrintVersion, GroupNumbers, Path], style: str) -> None:
     version, numbers, path = figure
-    with base_style():
+    with base_style(STYLES[style]):
         save_figure(version.draw(numbers), path.parent, path.name)

@@ -21,7 +21,9 @@ from volta.figures.chart_data import (
 from volta.figures.draw import (
     FAINT,
     INK,
+    MUTED,
     RULE,
+    Width,
     add_axes,
     base_style,
     cell_json,
@@ -29,6 +31,7 @@ from volta.figures.draw import (
     draw_heatmap,
     draw_rectangles,
     fit_differences,
+    leading,
     mark_ours,
     metric_choice,
     name_grid,
@@ -41,6 +44,7 @@ from volta.figures.draw import (
 )
 from volta.figures.style import (
     PALETTE,
+    SMALL,
     as_printed,
     column_label,
     dwarfed_reach,
@@ -72,7 +76,7 @@ DIGITS = 3
 def summary_heatmap(numbers: GroupNumbers) -> Figure:
     """Draw mean values, shaded per column by rank from the worst method (light) to the best (dark)."""
     methods, metrics = numbers.compared_methods, summary_metrics(numbers)
-    size = (2.6 + 0.78 * len(metrics), 1.7 + 0.22 * len(methods))
+    size: tuple[Width, float] = ("page", 0.9 + 0.145 * len(methods))
     note = "means over seeds; each column shaded by rank, worst (light) to best (dark)"
     figure = new_figure("Summary", numbers.context, size, note)
     (axes,) = add_axes(figure)
@@ -81,11 +85,12 @@ def summary_heatmap(numbers: GroupNumbers) -> Figure:
         rows = [row for row, method in enumerate(methods) if method.has(metric)]
         means = [methods[row].mean(metric) for row in rows]
         tones = rank_scale(as_printed(means, DIGITS), metric_of(metric).higher_is_better)
-        few = 0.05 <= max(map(abs, means), default=0.0) < 100
+        largest = max(map(abs, means), default=0.0)
+        decimals = 1 if largest >= 100 else DIGITS if largest >= SMALL else DIGITS + 1
         for row, mean, tone in zip(rows, means, tones, strict=True):
-            cells[row, column] = tone, f"{mean:.{DIGITS}f}" if few else f"{mean:.2g}"
-    labels = [plain(shorten(metric_label(metric), 30).replace(" (", "\n(")) for metric in metrics]
-    draw_heatmap(axes, methods, labels, cells, rotation=35)
+            cells[row, column] = tone, f"{mean:.{decimals}f}"
+    labels = [plain(shorten(metric_label(metric), 30)) for metric in metrics]
+    draw_heatmap(axes, methods, labels, cells)
     return figure
 
 
@@ -151,7 +156,7 @@ def critical_difference(
     ordered = sorted(ranks, key=lambda item: item.mean("rank"))
     half = (len(ordered) + 1) // 2
     note = f"mean rank over {n_blocks} blocks, 1 is best; a bar joins methods that the test cannot tell apart"
-    figure = new_figure(title, context, (7.4, 1.9 + 0.17 * half + 0.1 * len(groups)), note)
+    figure = new_figure(title, context, ("page", 1.1 + 0.15 * half + 0.1 * len(groups)), note)
     (axes,) = add_axes(figure)
     n = max(2, len(ordered))
     axes.set_xlim(1 - 0.38 * (n - 1), n + 0.38 * (n - 1))
@@ -203,9 +208,9 @@ def pairwise(numbers: GroupNumbers) -> Figure:
     }
     metric = next((metric for metric, methods in rows.items() if len(methods) > 1), next(iter(rows)))
     methods = rows[metric]
-    size = 1.9 + 0.3 * len(methods)
+    size: tuple[Width, float] = ("page" if len(methods) > 12 else "column", 1.2 + 0.19 * len(methods))
     note = "row vs. column, Holm-corrected: + better, − worse, ≈ equivalent, blank inconclusive"
-    figure = new_figure(f"All pairs: {metric_label(metric)}", numbers.context, (size + 1.4, size), note)
+    figure = new_figure(f"All pairs: {metric_label(metric)}", numbers.context, size, note)
     (axes,) = add_axes(figure)
     place = {method.name: at for at, method in enumerate(methods)}
     for pair in both_ways(numbers.pairs):
@@ -213,8 +218,9 @@ def pairwise(numbers: GroupNumbers) -> Figure:
         if known and pair.verdict in COLORS:
             x, y = place[pair.method], place[pair.reference]
             axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
-            write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=7.5, color=INK)
+            write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=6, color=INK)
     name_grid(axes, [plain(shorten(method.title, 24)) for method in methods], methods, limit=24)
+    axes.set_xlabel("+ better   − worse   ≈ equivalent   blank: inconclusive", fontfamily="DejaVu Sans")
     axes.set_xlim(-0.5, len(methods) - 0.5)
     axes.set_ylim(len(methods) - 0.5, -0.5)
     draw_cell_edges(axes, (len(methods), len(methods)), color=RULE, linewidth=0.5)
@@ -278,37 +284,33 @@ def parallel_coordinates(numbers: GroupNumbers) -> Figure:
     note = "each axis runs from the worst mean (below) to the best (above)"
     if left_out:
         note += f"; without all metrics: {shorten(', '.join(left_out), 90)}"
-    figure = new_figure("Profiles over metrics", numbers.context, (7.8, 4.6), note)
+    figure = new_figure("Profiles over metrics", numbers.context, ("page", 3.4), note)
     (axes,) = add_axes(figure)
+    named = leading(
+        sorted(shown, key=lambda m: m.mean(metrics[0]) * (-1 if metric_of(metrics[0]).higher_is_better else 1))
+    )
     columns = [[m.mean(metric) for m in shown] for metric in metrics]
     ups = [metric_of(metric).higher_is_better for metric in metrics]
     heights = [unit_scale(column, up) for column, up in zip(columns, ups, strict=True) if shown]
     for row, method in enumerate(shown):
         style, ours = style_of(method.name), method.ours
-        axes.plot(
-            range(len(metrics)),
-            [column[row] for column in heights],
-            color=style.color,
-            linestyle=style.line,
-            linewidth=2.6 if ours else 1.1,
-            marker=style.marker,
-            markersize=6 if ours else 3.5,
-            alpha=1.0 if ours else 0.8,
-            zorder=4 if ours else 2,
-            label=plain(method.title),
-        )
+        look: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "zorder": 2}
+        if method in named:
+            look = {"color": style.color, "linestyle": style.line, "marker": style.marker, "zorder": 4 if ours else 3}
+            look |= {"linewidth": 1.8 if ours else 1.1, "markersize": 4.5 if ours else 3}
+        axes.plot(range(len(metrics)), [column[row] for column in heights], label=plain(method.title), **look)
     for place, (column, up) in enumerate(zip(columns, ups, strict=True)):
         axes.axvline(place, color=RULE, linewidth=1, zorder=1)
         if column:
             ends = sorted((min(column), max(column)), reverse=up is False)
-            axes.text(place, -0.055, f"{ends[0]:.3g}", ha="center", va="top", fontsize=7)
-            axes.text(place, 1.045, f"{ends[1]:.3g}", ha="center", va="bottom", fontsize=7)
+            axes.text(place, -0.055, f"{ends[0]:.3g}", ha="center", va="top", fontsize=6)
+            axes.text(place, 1.045, f"{ends[1]:.3g}", ha="center", va="bottom", fontsize=6)
     axes.set_xticks(range(len(metrics)), [plain(metric_label(metric).replace(" (", "\n(")) for metric in metrics])
     axes.tick_params(axis="x", length=0, pad=4)
     axes.set_yticks([])
     axes.set_ylim(-0.14, 1.13)
     axes.spines[["left", "bottom"]].set_visible(False)
-    name_methods(figure, shown, line=True, limit=30)
+    name_methods(figure, named, line=True, n_others=len(shown) - len(named))
     return figure
 
 
@@ -358,22 +360,22 @@ def ablation_bars(numbers: GroupNumbers) -> Figure:
     reference, rows = by_name[first], [by_name[name] for name in dict.fromkeys(row.row for _, row in tests)]
     metrics = [*METRICS_SHOWN, *(f"auroc@{name}" for name in numbers.ood_sets[:1])]
     significant = {(row.row, key) for key, row in tests if row.verdict in ("better", "worse")}
-    height = 1.45 + 0.23 * max(3, len(rows))
+    height = 0.75 + 0.16 * max(3, len(rows))
     note = (
         f"difference from {reference.title}; blue, solid: better; ochre, hatched: worse; "
         "lines: one standard deviation; *: significant, paired, Holm-corrected; "
         "an axis with an outlier is logarithmic beyond its first tick"
     )
-    figure = new_figure("Ablation", numbers.context, (2.9 + 1.7 * len(metrics), height), note)
+    figure = new_figure("Ablation", numbers.context, ("page", height), note)
     all_axes = add_axes(figure, 1, len(metrics), sharey=True)
     for axes, metric in zip(all_axes, metrics, strict=True):
         if reference.has(metric):
             _draw(axes, reference, rows, metric, significant)
-        axes.set_title(plain(metric_label(metric).replace(" (", "\n(")), loc="left", fontsize=9)
+        axes.set_title(plain(metric_label(metric).replace(" (", "\n(")), loc="left")
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.grid(True, axis="x")
-        axes.tick_params(axis="x", labelsize=7)
-    all_axes[0].set_yticks(range(len(rows)), [plain(shorten(m.title, 36)) for m in rows])
+        axes.tick_params(axis="x", labelsize=6)
+    all_axes[0].set_yticks(range(len(rows)), [plain(shorten(m.title, 30)) for m in rows], fontsize=6.5)
     all_axes[0].set_ylim(len(rows) - 0.4, -0.6)
     for axes in all_axes:
         axes.tick_params(axis="y", length=0)
@@ -398,18 +400,11 @@ def _draw(
         bars[sign * change >= 0].append((place, change))
         axes.hlines(place, change - std, change + std, color=INK, linewidth=0.8)
         ends.append((min(0.0, change - std), max(0.0, change + std)))
-        if (row.name, metric) in significant:
-            outward = 1 if change >= 0 else -1
-            axes.annotate(
-                "*",
-                (change + outward * std, place),
-                xytext=(outward * 4, -2.5),
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=10,
-                fontweight="bold",
-            )
+        star = "*" if (row.name, metric) in significant else ""
+        axes.annotate(
+            f"{change:+.2g}{star}", (1, place), xycoords=("axes fraction", "data"), xytext=(1, 0),
+            textcoords="offset points", va="center", fontsize=5.5, color=INK, fontfamily="DejaVu Sans",
+        )  # fmt: skip
     for better, found in bars.items():
         if found:
             places, changes = np.array(found, dtype=np.float64).T
@@ -490,7 +485,7 @@ def mean_ranks(numbers: GroupNumbers) -> Figure:
     rows = _placed(numbers)
     methods = [method for row in rows for method in numbers.methods if method.name == row.method]
     figure, axes = plot_axes(
-        "Mean rank", numbers.context, (4.6, 1.1 + 0.17 * len(rows)),
+        "Mean rank", numbers.context, ("column", 0.6 + 0.135 * len(rows)),
         "lines: 95 % bootstrap interval; shaded: in the confidence set of the best on every ranked metric",
         "mean rank (1 is best)", "",
     )  # fmt: skip
@@ -501,8 +496,8 @@ def mean_ranks(numbers: GroupNumbers) -> Figure:
         color = style_of(row.method).color if method.ours else INK
         if row.low is not None and row.high is not None:
             axes.hlines(place, row.low, row.high, color=color, linewidth=1.2)
-        axes.plot(row.mean or 0.0, place, marker="o", markersize=5 if method.ours else 3.5, color=color)
-    axes.set_yticks(range(len(rows)), [plain(shorten(method.title, 30)) for method in methods])
+        axes.plot(row.mean or 0.0, place, marker="o", markersize=4 if method.ours else 3, color=color)
+    axes.set_yticks(range(len(rows)), [plain(shorten(method.title, 24)) for method in methods], fontsize=6.5)
     mark_ours(axes.get_yticklabels(), methods)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -15,10 +15,11 @@ from volta.figures.chart_data import (
     with_metrics,
 )
 from volta.figures.draw import (
-    FAINT,
+    MUTED,
     base_style,
     draw_front,
     fit_axis,
+    leading,
     name_methods,
     plot_axes,
     points_json,
@@ -38,32 +39,33 @@ COST_METRICS = ("latency_ms", "ece", "size_mb")
 def efficiency(numbers: GroupNumbers) -> Figure:
     """Draw latency per sample against ECE; a bubble's area is proportional to the model's size in MB."""
     shown = with_metrics(numbers.compared_methods, *COST_METRICS)
+    largest = max((m.mean("size_mb") for m in shown), default=0.0) or 1.0
     note = (
-        "bubble area: parameters × 4 bytes; latency: median of 5 batches of 256 rows; line: none is faster and better"
+        f"bubble area: parameters × 4 bytes, the largest {largest:.3g} MB; latency: median of 5 batches of 256 "
+        "samples; line: none is faster and better"
     )
     labels = "latency ↓, ms per sample", "ECE ↓ (15 bins)"
-    figure, axes = plot_axes("Cost of calibration", numbers.context, (7.4, 4.5), note, *labels)
+    figure, axes = plot_axes("Cost of calibration", numbers.context, ("column", 3.1), note, *labels)
+    named = leading(sorted(shown, key=lambda m: m.mean("ece")))
     x, y, sizes = ([m.mean(metric) for m in shown] for metric in COST_METRICS)
-    largest = max(sizes, default=0) or 1.0
     for at in sorted(range(len(shown)), key=lambda at: -sizes[at]):
         style = style_of(shown[at].name)
         look: dict[str, Any] = {
-            "color": style.color,
-            "alpha": 0.55,
-            "edgecolor": style.color,
-            "linewidth": 1.0,
+            "color": style.color if shown[at] in named else MUTED,
+            "alpha": 0.5,
+            "edgecolor": style.color if shown[at] in named else MUTED,
+            "linewidth": 0.7,
             "zorder": 3,
         }
-        axes.scatter(x[at], y[at], s=18 + 420 * sizes[at] / largest, marker="o", **look)
+        axes.scatter(x[at], y[at], s=8 + 130 * sizes[at] / largest, marker="o", **look)
         white: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.4}
-        axes.plot(x[at], y[at], marker=style.marker, color=style.color, markersize=3.5, zorder=4, **white)
-    name_methods(figure, shown, [f"{size:.3g} MB" for size in sizes], line=False)
+        if shown[at] in named:
+            axes.plot(x[at], y[at], marker=style.marker, color=style.color, markersize=3, zorder=4, **white)
+    name_methods(figure, named, line=False, n_others=len(shown) - len(named))
     if shown:
-        fit_axis(axes, "x", x, log=spans_decades(x, 5), floor=0.0)
-        fit_axis(axes, "y", y, log=spans_decades(y), floor=0.0)
-        words, inside = f"largest bubble: {largest:.3g} MB", axes.transAxes
-        axes.text(0.995, 0.985, words, transform=inside, fontsize=7, ha="right", va="top", color=FAINT)
-        draw_front(axes, shown, x, y, pareto_front([-value for value in x], y))
+        fit_axis(axes, "x", x, log=spans_decades(x, 3), floor=0.0)
+        fit_axis(axes, "y", y, log=spans_decades(y, 3), floor=0.0)
+        draw_front(axes, x, y, pareto_front([-value for value in x], y))
     return figure
 
 
@@ -88,14 +90,24 @@ def training_curves(numbers: GroupNumbers) -> Figure:
     own = {name: logs for (name, of), logs in numbers.trainings.items() if name in titles and of == seed}
     found = [(name, log) for name, logs in own.items() for log in logs]
     note = f"seed {seed}; marks: the best epoch"
-    figure, axes = plot_axes("Training", numbers.context, (7.4, 4.4), note, *LABELS)
+    figure, axes = plot_axes("Training", numbers.context, ("column", 2.9), note, LABELS[0], "validation loss ↓")
+    compared = sorted(
+        (MethodValues(m.name, titles[m.name], {}, m.ours) for m in numbers.compared_methods if m.name in own),
+        key=lambda m: min(min(log.val_losses) for log in own[m.name]),
+    )
+    named = leading(compared)
+    in_colour = {method.name for method in named}
     for name, log in found:
         style, losses, best = style_of(name), log.val_losses, log.best_epoch
-        axes.plot(range(1, len(losses) + 1), losses, color=style.color, linestyle=style.line, linewidth=1.2)
-        axes.plot(best, losses[best - 1], color=style.color, marker=style.marker, markersize=6)
+        look: dict[str, Any] = {"color": style.color, "linestyle": style.line, "linewidth": 1.1, "zorder": 3}
+        if name not in in_colour:
+            look = {"color": MUTED, "linewidth": 0.6}
+        axes.plot(range(1, len(losses) + 1), losses, **look)
+        axes.plot(best, losses[best - 1], color=look["color"], marker=style.marker, markersize=3.5)
+    axes.locator_params(axis="x", integer=True)
     if _is_positive(log for _, log in found):
         axes.set_yscale("log")
-    name_methods(figure, [MethodValues(name, titles[name], {}) for name in own], line=True)
+    name_methods(figure, named, line=True, n_others=len(compared) - len(named))
     return figure
 
 

@@ -6,9 +6,9 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,10 @@ from volta.figures.chart_data import (
     Floats,
     GroupNumbers,
     Json,
+    MethodBins,
     MethodCurve,
     MethodValues,
+    ScoreHistogram,
     with_metrics,
 )
 from volta.figures.style import beaten_by, dwarfed_reach, metric_label, metric_of, spans_decades, style_of
@@ -34,17 +36,43 @@ if TYPE_CHECKING:
 INK = "#1c2024"
 FAINT = "#6b7280"
 RULE = "#d5d9de"
-DPI = 150
+MUTED = "#b9bfc6"
+"""Of methods that are neither ours nor among the best few."""
+DPI = 300
 PNG_LEVEL = 3
 """Files a tenth larger than at Pillow's level 6, in half the time."""
-MIN_WIDTH = 4.6
-CAPTION_LETTERS = 17.5
-"""Letters of the line beneath that fit into an inch."""
+Width = Literal["column", "page"]
+N_LEADING = 5
+"""So many methods besides ours are drawn in colour."""
+
+
+@dataclass(frozen=True)
+class PrintStyle:
+    """The widths of a column and of a page in inches, and the font."""
+
+    column: float
+    page: float
+    font: str
+
+    def inches(self, width: Width) -> float:
+        """Return a width in inches."""
+        return self.column if width == "column" else self.page
+
+
+SERIF = "STIXGeneral"
+"""Comes with Matplotlib and has the proportions of Times."""
+STYLES: Mapping[str, PrintStyle] = {
+    "plain": PrintStyle(3.3, 6.8, "DejaVu Sans"),
+    "neurips": PrintStyle(2.7, 5.5, SERIF),
+    "icml": PrintStyle(3.25, 6.75, SERIF),
+    "ieee": PrintStyle(3.5, 7.16, SERIF),
+}
+"""Styles of figures for print, by the venue whose columns they fit."""
 
 _SETTINGS: Any = {
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.labelsize": 8.5,
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
     "axes.edgecolor": FAINT,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.7,
@@ -57,25 +85,29 @@ _SETTINGS: Any = {
     "ytick.color": FAINT,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
     "text.color": INK,
-    "legend.fontsize": 7.5,
+    "legend.fontsize": 6.5,
     "legend.frameon": False,
-    "legend.handlelength": 2.2,
+    "legend.handlelength": 1.8,
+    "legend.columnspacing": 1.0,
+    "legend.labelspacing": 0.3,
+    "mathtext.fontset": "stix",
     "pdf.fonttype": 42,
     "svg.fonttype": "none",
 }
 
 
-_inside: list[bool] = []
+_inside: list[PrintStyle] = []
 
 
 @contextmanager
-def base_style() -> Iterator[None]:
-    """Draw and save with Matplotlib's defaults and the package's own settings, whatever the caller's rcParams say.
+def base_style(style: PrintStyle = STYLES["plain"]) -> Iterator[None]:
+    """Draw and save with Matplotlib's defaults and a style of the package, whatever the caller's rcParams say.
 
     Much is looked up only when an artist is made or drawn: whatever makes a figure or saves one is decorated with it.
+    Within another call the style of that one stays.
     """
     if _inside:
         yield
@@ -84,10 +116,10 @@ def base_style() -> Iterator[None]:
 
     # The backend is not the figures' business: to look it up would choose one. What stands as wanted stays.
     defaults = {name: rcParamsDefault[name] for name in rcParamsDefault if name != "backend"}
-    wanted = {**defaults, **_SETTINGS, "font.family": ["DejaVu Sans"]}
+    wanted = {**defaults, **_SETTINGS, "font.family": list(dict.fromkeys([style.font, "DejaVu Sans"]))}
     changed = {name: value for name, value in wanted.items() if rcParams[name] != value}
     with rc_context(changed):
-        _inside.append(True)
+        _inside.append(style)
         try:
             yield
         finally:
@@ -95,17 +127,19 @@ def base_style() -> Iterator[None]:
 
 
 @base_style()
-def new_figure(title: str, context: Context, size: tuple[float, float], note: str = "") -> Figure:
-    """Return an empty figure with its title above and its context beneath."""
+def new_figure(title: str, context: Context, size: tuple[Width, float], note: str = "") -> Figure:
+    """Return an empty figure, as wide as a column or a page of the style and so many inches high.
+
+    Nothing is written into it: a paper has its own captions. Title, context and note are its label, which its files
+    carry as their description.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = max(MIN_WIDTH, size[0])
+    width = _inside[-1].inches(size[0])
     figure = Figure(figsize=(width, size[1]), dpi=DPI, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    figure.suptitle(plain(title), x=0.012, ha="left", fontsize=11, fontweight="bold")
-    lines = [part for words in (context.line, note) for part in wrap(words, int(CAPTION_LETTERS * width))]
-    figure.supxlabel(plain("\n".join(lines)), x=0.012, ha="left", fontsize=7, color=FAINT)
+    figure.set_label(". ".join(part for part in (title, context.line, note) if part))
     return figure
 
 
@@ -116,30 +150,25 @@ def add_axes(figure: Figure, rows: int = 1, columns: int = 1, **options: Any) ->
 
 
 def plot_axes(
-    title: str, context: Context, size: tuple[float, float], note: str, x: str, y: str
+    title: str, context: Context, size: tuple[Width, float], note: str, x: str, y: str
 ) -> tuple[Figure, Axes]:
     """Return a figure with one pair of axes, named and with a grid."""
     figure = new_figure(title, context, size, note)
     (axes,) = add_axes(figure)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    axes.locator_params(axis="x", nbins=5 if size[0] == "column" else 9)
     axes.grid(True)
     return figure, axes
 
 
 @base_style()
 def panel_axes(
-    title: str,
-    context: Context,
-    n: int,
-    columns: int,
-    inches: tuple[tuple[float, float], tuple[float, float]],
-    note: str,
+    title: str, context: Context, n: int, columns: int, heights: tuple[float, float], note: str
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with ``n`` panels; ``inches``: width and height, each of what is around them and of a panel."""
+    """Return a figure as wide as a page with ``n`` panels; ``heights``: of what is around them and of a panel."""
     rows = max(1, math.ceil(n / columns))
-    (left, width), (top, height) = inches
-    figure = new_figure(title, context, (left + width * columns, top + height * rows), note)
+    figure = new_figure(title, context, ("page", heights[0] + heights[1] * rows), note)
     found = add_axes(figure, rows, columns)
     for axes in found[n:]:
         axes.set_visible(False)
@@ -148,9 +177,21 @@ def panel_axes(
 
 @base_style()
 def add_legend(figure: Figure, handles: Sequence[Any], title: str = "") -> None:
-    """Put a legend beside the axes, in the house style."""
-    legend = figure.legend(handles=list(handles), title=title or None, loc="outside right upper")
-    legend.get_title().set_fontsize(7.5)
+    """Put a legend below the axes, in as many columns as the figure has room for."""
+    columns = 2 if figure.get_figwidth() < 4 else 4
+    legend = figure.legend(
+        handles=list(handles), title=title or None, loc="outside lower center", ncols=min(columns, len(handles) or 1)
+    )
+    legend.get_title().set_fontsize(6.5)
+
+
+Named = TypeVar("Named", MethodValues, MethodCurve, MethodBins, ScoreHistogram)
+
+
+def leading(methods: Sequence[Named]) -> list[Named]:
+    """Return our own methods and the first few others, of methods in order from the best."""
+    others = [method.name for method in methods if not method.ours][:N_LEADING]
+    return [method for method in methods if method.ours or method.name in others]
 
 
 def name_methods(
@@ -159,13 +200,18 @@ def name_methods(
     words: Sequence[str] | None = None,
     *,
     line: bool,
-    limit: int = 26,
+    n_others: int = 0,
     title: str = "",
 ) -> None:
-    """Put a legend of methods beside the axes, with ``words`` behind their titles."""
-    titles = [shorten(method.title, limit) for method in methods]
+    """Put a legend of methods below the axes, with ``words`` behind their titles, and one of the grey others."""
+    from matplotlib.lines import Line2D
+
+    titles = [shorten(method.title, 24 if words is None else 20) for method in methods]
     titles = titles if words is None else [f"{one}  {more}" for one, more in zip(titles, words, strict=True)]
     handles = [method_handle(m.name, one, line=line, ours=m.ours) for m, one in zip(methods, titles, strict=True)]
+    if n_others:
+        look: Any = {"linestyle": "-"} if line else {"linestyle": "", "marker": "o", "markersize": 3.5}
+        handles.append(Line2D([], [], color=MUTED, linewidth=0.8, label=f"{n_others} others", **look))
     add_legend(figure, handles, title)
 
 
@@ -175,9 +221,9 @@ def method_handle(name: str, title: str, *, line: bool, ours: bool = False) -> A
 
     style = style_of(name)
     if line:
-        width = 2.2 if ours else 1.3
+        width = 1.8 if ours else 1.1
         return Line2D([], [], color=style.color, linestyle=style.line, linewidth=width, label=plain(title))
-    return Line2D([], [], color=style.color, marker=style.marker, linestyle="", markersize=5.5, label=plain(title))
+    return Line2D([], [], color=style.color, marker=style.marker, linestyle="", markersize=4, label=plain(title))
 
 
 def plain(text: str) -> str:
@@ -224,14 +270,18 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
+    label = str(figure.get_label())
+
     def write_png(file: IO[bytes]) -> None:
         settle_layout(figure)
         png_canvas: Any = FigureCanvasAgg(figure)
-        png_canvas.print_png(file, metadata={"Software": None}, pil_kwargs={"compress_level": PNG_LEVEL})
+        png_canvas.print_png(
+            file, metadata={"Software": None, "Description": label}, pil_kwargs={"compress_level": PNG_LEVEL}
+        )
 
     def write_pdf(file: IO[bytes]) -> None:
         pdf_canvas: Any = FigureCanvasPdf(figure)
-        pdf_canvas.print_pdf(file, metadata={"CreationDate": None})
+        pdf_canvas.print_pdf(file, metadata={"CreationDate": None, "Subject": label})
 
     png, pdf = folder / f"{name}.png", folder / f"{name}.pdf"
     with quiet_glyphs():
@@ -280,7 +330,7 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
         return
     longest, middle = max(reaches), dwarfed_reach(reaches)
     if middle is None:
-        axes.locator_params(axis="x", nbins=4)
+        axes.locator_params(axis="x", nbins=2)
         axes.set_xlim(-1.25 * longest, 1.25 * longest)
         return
     linear = 10.0 ** math.ceil(math.log10(middle))
@@ -308,12 +358,12 @@ def draw_rectangles(
 
 
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
-_RADII = (7.0, 14.0, 22.0, 32.0)
+_RADII = (5.0, 10.0, 16.0, 24.0)
 _PLACES = [(dx, dy, radius) for radius in _RADII for dx, dy in _DIRECTIONS]
 """Where a label may stand, in points from the edge of its box to its point; the first wins among equals."""
 
 
-def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], size: float = 7.5) -> None:
+def label_points(axes: Axes, points: Sequence[tuple[float, float, str, bool]], size: float = 6.0) -> None:
     """Write each (x, y, text, bold) beside its point, trying near places first; a thin line ties a far label.
 
     Text widths are estimated from the number of characters, which is enough to keep labels apart. Labels stand where
@@ -360,22 +410,37 @@ def _overlaps(boxes: Floats, others: Floats) -> Floats:
     return np.asarray(np.maximum(high - low, 0.0).prod(axis=2))
 
 
-LABEL_ALL = 12
-"""Up to this many methods every point carries its name; beyond it, VOLTA and the Pareto front do."""
-
-
-def draw_front(
-    axes: Axes, methods: Sequence[MethodValues], x: Sequence[float], y: Sequence[float], front: Sequence[int]
-) -> None:
-    """Join the methods on the front by a line, and write names: of few methods all, else our own and the front's."""
+def draw_front(axes: Axes, x: Sequence[float], y: Sequence[float], front: Sequence[int]) -> None:
+    """Join the methods on the Pareto front by a line."""
     ordered = sorted(front, key=lambda i: x[i])
-    axes.plot([x[i] for i in ordered], [y[i] for i in ordered], color=FAINT, linewidth=0.8, zorder=1)
-    named = [i for i in range(len(methods)) if len(methods) <= LABEL_ALL or i in front or methods[i].ours]
-    label_points(axes, [(x[i], y[i], shorten(methods[i].title, 24), methods[i].ours) for i in named])
+    axes.plot([x[i] for i in ordered], [y[i] for i in ordered], color=FAINT, linewidth=0.7, zorder=1)
 
 
-SHADES = "YlGnBu"
-"""Light to dark in luminance, so it reads in grey and by colour-blind readers."""
+def clip_outliers(values: Sequence[float]) -> list[float]:
+    """Return values with outliers, beyond four interquartile ranges of the quartiles, moved next to the others."""
+    if len(values) < 4:
+        return list(values)
+    first, last = np.quantile(values, [0.25, 0.75])
+    room = 4 * (last - first)
+    inner = [value for value in values if first - room <= value <= last + room]
+    step = 0.12 * (max(inner) - min(inner))
+    return [min(max(value, min(inner) - step), max(inner) + step) if room else value for value in values]
+
+
+def mark_outlier(axes: Axes, at: tuple[float, float], value: tuple[float, float]) -> None:
+    """Write the true value and an arrow beside a point that was moved."""
+    if at == value:
+        return
+    arrow = "→" if value[0] > at[0] else "←" if value[0] < at[0] else "↑" if value[1] > at[1] else "↓"
+    shown = value[0] if value[0] != at[0] else value[1]
+    axes.annotate(
+        f"{arrow} {shown:.3g}", at, xytext=(0, 4), textcoords="offset points", ha="center", va="bottom",
+        fontsize=5.5, color=FAINT, fontfamily="DejaVu Sans",
+    )  # fmt: skip
+
+
+SHADES = ("#fffaf0", "#084a7a")
+"""Light to dark in luminance, as on the page, so that it reads in grey and by colour-blind readers."""
 
 
 def draw_heatmap(
@@ -383,17 +448,25 @@ def draw_heatmap(
     methods: Sequence[MethodValues],
     labels: Sequence[str],
     cells: Mapping[tuple[int, int], tuple[float, str]],
-    size: float = 7.0,
+    size: float = 5.5,
     rotation: int = 45,
 ) -> None:
     """Draw a row a method and a column a label: by (row, column) a shade in [0, 1] and a text, a dash where none is."""
+    from matplotlib.colors import LinearSegmentedColormap
+
     shade = np.full((len(methods), len(labels)), np.nan)
     for place, (tone, _) in cells.items():
         shade[place] = tone
-    axes.imshow(np.ma.masked_invalid(shade), cmap=SHADES, vmin=-0.12, vmax=1.25, aspect="auto", interpolation="nearest")
+    axes.imshow(
+        np.ma.masked_invalid(shade),
+        cmap=LinearSegmentedColormap.from_list("shades", SHADES),
+        vmin=0,
+        vmax=1,
+        aspect="auto",
+    )
     for row, column in np.ndindex(shade.shape):
         tone, text = cells.get((row, column), (math.nan, "–"))
-        color = FAINT if math.isnan(tone) else "white" if tone > 0.62 else INK
+        color = FAINT if math.isnan(tone) else "white" if tone > 0.5 else INK
         write_inside(axes, column, row, text, fontsize=size, color=color)
     draw_cell_edges(axes, shade.shape, color="white", linewidth=1.2)
     axes.tick_params(length=0)
@@ -414,77 +487,91 @@ def draw_cell_edges(axes: Axes, shape: tuple[int, ...], **look: Any) -> None:
 
 
 def name_grid(
-    axes: Axes, columns: Sequence[str], methods: Sequence[MethodValues], rotation: int = 45, limit: int = 30
+    axes: Axes, columns: Sequence[str], methods: Sequence[MethodValues], rotation: int = 45, limit: int = 24
 ) -> None:
     """Write the columns' names above a grid and the methods' names beside it, our own in bold."""
-    axes.set_xticks(range(len(columns)), columns, rotation=rotation, ha="left", rotation_mode="anchor")
+    axes.set_xticks(range(len(columns)), columns, rotation=rotation, ha="left", rotation_mode="anchor", fontsize=6.5)
     axes.xaxis.tick_top()
-    axes.set_yticks(range(len(methods)), [plain(shorten(method.title, limit)) for method in methods])
+    axes.set_yticks(range(len(methods)), [plain(shorten(method.title, limit)) for method in methods], fontsize=6.5)
     mark_ours(axes.get_yticklabels(), methods)
 
 
 def draw_curves(axes: Axes, curves: Sequence[MethodCurve]) -> None:
-    """Draw the mean of each curve as a line; for VOLTA the range over seeds too, as a shade."""
+    """Draw the mean of each curve, from the best, as a line; the best few in colour, VOLTA with a range over seeds."""
+    in_colour = {curve.name for curve in leading(curves)}
     for curve in curves:
         style, ours = style_of(curve.name), curve.ours
+        shown = curve.name in in_colour
         axes.plot(
             curve.x,
             curve.mean,
-            color=style.color,
-            linestyle=style.line,
-            linewidth=2.4 if ours else 1.1,
-            alpha=1 if ours else 0.85,
-            zorder=4 if ours else 2,
+            color=style.color if shown else MUTED,
+            linestyle=style.line if shown else "-",
+            linewidth=1.8 if ours else 1.1 if shown else 0.6,
+            zorder=4 if ours else 3 if shown else 2,
         )
         if ours:
             axes.fill_between(curve.x, curve.low, curve.high, color=style.color, alpha=0.15, linewidth=0)
     axes.grid(True)
 
 
-def draw_point(axes: Axes, method: MethodValues, at: tuple[float, float], spread: tuple[float, float]) -> None:
-    """Draw a method's marker at (x, y) with bars of so much to either side."""
+def draw_point(
+    axes: Axes, method: MethodValues, at: tuple[float, float], spread: tuple[float, float], muted: bool = False
+) -> None:
+    """Draw a method's marker at (x, y) with bars of so much to either side, grey where it is ``muted``."""
     style, ours = style_of(method.name), method.ours
     axes.errorbar(
         *at,
         xerr=spread[0],
         yerr=spread[1],
-        color=style.color,
-        marker=style.marker,
-        markersize=9 if ours else 6,
+        color=MUTED if muted else style.color,
+        marker="o" if muted else style.marker,
+        markersize=6 if ours else 3.5 if muted else 4.5,
         markeredgecolor="white",
-        markeredgewidth=0.6,
-        elinewidth=0.8,
+        markeredgewidth=0.4,
+        elinewidth=0.6,
         linestyle="",
-        zorder=4 if ours else 3,
+        zorder=4 if ours else 2 if muted else 3,
     )
 
 
-def draw_bars(axes: Axes, methods: Sequence[MethodValues], metric: str, named: bool, start: float = 0.0) -> None:
-    """Draw the mean of a metric as bars from ``start``, one standard deviation as a line, first method on top.
+def draw_dots(
+    axes: Axes, methods: Sequence[MethodValues], metric: str, named: bool, start: float | None = None
+) -> None:
+    """Draw the mean of a metric as dots with their values, one standard deviation as a line, first method on top.
 
     A method without the metric leaves its row empty, so that rows line up across panels; ``named`` writes the methods'
-    names beside the axis.
+    names beside the axis; a line marks ``start``.
     """
     found = [(place, method) for place, method in enumerate(methods) if method.has(metric)]
-    places = np.array([place for place, _ in found], dtype=np.float64)
-    means = np.array([method.mean(metric) for _, method in found], dtype=np.float64)
-    stds = np.array([method.std(metric) for _, method in found], dtype=np.float64)
-    colors = [style_of(method.name).color for _, method in found]
-    draw_rectangles(axes, start, means, places - 0.34, places + 0.34, facecolors=colors, alpha=0.88, linewidths=0)
-    axes.hlines(places, means - stds, means + stds, color=INK, linewidth=0.9)
-    ends = np.concatenate([means - stds, means + stds, means, [start]])
-    margin = 0.05 * float(np.ptp(ends)) or 0.05
-    low = float(ends.min())
-    axes.set_xlim(low if low == start else low - margin, float(ends.max()) + margin)
+    means = [method.mean(metric) for _, method in found]
+    places = clip_outliers(means)
+    ends = [] if start is None else [start]
+    for (row, method), mean, at in zip(found, means, places, strict=True):
+        color = style_of(method.name).color if method.ours else INK
+        std = method.std(metric) if at == mean else 0.0
+        axes.hlines(row, at - std, at + std, color=color, linewidth=0.8)
+        axes.plot(at, row, marker="o", markersize=4 if method.ours else 3, color=color)
+        arrow = "" if at == mean else " →" if mean > at else " ←"
+        axes.annotate(
+            f"{mean:.3g}{arrow}", (1, row), xycoords=("axes fraction", "data"), xytext=(1, 0),
+            textcoords="offset points", va="center", fontsize=5.5, color=color, fontfamily="DejaVu Sans",
+        )  # fmt: skip
+        ends += [at - std, at + std]
+    if start is not None:
+        axes.axvline(start, color=FAINT, linewidth=0.7)
+    if ends:
+        axes.set_xlim(*page_limits(ends, log=False))
     if named:
-        axes.set_yticks(range(len(methods)), [plain(shorten(method.title)) for method in methods])
+        titles = [plain(shorten(method.title, 24)) for method in methods]
+        axes.set_yticks(range(len(methods)), titles, fontsize=6.5)
         mark_ours(axes.get_yticklabels(), methods)
     else:
         axes.set_yticks([])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(methods) - 0.4, -0.6)
     axes.grid(True, axis="x")
-    axes.locator_params(axis="x", nbins=4)
+    axes.locator_params(axis="x", nbins=3)
 
 
 def bars_json(numbers: GroupNumbers, metrics: Sequence[str], start: Mapping[str, float] | None = None) -> Json:

@@ -24,10 +24,13 @@ from volta.figures.draw import (
     add_legend,
     bars_json,
     base_style,
-    draw_bars,
+    clip_outliers,
     draw_curves,
+    draw_dots,
     draw_point,
     fit_axis,
+    leading,
+    mark_outlier,
     metric_choice,
     name_methods,
     new_figure,
@@ -53,19 +56,16 @@ def ood_bars(numbers: GroupNumbers) -> Figure:
     """Draw AUROC per OOD set (values named ``auroc@ood:NAME``), ordered by the first set; bars start at chance."""
     sets, first = numbers.ood_sets, f"auroc@{numbers.ood_sets[0]}"
     shown = sorted(with_metrics(numbers.compared_methods, first), key=lambda m: -m.mean(first))
-    height = 1.35 + 0.19 * max(4, len(shown))
-    note = f"in order of AUROC on {set_name(sets[0])}; lines: one standard deviation over seeds; bars start at chance"
+    height = 0.6 + 0.13 * max(4, len(shown))
+    note = f"in order of AUROC on {set_name(sets[0])}; lines: one standard deviation over seeds; vertical line: chance"
     title = "Out-of-distribution detection, AUROC ↑"
-    figure = new_figure(title, numbers.context, (2.6 + 1.95 * len(sets), height), note)
+    figure = new_figure(title, numbers.context, ("page", height), note)
     all_axes = add_axes(figure, 1, len(sets))
     for axes, name in zip(all_axes, sets, strict=True):
         key = f"auroc@{name}"
-        draw_bars(axes, shown, key, named=axes is all_axes[0], start=CHANCE)
-        lowest = min((m.mean(key) - m.std(key) for m in with_metrics(shown, key)), default=CHANCE)
-        axes.set_xlim(min(0.48, lowest - 0.02), 1.005)
-        axes.axvline(CHANCE, color=FAINT, linewidth=0.8)
+        draw_dots(axes, shown, key, named=axes is all_axes[0], start=CHANCE)
         near = " (near)" if name in numbers.near_sets else ""
-        axes.set_title(plain(shorten(set_name(name), 22)) + near, loc="left", fontsize=9)
+        axes.set_title(plain(shorten(set_name(name), 22)) + near, loc="left")
     return figure
 
 
@@ -95,12 +95,17 @@ def near_far_ood(numbers: GroupNumbers) -> Figure:
     shown = sorted(with_metrics(numbers.compared_methods, X, Y), key=lambda m: -m.mean(X))
     note = "means over the OOD sets of each kind; bars: one standard deviation over seeds; in order of near OOD"
     labels = metric_label(X), metric_label(Y)
-    figure, axes = plot_axes("Near and far OOD", numbers.context, (7.2, 4.6), note, *labels)
-    for method in shown:
-        draw_point(axes, method, (method.mean(X), method.mean(Y)), (method.std(X), method.std(Y)))
-    fit_axis(axes, "x", [m.mean(X) for m in shown])
-    fit_axis(axes, "y", [m.mean(Y) for m in shown])
-    name_methods(figure, shown, [f"{m.mean(X):.3f}" for m in shown], line=False)
+    figure, axes = plot_axes("Near and far OOD", numbers.context, ("column", 3.0), note, *labels)
+    named = leading(shown)
+    x, y = clip_outliers([m.mean(X) for m in shown]), clip_outliers([m.mean(Y) for m in shown])
+    for method, *at in zip(shown, x, y, strict=True):
+        value = method.mean(X), method.mean(Y)
+        spread = [method.std(key) if one == mean else 0.0 for key, one, mean in zip((X, Y), at, value, strict=True)]
+        draw_point(axes, method, (at[0], at[1]), (spread[0], spread[1]), muted=method not in named)
+        mark_outlier(axes, (at[0], at[1]), value)
+    fit_axis(axes, "x", x)
+    fit_axis(axes, "y", y)
+    name_methods(figure, named, [f"{m.mean(X):.3f}" for m in named], line=False, n_others=len(shown) - len(named))
     return figure
 
 
@@ -140,11 +145,13 @@ def lines_chart(
         note = f"{set_name(where)}; mean over seeds, in order of {area}; shade: lowest and highest seed (VOLTA)"
         # Not as a decorator, which loky could not send to a worker.
         with base_style():
-            figure, axes = plot_axes(title, numbers.context, (7.4, 4.6), note, *labels)
+            figure, axes = plot_axes(title, numbers.context, ("column", 3.1), note, *labels)
             draw_curves(axes, shown)
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 1.02)
-            name_methods(figure, shown, [f"{curve.area:.4f}" for curve in shown], line=True, title=f"{area} ↑")
+            named = leading(shown)
+            words = [f"{curve.area:.3f}" for curve in named]
+            name_methods(figure, named, words, line=True, n_others=len(shown) - len(named), title=f"{area} ↑")
             if diagonal:
                 axes.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8)
         return figure
@@ -195,25 +202,28 @@ PR_CURVES = lines_chart(
 )
 
 
-COLUMNS = 4
+COLUMNS = 3
 SET_HUES = (1, 4, 3, 9, 8, 5)
 
 
 @base_style()
 def score_histograms(numbers: GroupNumbers) -> Figure:
-    """Draw, per method, the share of rows per score bin for the test rows (filled) and each OOD set (lines).
+    """Draw the share of rows per score bin for the test rows (filled) and each OOD set (lines).
 
-    Scores of different methods have different units, so each panel has its own axis.
+    Our method and the five with the highest AUROC on the first OOD set are shown. Scores of
+    different methods have different units, so each panel has its own axis.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     seed = min(seed for _, seed in numbers.histograms)
-    methods = numbers.of_compared({name: item for (name, own), item in numbers.histograms.items() if own == seed})
+    found = numbers.of_compared({name: item for (name, own), item in numbers.histograms.items() if own == seed})
+    first = next(iter(numbers.ood_sets), "")
+    methods = leading(sorted(found, key=lambda item: -item.auroc.get(first, 0.0)))
     columns = min(COLUMNS, max(1, len(methods)))
     note = f"seed {seed}; height: square root of a bin's share of rows; grey: test rows; each panel has its own axis"
     title = "Scores of known and OOD rows"
-    figure, panels = panel_axes(title, numbers.context, len(methods), columns, ((1.6, 1.9), (1.15, 1.35)), note)
+    figure, panels = panel_axes(title, numbers.context, len(methods), columns, (0.5, 1.05), note)
     names = dict.fromkeys(name for m in methods for name in m.shares if name != "test")
     looks: dict[str, Any] = {}
     for index, name in enumerate(names):
@@ -233,16 +243,21 @@ def _draw(axes: Axes, method: ScoreHistogram, looks: Mapping[str, Any]) -> None:
     for name, look in looks.items():
         if name in method.shares:
             axes.stairs(np.sqrt(method.shares[name]), places, linewidth=1.2, **look)
-    ticks = [0, len(places) // 2, len(places) - 1]
-    axes.set_xticks(ticks, [f"{method.edges[tick]:.3g}" for tick in ticks], fontsize=6.5)
+    ticks = [0, len(places) - 1]
+    axes.set_xticks(ticks, [_edge(method.edges[tick]) for tick in ticks], fontsize=6)
     axes.set_xlim(0, len(places) - 1)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    first, _, last = axes.get_xticklabels()
+    first, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
     weight = "bold" if method.ours else "normal"
-    axes.set_title(plain(shorten(method.title, 26)), fontsize=7.5, fontweight=weight, loc="left", pad=3)
+    axes.set_title(plain(shorten(method.title, 26)), fontsize=6.5, fontweight=weight, loc="left", pad=3)
+
+
+def _edge(value: float) -> str:
+    """Return a score in words: whole where it is large, else with two digits, never with an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}" if abs(value) >= 1e-3 else "0"
 
 
 def _hue(index: int) -> int:

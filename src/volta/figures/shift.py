@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from volta.bench.cell_metrics import EvalSet
 from volta.figures.chart_data import Chart, Choice, Context, GroupNumbers, Json, MethodValues, PrintVersion
 from volta.figures.draw import (
+    MUTED,
+    Width,
     add_axes,
     base_style,
     draw_heatmap,
+    leading,
     metric_choice,
     name_methods,
     new_figure,
@@ -44,7 +47,7 @@ def corruption_heatmap(numbers: GroupNumbers, metric: str) -> Figure:
     titles = numbers.network_titles
     methods = [replace(m, title=titles[m.name]) for m in _by_shift(numbers, metric) if m.name in titles]
     columns = _columns(methods)
-    size = (2.6 + 0.45 * len(columns), 1.9 + 0.22 * len(methods))
+    size: tuple[Width, float] = ("page", 1.1 + 0.16 * len(methods))
     note = "means over seeds; shaded from worst (light) to best (dark) over the whole grid"
     note += "; means over severities" if len(numbers.shift_sets) > MAX_COLUMNS else ""
     figure = new_figure(f"Under shift: {metric_label(metric)}", numbers.context, size, note)
@@ -55,7 +58,7 @@ def corruption_heatmap(numbers: GroupNumbers, metric: str) -> Figure:
     texts = [f"{m:.{PRINT_DIGITS}f}".removeprefix("0") if abs(m) < 10 else f"{m:.3g}" for m in means]
     labels = [plain(shorten(set_name(name), 26)) for name in columns]
     cells = dict(zip(places, zip(tones, texts, strict=True), strict=True))
-    draw_heatmap(axes, methods, labels, cells, size=6.5)
+    draw_heatmap(axes, methods, labels, cells, size=5.5 if len(columns) <= 20 else 4.8)
     return figure
 
 
@@ -138,7 +141,7 @@ CORRUPTION_HEATMAP = Chart(
 
 
 N_SEVERITIES = 5
-TILE_INCHES = 0.62
+TILE_INCHES = 0.46
 
 
 @base_style()
@@ -157,7 +160,7 @@ def corruption_sheet(context: Context, sheet: NDArray[np.uint8], names: Sequence
     height = (sheet.shape[0] + 1) // len(names)
     width = (sheet.shape[1] + 1) // N_SEVERITIES
     half = -(-len(names) // 2)
-    size = (2 * (1.3 + N_SEVERITIES * TILE_INCHES), 1.0 + half * TILE_INCHES)
+    size: tuple[Width, float] = ("page", 0.3 + half * TILE_INCHES)
     note = "the first test image; columns: severities 1 to 5"
     figure = new_figure("What the corruptions look like", context, size, note)
     canvas = np.full((2 * half * height, *sheet.shape[1:]), 255, dtype=np.uint8)
@@ -185,16 +188,20 @@ def severity_curves(numbers: GroupNumbers) -> Figure:
     """Draw the first metric against severity, mean over corruptions and seeds, one line per method."""
     metric, sets = _severity_curves_metrics(numbers)[0], numbers.shift_sets
     label, note = metric_label(metric), "mean over corruptions and seeds; severity 0: clean test rows"
-    figure, axes = plot_axes(f"Over severity: {label}", numbers.context, (7.4, 4.4), note, "severity", label)
+    figure, axes = plot_axes(f"Over severity: {label}", numbers.context, ("column", 2.9), note, "severity", label)
     found = [(m, curve) for m in numbers.compared_networks if (curve := curves_of(m, metric, sets).get(ALL))]
+    sign = -1 if metric_of(metric).higher_is_better is not False else 1
+    methods = [m for m, _ in sorted(found, key=lambda item: sign * float(np.mean(list(item[1].values()))))]
+    named = leading(methods)
     for method, curve in found:
         style, ours = style_of(method.name), method.ours
-        axes.plot(
-            list(curve), list(curve.values()), color=style.color, linestyle=style.line, marker=style.marker,
-            markersize=4, linewidth=2.4 if ours else 1.1, zorder=4 if ours else 2,
-        )  # fmt: skip
+        look: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "zorder": 2}
+        if method in named:
+            look = {"color": style.color, "linestyle": style.line, "marker": style.marker, "markersize": 3.5}
+            look |= {"linewidth": 1.8 if ours else 1.1, "zorder": 4 if ours else 3}
+        axes.plot(list(curve), list(curve.values()), **look)
     axes.set_xticks(sorted({severity for _, curve in found for severity in curve}))
-    name_methods(figure, [method for method, _ in found], line=True)
+    name_methods(figure, named, line=True, n_others=len(methods) - len(named))
     return figure
 
 

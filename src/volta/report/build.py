@@ -11,7 +11,7 @@ from volta.core.files import remove_temp_files, write_text
 from volta.core.processes import n_cores
 from volta.core.types import plain_name
 from volta.figures import CHARTS
-from volta.figures.charts import draw_figures
+from volta.figures.charts import check_style, draw_figures
 from volta.report.curves import Predictions, read_group
 from volta.report.page import FIGURES, across_view, draw_sheet, group_json, group_view, render_page
 from volta.report.run import Run, load_run
@@ -36,13 +36,16 @@ def build_report(
     n_resamples: int = N_RESAMPLES,
     say: Callable[[str], object] | None = None,
     reference: str | None = None,
+    style: str = "plain",
 ) -> BuiltReport:
     """Write ``results.csv``, the statistics, every figure and ``report.html``.
 
     ``n_resamples`` 0 leaves the bootstrap intervals out; ``say`` hears of metrics that had to be computed again.
     ``reference``: what the tests compare with, a method's name, "best" (the best of each metric) or "all" (a matrix of
-    every pair); our method if None. A run with interim analyses is tested at the level of the last.
+    every pair); our method if None. A run with interim analyses is tested at the level of the last. ``style``: of the
+    figures for print, "plain" or a venue, "neurips", "icml" or "ieee".
     """
+    check_style(style)
     remove_temp_files(store.folder("figures"))
     run = load_run(store, say)
     read = read_groups(store, run, with_rows=n_resamples > 0)
@@ -51,7 +54,7 @@ def build_report(
     stats = run_statistics(store, run.tables, n_resamples, reference, rows)
     write_tables(store, stats)
     path = store.root / REPORT
-    write_text(path, make_page(run, stats, read, drawn=store, analyses=read_analyses(store)))
+    write_text(path, make_page(run, stats, read, drawn=store, analyses=read_analyses(store), style=style))
     return BuiltReport(path, stats)
 
 
@@ -68,11 +71,12 @@ def make_page(
     drawn: RunStore | None = None,
     analyses: StoredAnalyses | None = None,
     title: str | None = None,
+    style: str = "plain",
 ) -> str:
     """Return the page, about its tasks unless ``title`` says otherwise.
 
     ``read``: what the stored predictions of each group come to. ``drawn``: the run folder into which figures
-    for print are drawn, which the page then offers.
+    for print are drawn, in a ``style``, which the page then offers.
     """
     shown, views, data = [], [], []
     folder = drawn.folder("figures") if drawn else None
@@ -93,7 +97,7 @@ def make_page(
             for chart in charts
             for version in chart.prints
         ]
-        draw_figures(figures, n_cores())
+        draw_figures(figures, n_cores(), style)
     for group, own, numbers, charts, prefix in shown:
         places = [
             (
