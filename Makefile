@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 FUZZ_CASES ?= 100000
 FUZZ_SEED ?= 0
 # Not among `make benchmarks`: what measures no speed or needs packages or data of others or tens of gigabytes, and modules that scripts share.
-ALONE := $(patsubst %,benchmarks/%.py,peers peer_contests imagenet_sized head_tasks head_table heads recipe tabular flags cross instruction_sets levels intervals auxiliary_losses)
+ALONE := $(patsubst %,benchmarks/%.py,peers peer_contests imagenet_sized head_tasks head_table heads recipe tabular flags cross instruction_sets levels intervals auxiliary_losses serve)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench test testall lint docs package fuzz kills benchmarks clean
