@@ -213,7 +213,10 @@ def claims(run: str) -> str:
             + (f" (p {found['p'].rstrip('.')})" if found["p"] else f" (gain {found['gain']})" if found["gain"] else "")
             for found in FIGURES.finditer(row["sentence"])
         ]
-        figures = "; ".join(parts if len(parts) < 2 else [part.partition(" (p")[0].partition(" (gain")[0] for part in parts]) or "–"
+        figures = (
+            "; ".join(parts if len(parts) < 2 else [part.partition(" (p")[0].partition(" (gain")[0] for part in parts])
+            or "–"
+        )
         figures = re.sub(r"the median of \d+ baselines", "their median", figures)
         lines.append([row["statement"], f"**{row['verdict']}**", figures, row["n"]])
     return table(["claim", "verdict", "deciding figures", "n"], lines)

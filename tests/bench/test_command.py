@@ -343,7 +343,16 @@ def test_the_end_is_the_result_then_the_path(finished):
     lines = [line.strip() for line in finished[1].stdout.strip().splitlines()]
     assert lines[-1] == f"report: {finished[0] / 'report.html'}"
     head = next(line for line in lines if line.startswith("rank"))
-    for column in ("method", "accuracy ↑", "NLL+T ↓", "ECE+T ↓", "AURC × 1000 ↓", "AUROC near ↑", "AUROC far ↑", "best on"):
+    for column in (
+        "method",
+        "accuracy ↑",
+        "NLL+T ↓",
+        "ECE+T ↓",
+        "AURC × 1000 ↓",
+        "AUROC near ↑",
+        "AUROC far ↑",
+        "best on",
+    ):
         assert column in head
     rows = lines[lines.index(head) + 2 :][:4]
     assert sorted(row.split()[1] for row in rows) == ["Softmax", "Split", "Temperature", "VOLTA"]

@@ -160,7 +160,7 @@ def test_a_bad_value_is_named_with_its_file_and_a_remedy(changes, message):
     with pytest.raises(StoreError, match=message) as error:
         read_record(fields(make_record(CELL), **changes))
     assert str(error.value).startswith(str(PATH))
-    assert str(error.value).endswith("run volta bench again to compute it anew")
+    assert str(error.value).endswith("run volta bench once more to compute it")
 
 
 def test_a_bad_manifest_says_that_cells_are_safe():

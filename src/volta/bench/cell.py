@@ -39,7 +39,7 @@ from volta.networks.recipe import ProtocolName
 from volta.networks.trainer import NetworkStore, OutputCache, Trainer, pick_device
 from volta.networks.training import EVAL_ROWS, EpochReport
 
-NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained anew", max_bytes=1 << 34)
+NETWORK_FILE = FileKind("trained network", 2, "delete it, and it is trained again", max_bytes=1 << 34)
 
 
 class DiskNetworkStore(NetworkStore):

@@ -278,7 +278,7 @@ EXTERNAL = "external"
 """Origin of methods with external predictions, and the protocol of runs made of nothing else."""
 NUMERIC = ("numpy", "scipy", "torch")
 """Libraries that results are computed with."""
-RECORD_FILE = FileKind("record of a cell", 3, "run volta bench again to compute it anew")
+RECORD_FILE = FileKind("record of a cell", 3, "run volta bench once more to compute it")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ from volta.core.files import (
 from volta.core.types import Array
 from volta.data.arrays import read_npz
 
-REMEDY = "run volta bench again to compute it anew"
+REMEDY = "run volta bench once more to compute it"
 _TABLES = ("probs", "sets")
 _NEEDED = {"ood": ("ood_score",), "test": ("probs", "labels", "uncertainty")}
 _KINDS = {"labels": "iu", "probs": "f", "uncertainty": "fiu", "ood_score": "fiu", "sets": "biu", "id": "iuUS"}
