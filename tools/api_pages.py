@@ -21,9 +21,53 @@ def api_page(module_name: str) -> str:
     """Return a module's page: every public name with its signature, its docstring and its public members."""
     module = importlib.import_module(module_name)
     names = [name for name in by_importance(module_name) if not isinstance(getattr(module, name), ModuleType)]
+    own = [name for name in names if has_page(module_name, getattr(module, name))]
     parts = [f"# `{module_name}`", prose(module.__doc__ or "")]
-    parts += [section(name, getattr(module, name)) for name in names if name != "__version__"]
+    if own:
+        parts.append("Classes, a page each: " + ", ".join(f"[{name}]({class_file(name)})" for name in own) + ".")
+    parts += [section(name, getattr(module, name)) for name in names if name not in own and name != "__version__"]
     return "\n\n".join(parts) + "\n"
+
+
+def class_pages() -> dict[str, str]:
+    """Return a page by file name for each class that has one."""
+    module = importlib.import_module(MODULES[0])
+    values = {name: getattr(module, name) for name in by_importance(MODULES[0])}
+    return {
+        class_file(name): section(name, value).replace("## ", "# ", 1).replace("\n### ", "\n## ") + "\n"
+        for name, value in values.items()
+        if has_page(MODULES[0], value)
+    }
+
+
+def class_file(name: str) -> str:
+    """Return the file name of a class's page."""
+    return f"class-{name}.md"
+
+
+def has_page(module_name: str, value: Any) -> bool:
+    """Return whether a value is described on its own page: a class of ``volta`` itself, but for errors and warnings."""
+    return module_name == MODULES[0] and inspect.isclass(value) and not issubclass(value, Exception)
+
+
+def linked(markdown: str) -> str:
+    """Return docs/api.md with every name linked to where it is described."""
+    parts = re.split(r"^(?=## `[\w.]+`$)", markdown, flags=re.MULTILINE)
+    for place, part in enumerate(parts[1:], 1):
+        module_name = re.match(r"## `([\w.]+)`", part)[1]  # type: ignore[index]
+        module = importlib.import_module(module_name)
+
+        def link(match: re.Match[str], module: ModuleType = module) -> str:
+            name, value = match[1], getattr(module, match[1])
+            if has_page(module.__name__, value):
+                return f"| [`{name}`](reference/{class_file(name)}) |"
+            if isinstance(value, ModuleType | str):
+                return match[0]
+            page = module.__name__.removeprefix("volta.")
+            return f"| [`{name}`](reference/{page}.md#{name.lower()}) |"
+
+        parts[place] = re.sub(r"^\| `(\w+)` \|", link, part, flags=re.MULTILINE)
+    return "".join(parts)
 
 
 def by_importance(module_name: str) -> list[str]:

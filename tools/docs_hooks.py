@@ -20,11 +20,13 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 def on_files(files: Files, config: Any) -> Files:
     """Add the reference, made from docstrings, and the pages that lie beside ``docs``."""
     sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "src")]
-    from api_pages import MODULES, api_page
+    from api_pages import MODULES, api_page, class_pages
 
     for module in MODULES:
         name = module.removeprefix("volta.")
         files.append(File.generated(config, f"reference/{name}.md", content=api_page(module)))
+    for name, text in class_pages().items():
+        files.append(File.generated(config, f"reference/{name}", content=text))
     for name in ("CHANGELOG", "CONTRIBUTING"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, f"{name.lower()}.md", content=text))
@@ -45,6 +47,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return match.group(0)
         return f"{text} (`{path.relative_to(ROOT)}`)" if text != str(path.relative_to(ROOT)) else f"`{text}`"
 
+    if page.file.src_uri == "api.md":
+        from api_pages import linked
+
+        return linked(LINK.sub(shown, markdown))
     return LINK.sub(shown, markdown)
 
 

@@ -57,7 +57,7 @@ def test_formulas_are_drawn_by_the_browser(site):
 
 
 def test_the_reference_has_signatures_members_and_examples(site):
-    page = re.sub(r"<[^>]+>", "", site["reference/volta.html"])
+    page = re.sub(r"<[^>]+>", "", site["reference/class-VoltaClassifier.html"])
     assert "VoltaClassifier.fit_policy" in page
     assert "&gt;&gt;&gt; classifier = VoltaClassifier(random_state=1)" in page
     assert "random_state: Decides initial weights" in page
