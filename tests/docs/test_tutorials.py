@@ -29,8 +29,8 @@ def page(name):
     return pytest.param(name, marks=[*slow, *(RAY if name == "scale-with-ray" else ())])
 
 
-def test_there_are_nine():
-    assert len(PAGES) == 9
+def test_there_are_ten():
+    assert len(PAGES) == 10
 
 
 @pytest.mark.parametrize("name", [page(name) for name in PAGES if name != NOTEBOOK])

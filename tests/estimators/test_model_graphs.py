@@ -131,7 +131,7 @@ def test_a_mixed_table_has_an_input_for_each_column(tmp_path):
 
 
 def test_a_model_that_takes_text_by_itself_has_no_graph(tmp_path):
-    frame, labels = islands()
+    frame, labels = islands(300)
     frame["island"] = frame["island"].astype("category")
     trusted = TrustedClassifier(MODELS["lightgbm"](), calibration="split").fit(frame, labels)
     with pytest.raises(InputError, match="put a ColumnTransformer that makes numbers of it before the model"):

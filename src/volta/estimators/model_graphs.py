@@ -219,7 +219,9 @@ def _from_lightgbm(model: Any, n_columns: int) -> Any:
     for place, mode in enumerate(given["nodes_modes"]):
         if mode != b"LEAF":
             own = exact[given["nodes_treeids"][place], given["nodes_featureids"][place]]
-            values[place] = own[np.argmin(np.abs(own - values[place]))]
+            # A split of missing cells from all others has the threshold 1e300, infinite in float32.
+            with np.errstate(over="ignore"):
+                values[place] = own[own.astype(np.float32) == np.float32(values[place])][0]
     doubles = {"nodes_values": values} | {
         name: np.array(given[name], dtype=np.float64) for name in ("class_weights", "base_values") if name in given
     }
