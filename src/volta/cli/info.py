@@ -182,7 +182,7 @@ def methods(
     """List methods by group, with plug-ins and ablation rows; or the package's own by what they need."""
     from volta.core.plugins import plugins
     from volta.methods import ABLATION, METHODS, find_method
-    from volta.methods.registry import SUMMARIES, needs_of
+    from volta.methods.registry import needs_of, summary_of
 
     titles = {"volta": "VOLTA", "paper": "Baselines of the paper", "extra": "Extras, in every standard run"}
     asked = "More, with --methods all or by name"
@@ -190,7 +190,7 @@ def methods(
     for name, method in METHODS.items():
         if needs is None or needs_of(name) == needs:
             group = titles[method.origin] if method.standard else asked
-            groups[group].append((name, method.title, needs_of(name), SUMMARIES[name]))
+            groups[group].append((name, method.title, needs_of(name), summary_of(name)))
     if needs is None:
         added = groups.setdefault("Plug-ins", [])
         for name, found in plugins("volta.methods").items():

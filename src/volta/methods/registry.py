@@ -286,6 +286,9 @@ SUMMARIES = {
     "rmds": "class distance less the distance to all data",
     "vector_scaling": "a scale and a bias for each class",
     "aps": "prediction sets by cumulated probability",
+    "random_forest": "class shares of trees, smoothed and tempered",
+    "boosted_trees": "gradient boosting of regression trees",
+    "auto": "methods of different kinds, joined in log space",
     "gen": "generalised entropy of the largest probabilities",
     "maxlogit_pnorm": "largest logit over the logits' p-norm",
     "fdbd": "distance to the decision boundaries",
@@ -318,7 +321,16 @@ SUMMARIES = {
     "ctm": "cosine to the nearest class mean",
     "kl_matching": "divergence from the class's mean softmax",
 }
-"""What each of ``METHODS`` is, in a line of a list."""
+"""What each of ``METHODS`` is, in a line of a list; :func:`summary_of` has one for all."""
+
+
+def summary_of(name: str) -> str:
+    """Return what one of ``METHODS`` is in a line: its entry of ``SUMMARIES``, or its formula.
+
+    >>> summary_of("knn")
+    'distance to the 50th nearest training vector'
+    """
+    return SUMMARIES.get(name) or (METHODS[name].__doc__ or "").strip().partition("\n")[0]
 
 
 def standard_methods() -> tuple[str, ...]:
