@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -134,8 +133,6 @@ _worker: list[tuple[CellRunner, RunStore]] = []
 
 def _start_worker(config: RunConfig, store: RunStore) -> None:
     keep_freed_memory()
-    # The parent has warned of metrics that cannot be loaded.
-    warnings.filterwarnings("ignore", ".*; the metric is left out")
     networks, tasks = DiskNetworkStore(store.folder("networks")), TaskLoader(config)
     _worker[:] = [(CellRunner(config, networks, tasks.load, tasks.method), store)]
 

@@ -134,7 +134,10 @@ def process_pool(
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
     # It unblocks signals when it starts.
     resource_tracker.ensure_running()
-    pool = ProcessPoolExecutor(n_workers, initializer=_start_worker, initargs=(os.getpid(), initializer, arguments))
+    # This process has warned of plug-ins that cannot be loaded; workers look for them while they unpickle.
+    quiet = {"PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:the plug-in"]))}
+    start = (os.getpid(), initializer, arguments)
+    pool = ProcessPoolExecutor(n_workers, initializer=_start_worker, initargs=start, env=quiet)
     try:
         # Processes and threads inherit which signals are blocked. The first call starts all of them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
