@@ -151,6 +151,8 @@ def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
             options=options,
             target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
         )
+    if not rounded:
+        _impute_in_double(found.graph)
     if not isinstance(columns, int):
         # A converter may leave out the inputs that a pipeline does not use.
         places = {column.name: column_name(place) for place, column in enumerate(columns.columns)}
@@ -158,6 +160,24 @@ def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
     if isinstance(estimator, HistGradientBoostingClassifier):
         _set_type(found.graph.output[-1], single=True)
     return rounding_inputs(found) if rounded else found
+
+
+def _impute_in_double(graph: Any) -> None:
+    """Put operators of float64 in the place of imputers, which ONNX Runtime has in float32 alone."""
+    import onnx
+
+    for place, node in reversed(list(enumerate(graph.node))):
+        given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+        if node.op_type != "Imputer" or not np.isnan(given.get("replaced_value_float", 0.0)):
+            continue
+        fill, missing = f"{node.output[0]}_fill", f"{node.output[0]}_missing"
+        values = np.array(given["imputed_value_floats"], dtype=np.float64)[None]
+        graph.initializer.append(onnx.numpy_helper.from_array(values, fill))
+        tests = onnx.helper.make_node("IsNaN", [node.input[0]], [missing], missing)
+        chosen = onnx.helper.make_node("Where", [missing, fill, node.input[0]], [node.output[0]], fill)
+        graph.node.remove(node)
+        graph.node.insert(place, chosen)
+        graph.node.insert(place, tests)
 
 
 class _TreeContainer:
