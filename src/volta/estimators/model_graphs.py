@@ -357,6 +357,9 @@ def put_before(model: Any, earlier: Sequence[Any]) -> Any:
     graph.initializer.extend([value for part in earlier for value in part.graph.initializer])
     versions = {entry.domain: entry.version for each in (*earlier, merged) for entry in each.opset_import}
     versions |= {entry.domain: entry.version for entry in model.opset_import}
+    if "ai.onnx.ml" in versions:
+        # What came in version 1 means the same later; texts are encoded by operators of version 2.
+        versions["ai.onnx.ml"] = max(versions["ai.onnx.ml"], ML_OPSET)
     del merged.opset_import[:]
     merged.opset_import.extend(onnx.helper.make_opsetid(domain, version) for domain, version in versions.items())
     merged.functions.extend([value for part in earlier for value in part.functions])
