@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from volta.data import LoadOptions, find_task
-from volta.data.tasks.tables import KEEL
+from volta.data.tasks.keel import KEEL
 from volta.methods import calibrators
 from volta.methods.scores import softmax
 from volta.metrics import nll

@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from volta.decisions import fit_cross, fit_evidence, fit_join, fit_ood
-from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
+from volta.decisions.ood_evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 
 FIELDS = ("table", "half", "rows", "columns", "classes", "draw", "mode", "test", "n", "flagged")
 GROUPS = ("table", "half", "rows", "columns", "classes", "mode", "test")

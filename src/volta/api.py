@@ -504,7 +504,7 @@ def _path(given: Path | str | None) -> Path | None:
 
 def _task_list(tasks: str | Task | Sequence[str | Task]) -> list[str | Task | TaskDefinition]:
     """Return names and tasks, groups of tables as what they stand for."""
-    from volta.data.tasks.tables import KEEL, table_tasks
+    from volta.data.tasks.keel import KEEL, table_tasks
 
     found: list[str | Task | TaskDefinition] = []
     for task in _asked(tasks):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from volta.core.errors import InputError
 from volta.decisions import Monitor, benjamini_hochberg, fit_cross, fit_evidence, fit_join, fit_ood
 from volta.decisions.conformal import binomial_interval
-from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
+from volta.decisions.ood_evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 
 tables = arrays(np.float64, st.tuples(st.integers(3, 12), st.integers(2, 4)), elements=st.integers(0, 6))
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from volta import VoltaClassifier
 from volta.core.errors import InputError
-from volta.decisions.cross import cross_bound
+from volta.decisions.cross_conformal import cross_bound
 from volta.estimators.card import policy_sentence
 from volta.estimators.deciding import DecidingMixin
 from volta.estimators.inputs import RepeatedRowsWarning

@@ -26,8 +26,8 @@ from volta.decisions import (
     fit_policy,
     fit_sets,
 )
-from volta.decisions.evidence import EVIDENCE_WEIGHTS
 from volta.decisions.monitor import online_pvalues
+from volta.decisions.ood_evidence import EVIDENCE_WEIGHTS
 
 pytestmark = [pytest.mark.validity, pytest.mark.slow]
 

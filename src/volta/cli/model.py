@@ -162,9 +162,9 @@ def fit_on_tables(classifier: VoltaClassifier, table: FeatureTable, eval_: Path 
     import numpy as np
 
     from volta.core.files import hash_file
+    from volta.data.column_encoding import numbers_of
     from volta.data.feature_files import Roles, open_features
     from volta.data.frames import RawTable
-    from volta.data.schema import numbers_of
 
     rows, labels = table.read_labelled()
     _warn_of_counters(numbers_of(rows) if isinstance(rows, RawTable) else rows, table.names)

@@ -33,7 +33,7 @@ from volta.data.feature_files import PARTS, FeatureFiles, features_path
 from volta.data.task import SEVERITIES, LoadOptions, TaskDefinition, cache_folder, data_root, plugin_task
 from volta.data.task_builder import HALF, CorruptionOrigin, LazyMapping, Preparation, RawSets, limited_rows
 from volta.data.tasks import TASKS
-from volta.data.tasks.tables import KEEL, keel_folders, table_tasks
+from volta.data.tasks.keel import KEEL, keel_folders, table_tasks
 
 TASK_KIND = FileKind("description of a task", 2, "import the task again with --force")
 _ARRAY_NAME = re.compile(r"[0-9a-f]{32}\.npy")

@@ -24,9 +24,8 @@ from volta.decisions.conformal import (
     smallest_n,
 )
 from volta.decisions.covariate_shift import ShiftWeights, shift_weights
-from volta.decisions.cross import CrossTest, cross_bound, cross_pvalues, fit_cross
+from volta.decisions.cross_conformal import CrossTest, cross_bound, cross_pvalues, fit_cross
 from volta.decisions.decide import Decision, Decisions, decide
-from volta.decisions.evidence import ColumnEvidence, TableEvidence, fit_evidence
 from volta.decisions.monitor import Drift, Monitor, MonitorState, OrderDrift, drift_in_order
 from volta.decisions.online import AdaptiveLevel, GuaranteeWatch, WatchState
 from volta.decisions.ood import (
@@ -38,6 +37,7 @@ from volta.decisions.ood import (
     fit_join,
     fit_ood,
 )
+from volta.decisions.ood_evidence import ColumnEvidence, TableEvidence, fit_evidence
 from volta.decisions.policies import GroupPolicies, Policy, fit_coverage, fit_group_policies, fit_policy
 
 __all__ = [

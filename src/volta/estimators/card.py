@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from volta._version import __version__
 from volta.core.errors import InputError
 from volta.core.files import hash_file
+from volta.data.column_encoding import TableSchema
 from volta.data.feature_files import FeatureChunk, FeatureTable
-from volta.data.schema import TableSchema
 from volta.data.tables import labels_like
 from volta.decisions.conformal import Floats, binomial_interval, conformal_rank
 from volta.decisions.policies import Policy

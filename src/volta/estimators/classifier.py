@@ -22,7 +22,7 @@ from volta.core.scaling import ScaleName, Scaler, fit_scaler
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.decisions import ScoreJoin, TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats
-from volta.decisions.evidence import stack_evidence
+from volta.decisions.ood_evidence import stack_evidence
 from volta.estimators.deciding import (
     FEW_ROWS,
     HeldOut,

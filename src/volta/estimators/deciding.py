@@ -35,10 +35,10 @@ from volta.decisions import (
     fit_policy,
 )
 from volta.decisions.conformal import SCORE_NAMES, Conditional, Floats, ScoreName, SetScore
-from volta.decisions.cross import CrossTest, fit_cross
+from volta.decisions.cross_conformal import CrossTest, fit_cross
 from volta.decisions.decide import ACTIONS, unchecked_decisions
-from volta.decisions.evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 from volta.decisions.ood import discovery_note
+from volta.decisions.ood_evidence import EVIDENCE_WEIGHTS, MODEL_WEIGHT
 from volta.estimators.inputs import UnfittedClassifierError
 from volta.networks.outputs import Outputs
 

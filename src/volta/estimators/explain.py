@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from volta.core.scaling import Scaler
 from volta.core.types import Array, Prediction
+from volta.data.column_encoding import TableSchema
 from volta.data.frames import RawTable
-from volta.data.schema import TableSchema
 from volta.decisions import ColumnEvidence, TableEvidence
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from volta.core.splits import (
     split_fit_rows,
 )
 from volta.core.types import Array, Split
+from volta.data.column_encoding import TableSchema, fit_schema, named_rows
 from volta.data.frames import RawTable, is_plain, read_table
-from volta.data.schema import TableSchema, fit_schema, named_rows
 
 _FLOATS = frozenset({np.dtype(np.float64), np.dtype(np.float32)})
 

@@ -28,8 +28,8 @@ from volta.core.errors import InputError, reason
 from volta.core.files import canonical_json
 from volta.core.seeding import rng
 from volta.core.types import Array
+from volta.data.column_encoding import TableSchema
 from volta.data.frames import read_table
-from volta.data.schema import TableSchema
 from volta.decisions.conformal import Floats
 from volta.decisions.decide import ACTIONS
 from volta.estimators.base_models import BaseModel, TableRows, final_step, name_of

@@ -27,14 +27,14 @@ from volta.core.files import canonical_json
 from volta.core.quantile import conformal_quantile
 from volta.core.scaling import LARGEST_INPUT
 from volta.core.seeding import rng
+from volta.data.column_encoding import TableSchema
 from volta.data.frames import RawTable
-from volta.data.schema import TableSchema
 from volta.decisions import Policy, ScoreJoin, TableEvidence
 from volta.decisions.conformal import Floats, ScoreName, exact_level
-from volta.decisions.cross import CrossTest
+from volta.decisions.cross_conformal import CrossTest
 from volta.decisions.decide import ACTIONS
-from volta.decisions.evidence import KNEE, N_NEIGHBOURS, SAME_IN_TAIL, SAME_VALUE, SPARE_NEIGHBOURS
-from volta.decisions.evidence import LARGEST as LARGEST_DEVIATION
+from volta.decisions.ood_evidence import KNEE, N_NEIGHBOURS, SAME_IN_TAIL, SAME_VALUE, SPARE_NEIGHBOURS
+from volta.decisions.ood_evidence import LARGEST as LARGEST_DEVIATION
 from volta.estimators.deciding import DecidingMixin, warn_if
 from volta.estimators.onnx_tables import feeds, with_encoding
 from volta.estimators.saving import plain_classes
@@ -184,7 +184,7 @@ class EvidenceScores(nn.Module):
         self.unit = _constant(np.array([evidence.unit]))  # a plain number would be written in single precision
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the scores of ``volta.decisions.evidence.SCORE_NAMES``."""
+        """Return the scores of ``volta.decisions.ood_evidence.SCORE_NAMES``."""
         near = torch.minimum(SAME_VALUE * rows.abs(), self.same)
         low, high = (rows - near).unsqueeze(2), (rows + near).unsqueeze(2)
         place = (_count(self.levels < low) + _count(self.levels <= high)).long()

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from volta.core.types import Array
+from volta.data.column_encoding import ColumnSchema, TableSchema
 from volta.data.frames import FIRST_DAY, LAST_DAY, MISSING_TEXTS, Cells, RawTable
-from volta.data.schema import ColumnSchema, TableSchema
 
 UNKNOWN, MISSING = -2, -1
 

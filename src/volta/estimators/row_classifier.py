@@ -24,8 +24,8 @@ from volta.core.files import hash_array
 from volta.core.scaling import Scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Split
+from volta.data.column_encoding import TableSchema
 from volta.data.frames import is_frame
-from volta.data.schema import TableSchema
 from volta.decisions import TableEvidence
 from volta.decisions.monitor import drift_in_order
 from volta.estimators.deciding import (

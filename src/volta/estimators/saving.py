@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volta.core.errors import InputError, StoreError
-from volta.data.schema import ColumnSchema, TableSchema
+from volta.data.column_encoding import ColumnSchema, TableSchema
 from volta.estimators.deciding import CALIBRATION_TYPES
 from volta.estimators.explain import Reference, TrainingRows
 from volta.estimators.row_classifier import FitRecord

@@ -20,8 +20,8 @@ from volta.core.errors import InputError, StoreError, unknown_name
 from volta.core.scaling import Scaler, fit_scaler
 from volta.core.seeding import rng
 from volta.core.types import Array, Prediction, Split
+from volta.data.column_encoding import named_rows
 from volta.data.frames import RawTable, is_frame, read_table
-from volta.data.schema import named_rows
 from volta.decisions import TableEvidence, fit_evidence
 from volta.decisions.conformal import Floats
 from volta.estimators.base_models import (

@@ -12,7 +12,7 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Task
 from volta.data import LoadOptions, all_tasks, find_task
 from volta.data.tasks import tables
-from volta.data.tasks.tables import (
+from volta.data.tasks.keel import (
     FAR,
     KEEL,
     altered,

@@ -23,8 +23,8 @@ from volta.core.errors import InputError, MissingDataError
 from volta.core.seeding import SPLIT_SEED, rng
 from volta.core.splits import split_fit_rows, stratified_folds
 from volta.core.types import Array, OodSet, Split, SplitDraw, check_task_name
+from volta.data.column_encoding import fit_schema
 from volta.data.frames import MISSING_TEXTS
-from volta.data.schema import fit_schema
 from volta.data.task import LoadOptions, TaskDefinition
 from volta.data.task_builder import Preparation, RawSets
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from volta.core.errors import InputError
+from volta.data.column_encoding import N_SHARED, UnreadCellsWarning, fit_schema, named_rows
 from volta.data.frames import is_plain, read_table
-from volta.data.schema import N_SHARED, UnreadCellsWarning, fit_schema, named_rows
 
 TABLE = {
     "mass": [3750.0, None, 3250.0, 4000.5],
