@@ -53,6 +53,8 @@ import onnxruntime
 session = onnxruntime.InferenceSession("trusted.onnx")
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 new = table[800:803]
-cells = {name: new[[name]].to_numpy() for name in ("mass", "bill")} | {"island": new[["island"]].to_numpy().astype(object)}
+cells = {name: new[[name]].to_numpy() for name in ("mass", "bill")} | {
+    "island": new[["island"]].to_numpy().astype(object)
+}
 decision, label = session.run(["decision", "label"], cells)
 print([("answer", "abstain", "ood")[d] for d in decision], [classes[k] for k in label])

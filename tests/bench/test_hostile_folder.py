@@ -41,7 +41,7 @@ def test_predictions_swapped_between_cells_are_noticed_and_never_scored_again(st
     error = command("report", store.root, *options)
     assert isinstance(error, StoreError)
     assert "predictions.npz is not what its record was made of" in str(error)
-    assert "run volta bench again" in str(error)
+    assert "run volta bench once more" in str(error)
     assert everything(store.folder("cells")) == before
     assert len(store.set_aside_damaged(store.cells())[0]) == 2
 

@@ -52,7 +52,7 @@ def test_what_is_there_stays_unless_forced_and_files_of_runs_stay(runs, tmp_path
     done = CliRunner().invoke(app, ["compare", *runs, "--out", str(manifest), "--force"])
     assert "a file in a run folder, where none is replaced" in str(done.exception)
     done = CliRunner().invoke(app, ["leaderboard", *runs, "--out", runs[0]])
-    assert "a run folder with a leaderboard.csv of its own" in str(done.exception)
+    assert "a run folder, which has its own leaderboard.csv" in str(done.exception)
     assert manifest.read_bytes() == before
 
 

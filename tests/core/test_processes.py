@@ -21,9 +21,10 @@ import os, signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 from volta.core.processes import process_pool
 with process_pool(2, time.sleep, 0) as pool:
-    print(os.getpid() not in {pool.submit(os.getpid).result() for _ in range(4)}, flush=True)
+    others = os.getpid() not in {pool.submit(os.getpid).result() for _ in range(4)}
     waiting = [pool.submit(time.sleep, 600) for _ in range(2)]
     try:
+        print(others, flush=True)
         waiting[0].result()
     except KeyboardInterrupt:
         print("interrupted", flush=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volta.core.errors import InputError
 from volta.decisions import TableEvidence, fit_evidence
-from volta.decisions import evidence as module
+from volta.decisions import ood_evidence as module
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.datasets import load_breast_cancer
@@ -8,6 +9,8 @@ from volta import VoltaClassifier, load
 from volta.core.types import FitData, Split
 from volta.methods import Auto
 from volta.methods.auto import fit_weights
+from volta.methods.saving import row_graph
+from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
 
 
@@ -82,3 +85,11 @@ def test_seconds_leave_candidates_out():
     assert [type(member).__name__ for member in method.members_] == ["Linear"]
     assert method.left_out_ == ["Random forest", "Boosted trees", "VOLTA+"]
     assert method.predict(test.inputs).probs.shape == (len(test), 2)
+
+
+def test_the_formula_on_tensors():
+    rows, labels = load_breast_cancer(return_X_y=True)
+    data, test = data_of(rows, labels)
+    method = Auto().fit(data, Trainer(seed=0, budget=Budget(max_epochs=3)))
+    found = row_graph(method)(torch.tensor(test.inputs, dtype=torch.float32))
+    np.testing.assert_allclose(found.probs.detach().numpy(), method.predict(test.inputs).probs, atol=1e-4)

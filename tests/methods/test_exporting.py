@@ -44,8 +44,12 @@ WITHOUT_GRAPH = {
     "venn_abers",
 }
 # Fewer networks and passes than by default, for the export's sake; their formula does not depend on how many.
-SMALLER = {"swag": {"n_samples": 2}, "ensemble": {"n_members": 2}, "enn": {"n_indices": 2}}
-PRESETS = [name for name in METHODS if name not in WITHOUT_GRAPH] + ["volta-full-no-mc"]
+SMALLER = {
+    **{"swag": {"n_samples": 2}, "ensemble": {"n_members": 2}, "enn": {"n_indices": 2}},
+    **{"boosted_trees": {"n_trees": 2, "max_leaves": 4}, "random_forest": {"n_trees": 2, "max_leaves": 4}},
+}
+# The formula of auto joins those of others; tests/methods/test_auto.py runs it.
+PRESETS = [name for name in METHODS if name not in {*WITHOUT_GRAPH, "auto"}] + ["volta-full-no-mc"]
 # Squared Mahalanobis distances and what they are made into multiply the float32 rounding of the features by up to
 # a thousand; the distance to a neighbour is the root of a difference of float32 cosines.
 INVERSE = {"hyperbolic"}

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from volta.core.errors import InputError, StoreError, unknown_name
@@ -346,6 +347,13 @@ class TrustedClassifier(RowClassifier):
 
         self._fitted()
         export_trusted(self, fix_rules(self, alpha, fpr), file_path(path), dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say to scikit-learn that missing values are taken where the estimator takes them."""
+        tags = super().__sklearn_tags__()
+        if isinstance(self.estimator, BaseEstimator):
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
 
     def _is_prefit(self) -> bool:
         """Whether the estimator is only calibrated; raise unless it is one that can be asked."""

@@ -36,6 +36,7 @@ DASHES: tuple[tuple[float, ...], ...] = (
     (8, 2, 1, 2, 1, 2),
     (3, 1.2),
     (10, 3),
+    (6, 1.2, 1, 1.2, 1, 1.2),
 )
 
 # Append only: a method's place here is its look in every report ever made.
@@ -107,6 +108,9 @@ _KNOWN = (
     "she",
     "ctm",
     "kl-matching",
+    "boosted-trees",
+    "random-forest",
+    "auto",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1

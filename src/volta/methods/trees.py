@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _CHUNK_ROWS = 1024
+MOST_TREES, FEWEST_STAGES = 5000, 10
+"""Of many classes fewer stages are boosted, so that there are no more trees than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +159,7 @@ class BoostedTrees(_TreeMethod):
     Parameters
     ----------
     n_trees, learning_rate
-        Trees of each class, and ν.
+        Trees of each class (fewer of more than 50 classes: at most 5,000 trees in all), and ν.
     max_leaves, min_leaf
         Leaves of a tree, and samples of a leaf.
     max_features
@@ -185,7 +187,7 @@ class BoostedTrees(_TreeMethod):
         train = data.train
         present, numbers = np.unique(train.labels, return_inverse=True)
         model = GradientBoostingClassifier(
-            n_estimators=self.n_trees,
+            n_estimators=min(self.n_trees, max(FEWEST_STAGES, MOST_TREES // len(present))),
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaves,
             max_depth=None,

@@ -11,7 +11,7 @@ from volta.api import benchmark
 from volta.core.errors import InputError, MissingDataError
 from volta.core.types import Task
 from volta.data import LoadOptions, all_tasks, find_task
-from volta.data.tasks import tables
+from volta.data.tasks import keel
 from volta.data.tasks.keel import (
     FAR,
     KEEL,
@@ -38,7 +38,7 @@ def keel_text(n_rows: int, n_classes: int) -> str:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a data folder with iris (three classes), letter (five) and no installed package."""
-    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    monkeypatch.setattr(keel, "find_spec", lambda _: None)
     folder = tmp_path / "keel"
     folder.mkdir()
     for name, n_classes in (("iris", 3), ("led7digit", 3), ("letter", 5), ("magic", 2)):
