@@ -147,7 +147,24 @@ def process_pool(
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool
     finally:
-        pool.shutdown(kill_workers=True)
+        with _without_lost_calls():
+            pool.shutdown(kill_workers=True)
+
+
+@contextmanager
+def _without_lost_calls() -> Iterator[None]:
+    """Keep loky's own thread from printing that a call it was about to hand out is gone: all calls are, on purpose."""
+    shown = threading.excepthook
+
+    def show(args: threading.ExceptHookArgs) -> None:
+        if args.exc_type is not KeyError or args.thread is None or args.thread.name != "ExecutorManagerThread":
+            shown(args)
+
+    threading.excepthook = show
+    try:
+        yield
+    finally:
+        threading.excepthook = shown
 
 
 def _start_worker(parent: int, initializer: Callable[..., None] | None, arguments: tuple[object, ...]) -> None:
