@@ -19,6 +19,7 @@ from statistics import mean, stdev
 
 from PIL import Image
 
+from volta import open_run
 from volta.paper import paper_values, recompute_paper_tests
 
 FOLDER = Path(__file__).parent
@@ -400,6 +401,27 @@ def yardstick(run: str) -> str:
     return table(["score", *heads], [[row["score"], *(show("auroc", row[key]) for key in keys)] for row in rows])
 
 
+def many(run: str) -> str:
+    """Over many tables: each method's mean NLL, mean rank, and on how many its NLL is within 0.01 of the lowest."""
+    rows = read(run, "tasks")
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    nll: dict[str, dict[str, float]] = {}
+    for row in rows:
+        nll.setdefault(row["task"], {})[row["method"]] = float(row["nll"])
+    lines = []
+    for name in methods:
+        ranks = [1 + sum(found[other] < found[name] for other in methods) for found in nll.values()]
+        near = sum(found[name] <= min(found.values()) + 0.01 for found in nll.values())
+        other = [
+            mean(float(row[key]) for row in rows if row["method"] == name) for key in ("accuracy", "ece", "train_s")
+        ]
+        cells = [mean(found[name] for found in nll.values()), mean(ranks), near, *other]
+        lines.append([name, *(f"{cell:.{digits}f}" for cell, digits in zip(cells, (3, 2, 0, 3, 3, 1), strict=True))])
+    lines.sort(key=lambda line: float(line[1]))
+    head = ["method", "mean NLL ↓", "mean rank ↓", f"within 0.01 of the lowest, of {len(nll)}"]
+    return table([*head, "mean accuracy ↑", "mean ECE ↓", "fit, s"], lines)
+
+
 def tabular(run: str) -> str:
     """Test NLL of every model on every data set, mean over splits; the lowest is bold."""
     rows = read(run, "tabular")
@@ -466,6 +488,19 @@ def made(run: str) -> str:
     return f"Made with commit {about['commit'][:7]}, Python {about['python']}, {packages}; {machine}.\n"
 
 
+def write_tasks(folder: Path, path: Path) -> None:
+    """Write a row for each task and method of a run: means over seeds on test samples."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in open_run(folder).summary():
+        if row["set"] == "test" and row["metric"] in ("accuracy", "nll", "ece", "train_s"):
+            found.setdefault((row["task"], row["method"]), {"n": row["n"]})[row["metric"]] = row["mean"]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["task", "method", "n", "accuracy", "nll", "ece", "train_s"])
+        for (task, method), means in found.items():
+            writer.writerow([task, method, means["n"], *(means[key] for key in ("accuracy", "nll", "ece", "train_s"))])
+
+
 def wanted(row: dict[str, str], name: str) -> bool:
     """Whether a row of one of the long tables is about a metric of the pages; shifted sets stand in corruptions.csv."""
     if name == "corruptions":
@@ -504,6 +539,8 @@ def take(folder: Path) -> None:
     target = FOLDER / folder.name
     target.mkdir(exist_ok=True)
     shown = {found[2] for found in _blocks() if found[3] == folder.name}
+    if "many" in shown:
+        write_tasks(folder, target / "tasks.csv")
     about_shifts = bool(shown & SHIFT_KINDS.keys())
     for name in ("corruptions",) if about_shifts else FILES:
         if (folder / f"{name}.csv").is_file():
@@ -538,6 +575,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "auxiliary": auxiliary,
     "change": change,
     "recipe": recipe,
+    "many": many,
     "tabular": tabular,
     "yardstick": yardstick,
     "audit": audit,
