@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -125,9 +126,9 @@ class _TreeMethod(Method):
         doubt = half_a_row(len(data.val))
         self.beta_ = fit_temperature(logits, data.val.labels, weights=data.val.weights, doubt=doubt)
 
+    @abstractmethod
     def _grow(self, data: FitData, seed: int) -> None:
         """Learn ``trees_``."""
-        raise NotImplementedError
 
     def _logits(self, sums: Any) -> Any:
         """Return logits of the trees' sums (n, K), arrays or tensors."""
