@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -89,6 +90,12 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
             raise InputError(
                 f"{name_of(estimator)} takes text, dates or missing cells by itself, which converters do not know; "
                 "put a ColumnTransformer that makes numbers of it before the model, in a pipeline"
+            )
+        begin = prepare[0] if hasattr(prepare, "steps") else prepare
+        if schema is None and isinstance(begin, ColumnTransformer) and hasattr(begin, "feature_names_in_"):
+            raise InputError(
+                f"{name_of(estimator)} was fitted on named columns, all of them numbers, which a graph takes as one "
+                "tensor without names; fit it on an array, with a ColumnTransformer that picks columns by number"
             )
         first = _from_sklearn(prepare, rows.shape[1] if schema is None else schema)
         return chained(first, _converted(last, prepare.transform(rows[:2]).shape[1]))
@@ -505,7 +512,7 @@ def column_feeds(schema: TableSchema, frame: Any) -> dict[str, Array]:
 
 def column_name(place: int) -> str:
     """Return what a base graph calls a column: names of tables may be taken by operators."""
-    return f"column_{place}"
+    return f"volta_column_{place}"
 
 
 def with_columns(model: Any, schema: TableSchema) -> Any:
