@@ -93,10 +93,8 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
             )
         begin = prepare[0] if hasattr(prepare, "steps") else prepare
         if schema is None and isinstance(begin, ColumnTransformer) and hasattr(begin, "feature_names_in_"):
-            raise InputError(
-                f"{name_of(estimator)} was fitted on named columns, all of them numbers, which a graph takes as one "
-                "tensor without names; fit it on an array, with a ColumnTransformer that picks columns by number"
-            )
+            said = "was fitted on named columns, all numbers, which a graph takes as one tensor without names"
+            raise InputError(f"{name_of(estimator)} {said}; fit on an array, and let ColumnTransformer pick by number")
         first = _from_sklearn(prepare, rows.shape[1] if schema is None else schema)
         return chained(first, _converted(last, prepare.transform(rows[:2]).shape[1]))
     except ImportError as error:
@@ -341,9 +339,16 @@ def _rename_graph(graph: Any, rename: Callable[[str], str]) -> None:
 
 
 def chained(first: Any, second: Any) -> Any:
-    """Return two graphs one after another: the first output of one is the only input of the other."""
+    """Return two graphs one after another: the first output of one, cast, is the only input of the other."""
+    import onnx
+
     before = prefixed(first, "prepare_", {value.name: value.name for value in first.graph.input})
-    made = prefixed(second, "model_", {second.graph.input[0].name: before.graph.output[0].name})
+    made = prefixed(second, "model_", {second.graph.input[0].name: "prepared"})
+    kind, own = made.graph.input[0].type, before.graph.output[0]
+    cast = onnx.helper.make_node("Cast", [own.name], ["prepared"], "prepared_as", to=kind.tensor_type.elem_type)
+    before.graph.node.append(cast)
+    own.name = "prepared"
+    own.type.CopyFrom(kind)
     return put_before(made, [before])
 
 
@@ -450,7 +455,7 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     roundings, widths = [], []
     for member, base in zip(members, bases, strict=True):
         outputs = outputs_of_graph(base, fed)
-        roundings.append(measured_rounding(member, outputs, rows))
+        roundings.append(measured_rounding(member, outputs, rows, len(classifier.probes_)))
         widths.append(outputs.shape[1])
     joined = [Joined(classifier.calibration_.join, rounding) for rounding in roundings]
     parts = [TrustedMemberGraph(*each) for each in zip(members, joined, strict=True)]
@@ -659,16 +664,15 @@ def tree_thresholds(base: Any) -> Iterator[tuple[int, float]]:
                 yield int(column), float(value)
 
 
-def measured_rounding(member: TrustedMember, outputs: Array, rows: TableRows) -> Rounding:
+def measured_rounding(member: TrustedMember, outputs: Array, rows: TableRows, n_calibration: int) -> Rounding:
     """Compare a base graph's outputs, calibrated, with Python on the same rows; leave room to spare."""
     exact = member.predict(rows)
     with torch.no_grad():
         found = CalibratedOutputs(member)(torch.from_numpy(outputs))
-    # Rows that a threshold sends elsewhere are no rounding; they are refused later.
-    near = np.abs(found.probs.numpy() - exact.probs).max(axis=1) <= MOST_APART
-    uncertainty, probs = found.uncertainty.numpy()[near], found.probs.numpy()[near]
-    apart = max(np.abs(uncertainty - exact.uncertainty[near]).max(), np.abs(probs - exact.probs[near]).max())
-    return Rounding(absolute=ROOM * float(apart))
+    apart = np.abs(found.probs.numpy() - exact.probs).max(axis=1)
+    apart = np.maximum(apart, np.abs(found.uncertainty.numpy() - exact.uncertainty))
+    # Rows next to a threshold may be sent elsewhere, which is no rounding; the calibration rows come first.
+    return Rounding(absolute=ROOM * float(apart[:n_calibration].max()))
 
 
 def check_graph(
