@@ -120,7 +120,8 @@ class Auto(Method):
         return np.asarray(np.log(np.maximum(probs, SMALLEST_PROBABILITY)))
 
     def _predict(self, inputs: Array) -> Prediction:
-        logits = np.einsum("m,nmk->nk", self.weights_, self.log_probs(inputs))
+        used = self.reweighed(self.weights_)
+        logits = np.einsum("m,nmk->nk", used.weights_, used.log_probs(inputs))
         return Prediction(softmax(logits), one_minus_max_softmax(logits))
 
     def reweighed(self, weights: Floats) -> Auto:

@@ -104,24 +104,33 @@ class VectorScaling(Calibrated):
         return graphs.prediction(probs, graphs.entropy(probs))
 
 
+class _Structured(Calibrated):
+    """A linear map of the tempered log-probabilities, with a penalty."""
+
+    learned_types = (FittedStructuredScaling,)
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        fitted = cast(FittedStructuredScaling, self.fitted_)
+        logs, matrix = _log_mixture(outputs.logits, fitted), graphs.constant(fitted.matrix)
+        moved = logs * matrix if fitted.matrix.ndim == 1 else logs @ matrix.T
+        probs = (moved + graphs.constant(fitted.bias)).softmax(dim=1)
+        return graphs.prediction(probs, graphs.entropy(probs))
+
+
 @dataclass
-class StructuredVectorScaling(Calibrated):
+class StructuredVectorScaling(_Structured):
     """p = softmax(a ⊙ z + b), z = log of tempered probabilities, penalised by K/n (n validation rows); u = entropy.
 
     Reference: Berta et al. (2026), Structured Matrix Scaling for Multi-Class Calibration.
     """
 
     title = "Structured vector scaling"
-    learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.structured_vector_scaling)
-
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
 
 
 @dataclass
-class StructuredMatrixScaling(Calibrated):
+class StructuredMatrixScaling(_Structured):
     """p = softmax(A z + b), z = log of tempered probabilities, A penalised most off its diagonal; u = entropy.
 
     A pass of the fit costs n · K² on n validation rows: meant for up to a few hundred classes.
@@ -129,12 +138,7 @@ class StructuredMatrixScaling(Calibrated):
     """
 
     title = "Structured matrix scaling"
-    learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.structured_matrix_scaling)
-
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
 
 
 @dataclass
@@ -240,7 +244,7 @@ class Spline(Calibrated):
 
 
 @dataclass
-class Dirichlet(Calibrated):
+class Dirichlet(_Structured):
     """p = softmax(A z + b), z = log of tempered probabilities, ODIR on A off its diagonal and on b; u = entropy.
 
     A pass of the fit costs n · K² on n validation rows: meant for up to a few hundred classes.
@@ -248,12 +252,7 @@ class Dirichlet(Calibrated):
     """
 
     title = "Dirichlet calibration"
-    learned_types = (FittedStructuredScaling,)
     calibrate = staticmethod(calibrators.dirichlet)
-
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        return _structured(cast(FittedStructuredScaling, self.fitted_), outputs.logits)
 
 
 @dataclass
@@ -280,13 +279,6 @@ def _log_others(log_probs: Tensor) -> Tensor:
     """Return log(1 − p) of each class."""
     probs = log_probs.exp()
     return (probs.sum(dim=1, keepdim=True) - probs).log()
-
-
-def _structured(fitted: FittedStructuredScaling, logits: Tensor) -> graphs.TensorPrediction:
-    logs, matrix = _log_mixture(logits, fitted), graphs.constant(fitted.matrix)
-    moved = logs * matrix if fitted.matrix.ndim == 1 else logs @ matrix.T
-    probs = (moved + graphs.constant(fitted.bias)).softmax(dim=1)
-    return graphs.prediction(probs, graphs.entropy(probs))
 
 
 def _against_rest(log_odds: Tensor) -> graphs.TensorPrediction:
