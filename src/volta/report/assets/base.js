@@ -118,9 +118,9 @@ function startGroups(onShow) {
     });
   });
   if (sections.length) show(0);
-  follow();
-  mark();
-  window.addEventListener("hashchange", follow);
+  const arrive = () => { follow(); mark(); };
+  arrive();
+  window.addEventListener("hashchange", arrive);
   let waiting = false;
   window.addEventListener("scroll", () => {
     if (waiting) return;
