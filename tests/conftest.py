@@ -11,9 +11,6 @@ import torch
 from tests.parser_process import forked_parsers
 from volta.core.types import FitData, Split
 from volta.data import find_task
-from volta.figures import draw
-
-PDF_SETTINGS = {"pdf.fonttype": draw._SETTINGS["pdf.fonttype"]}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -34,13 +31,6 @@ def _one_core():
 @pytest.fixture(autouse=True, scope="session")
 def _forked_parsers():
     with forked_parsers():
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _letters_as_shapes():
-    """Draw the letters of PDFs as shapes: to cut TrueType fonts for them takes three quarters of a figure's time."""
-    with mock.patch.dict(draw._SETTINGS, {"pdf.fonttype": 3}):
         yield
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from volta.figures import CHARTS, charts
-from volta.figures.charts import draw_figures
+from volta.figures import CHARTS
+from volta.figures.charts import figure_workers
+from volta.report.page import script_json
 
 from .test_charts import numbers
 
 BY_NAME = {chart.name: chart for chart in CHARTS}
 
 
-@pytest.fixture(autouse=True)
-def _few_figures(monkeypatch):
-    """Let processes draw two figures already."""
-    monkeypatch.setattr(charts, "MIN_FIGURES", 2)
-
-
 def draw(folder, n_workers: int, drawn) -> dict[str, bytes]:
     folder.mkdir()
     figures = [(version, numbers(), folder / f"a-{version.name}") for chart in drawn for version in chart.prints]
-    draw_figures(figures, n_workers)
+    with figure_workers(n_workers) as draw_all:
+        draw_all(figures)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -56,5 +54,14 @@ def test_the_callers_settings_change_no_byte_and_are_left_as_they_were(tmp_path)
 def test_a_figure_that_cannot_be_drawn_is_the_callers_error(tmp_path, n_workers):
     (tmp_path / "file").write_text("in the way")
     (version,) = BY_NAME["risk_coverage"].prints
-    with pytest.raises(OSError, match="file"):
-        draw_figures([(version, numbers(), tmp_path / "file" / "a")] * 2, n_workers)
+    with pytest.raises(OSError, match="file"), figure_workers(n_workers) as draw_all:
+        draw_all([(version, numbers(), tmp_path / "file" / "a")] * 2)
+
+
+def test_charts_that_are_drawn_before_the_statistics_need_none():
+    full = numbers()
+    without = replace(full, ablation=(), pairs=(), leaderboard=())
+    early = [chart for chart in CHARTS if chart.available(without)]
+    assert {chart.name for chart in CHARTS if chart not in early} == {"mean_ranks", "pairwise", "ablation_bars"}
+    for chart in early:
+        assert script_json(chart.data(without)) == script_json(chart.data(full))

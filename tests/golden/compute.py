@@ -28,7 +28,6 @@ from sklearn.datasets import load_breast_cancer, load_wine
 import volta
 from tests.golden.values import HERE, Values, array_values, csv_values, path_of, table_values, write_values
 from volta.cli.main import app
-from volta.figures import draw
 
 # Written out, so that a method that is added later leaves the frozen run as it is.
 METHODS = (
@@ -299,9 +298,8 @@ def main(folder: Path) -> None:
     warnings.simplefilter("ignore", volta.VoltaWarning)
     folder.mkdir(parents=True, exist_ok=True)
     make_models()
-    # No figure is frozen: letters as shapes take a fourth of the time, and with one core to see, no process draws.
-    letters = mock.patch.dict(draw._SETTINGS, {"pdf.fonttype": 3})
-    with tempfile.TemporaryDirectory() as work, letters, mock.patch("volta.report.build.n_cores", return_value=1):
+    # No figure is frozen: with one core to see, no process draws.
+    with tempfile.TemporaryDirectory() as work, mock.patch("volta.report.build.n_cores", return_value=1):
         os.environ["VOLTA_DATA"] = f"{work}/none"  # what was downloaded or extracted on this machine has no say
         for part, compute in PARTS.items():
             place = Path(work, part)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 from volta.core.errors import InputError
 from volta.core.processes import process_pool
@@ -39,28 +40,42 @@ CHARTS: tuple[Chart, ...] = (
     CORRUPTION_HEATMAP,
 )
 
-MIN_FIGURES = 8
 MAX_WORKERS = 8
+Drawing: TypeAlias = tuple[PrintVersion, GroupNumbers, Path]
+"""A figure for print, what it is drawn from, and its path without an ending."""
 
 
-def draw_figures(
-    figures: Sequence[tuple[PrintVersion, GroupNumbers, Path]], n_workers: int, style: str = "plain"
-) -> None:
-    """Draw figures for print in a style, each from its numbers, to its path without an ending.
+@contextmanager
+def figure_workers(n_workers: int, style: str = "plain") -> Iterator[Callable[[Sequence[Drawing]], None]]:
+    """Yield a function that draws figures for print in a style; with several workers it returns before they are drawn.
 
-    With several workers and at least eight figures, loky's processes draw them; the files are the same.
+    Leaving the block waits for all figures and raises their errors. The files do not depend on the number of workers.
     """
-    if n_workers > 1 and len(figures) >= MIN_FIGURES:
-        # Where the system kills a worker, this process draws.
-        with suppress(BrokenProcessPool), process_pool(min(n_workers, MAX_WORKERS)) as pool:
-            # Not pool.map, and all calls end before an error is raised: loky's thread fails over cancelled ones.
-            futures = [pool.submit(_draw, figure, style) for figure in figures]
-            wait(futures)
-            for future in futures:
-                future.result()
-            return
-    for figure in figures:
-        _draw(figure, style)
+    asked: list[Drawing] = []
+    futures: list[Future[None]] = []
+
+    def draw_now(figures: Sequence[Drawing]) -> None:
+        for figure in figures:
+            _draw(figure, style)
+
+    def hand_out(figures: Sequence[Drawing]) -> None:
+        asked.extend(figures)
+        with suppress(BrokenProcessPool):
+            futures.extend([pool.submit(_draw, figure, style) for figure in figures])
+
+    if n_workers == 1:
+        yield draw_now
+        return
+    with process_pool(min(n_workers, MAX_WORKERS), _import_matplotlib) as pool:
+        yield hand_out
+        # All calls end before an error is raised: loky's thread fails over cancelled ones.
+        wait(futures)
+    if len(futures) < len(asked) or any(isinstance(one.exception(), BrokenProcessPool) for one in futures):
+        # The system has killed a worker.
+        draw_now(asked)
+        return
+    for future in futures:
+        future.result()
 
 
 def check_style(style: str) -> None:
@@ -69,7 +84,12 @@ def check_style(style: str) -> None:
         raise InputError(f"style is {style!r}; pass one of: {', '.join(STYLES)}")
 
 
-def _draw(figure: tuple[PrintVersion, GroupNumbers, Path], style: str) -> None:
+def _import_matplotlib() -> None:
+    with base_style():
+        import matplotlib.backends.backend_pdf  # noqa: F401
+
+
+def _draw(figure: Drawing, style: str) -> None:
     version, numbers, path = figure
     with base_style(STYLES[style]):
         save_figure(version.draw(numbers), path.parent, path.name)

@@ -32,6 +32,7 @@ from volta.figures.draw import (
     draw_rectangles,
     fit_differences,
     leading,
+    lean_sans,
     mark_ours,
     metric_choice,
     name_grid,
@@ -220,7 +221,7 @@ def pairwise(numbers: GroupNumbers) -> Figure:
             axes.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, color=COLORS[pair.verdict], linewidth=0)
             write_inside(axes, x, y, SIGNS[pair.verdict], fontsize=6, color=INK)
     name_grid(axes, [plain(shorten(method.title, 24)) for method in methods], methods, limit=24)
-    axes.set_xlabel("+ better   − worse   ≈ equivalent   blank: inconclusive", fontfamily="DejaVu Sans")
+    axes.set_xlabel("+ better   − worse   ≈ equivalent   blank: inconclusive", fontfamily=lean_sans())
     axes.set_xlim(-0.5, len(methods) - 0.5)
     axes.set_ylim(len(methods) - 0.5, -0.5)
     draw_cell_edges(axes, (len(methods), len(methods)), color=RULE, linewidth=0.5)
@@ -403,7 +404,7 @@ def _draw(
         star = "*" if (row.name, metric) in significant else ""
         axes.annotate(
             f"{change:+.2g}{star}", (1, place), xycoords=("axes fraction", "data"), xytext=(1, 0),
-            textcoords="offset points", va="center", fontsize=5.5, color=INK, fontfamily="DejaVu Sans",
+            textcoords="offset points", va="center", fontsize=5.5, color=INK, fontfamily=lean_sans(),
         )  # fmt: skip
     for better, found in bars.items():
         if found:
