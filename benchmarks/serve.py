@@ -16,6 +16,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import csv
+import importlib.util
 import json
 import os
 import random
@@ -27,11 +29,13 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import make_classification
+
+Service = tuple[int, "subprocess.Popen[bytes]"]
 
 N_COLUMNS, N_CLASSES, N_NEW, N_TRAIN = 20, 3, 1000, 600
 
@@ -154,35 +158,85 @@ async def load(port: int, messages: list[bytes], n_clients: int, seconds: float)
     return np.array(times)
 
 
+RATE_FIELDS = (
+    "train_rows clients windows volta_per_s peer_per_s volta_p50_ms peer_p50_ms volta_p99_ms peer_p99_ms volta_cpu_ms peer_cpu_ms "
+    "rate_ratio rate_ratio_low rate_ratio_high p99_ratio cpu_ratio cpu_ratio_low cpu_ratio_high parser"
+).split()
+
+
 def rate(options: argparse.Namespace) -> None:
-    rows = new_rows(options.train)
-    messages = [message("/decide", json.dumps({"rows": [row]}).encode()) for row in rows.tolist()]
-    with tempfile.TemporaryDirectory() as place:
-        model = fit_model(Path(place), options.train)
-        with service(model) as ours, peer(options.train) as theirs:
-            for port, _ in (ours, theirs):
-                asyncio.run(load(port, messages, 4, 1.0))
-            print("clients,service,requests_per_s,p50_ms,p99_ms,cpu_ms,rate_ratio,p99_ratio,cpu_ratio")
-            for n_clients in options.clients:
-                found: dict[str, list[tuple[float, ...]]] = {"volta": [], "peer": []}
-                for _ in range(options.rounds):
-                    for which, (port, process) in (("volta", ours), ("peer", theirs)):
-                        before = cpu_seconds(process.pid)
-                        times = asyncio.run(load(port, messages, n_clients, options.seconds))
-                        cpu = (cpu_seconds(process.pid) - before) / len(times)
-                        late = (1e3 * float(np.quantile(times, q)) for q in (0.5, 0.99))
-                        found[which].append((len(times) / options.seconds, *late, 1e3 * cpu))
-                ours_now, theirs_now = (np.median(found[name], axis=0) for name in ("volta", "peer"))
-                ratios = ours_now / theirs_now
-                for name, values in (("volta", ours_now), ("peer", theirs_now)):
-                    shown = ",".join(f"{value:.4g}" for value in values)
-                    more = f",{ratios[0]:.2f},{ratios[2]:.2f},{ratios[3]:.2f}" if name == "volta" else ",,,"
-                    print(f"{n_clients},{name},{shown}{more}", flush=True)
+    """Ask both services in short windows, in turns: V P P V V P ...; load on the machine falls on neighbours alike."""
+    rows = []
+    for n_train in options.train:
+        bodies = [json.dumps({"rows": [row]}).encode() for row in new_rows(n_train).tolist()]
+        messages = [message("/decide", body) for body in bodies]
+        with tempfile.TemporaryDirectory() as place, service(fit_model(Path(place), n_train)) as ours:
+            with peer(n_train) as theirs:
+                for port, _ in (ours, theirs):
+                    asyncio.run(load(port, messages, 4, 2.0))
+                for n_clients in options.clients:
+                    rows.append(
+                        {"train_rows": n_train, "clients": n_clients}
+                        | turns(ours, theirs, messages, n_clients, options)
+                    )
+                    print(rows[-1], flush=True)
+    if options.output:
+        write_csv(options.output, rows)
+
+
+def turns(
+    ours: Service, theirs: Service, messages: list[bytes], n_clients: int, options: argparse.Namespace
+) -> dict[str, object]:
+    """Return medians over windows, and of the ratios of neighbouring windows medians and quartiles."""
+    windows: list[list[tuple[float, float]]] = [[], []]
+    times: list[list[np.ndarray]] = [[], []]
+    for k in range(options.windows):
+        for which in (0, 1) if k % 2 == 0 else (1, 0):
+            port, process = (ours, theirs)[which]
+            before = cpu_seconds(process.pid)
+            found = asyncio.run(load(port, messages, n_clients, options.seconds))
+            windows[which].append(
+                (len(found) / options.seconds, 1e3 * (cpu_seconds(process.pid) - before) / len(found))
+            )
+            times[which].append(found)
+    both = np.array(windows)
+    late = 1e3 * np.array([np.quantile(np.concatenate(one), [0.5, 0.99]) for one in times])
+    quartiles = np.quantile(both[0] / both[1], [0.5, 0.25, 0.75], axis=0)
+    middle = np.median(both, axis=1)
+    values = [
+        *middle[:, 0],
+        *late[:, 0],
+        *late[:, 1],
+        *middle[:, 1],
+        *quartiles[:, 0],
+        late[0, 1] / late[1, 1],
+        *quartiles[:, 1],
+    ]
+    return dict(
+        zip(RATE_FIELDS[2:], [options.windows, *(float(f"{value:.3g}") for value in values), parser()], strict=True)
+    )
+
+
+def parser() -> str:
+    """Return which HTTP parser uvicorn takes, for both services alike."""
+    return "httptools" if importlib.util.find_spec("httptools") else "h11"
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def cpu_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Return the processor time of all threads of a process."""
+    total = 0
+    for path in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            total += int(path.read_text().split()[0])
+    return total / 1e9
 
 
 def get(port: int, path: str) -> bytes:
@@ -451,10 +505,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("rate")
-    command.add_argument("--train", type=int, default=2000)
+    command.add_argument("--train", type=int, nargs="+", default=[2000, 5000])
     command.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    command.add_argument("--seconds", type=float, default=4.0)
-    command.add_argument("--rounds", type=int, default=5)
+    command.add_argument("--seconds", type=float, default=0.5, help="of a window")
+    command.add_argument("--windows", type=int, default=40, help="of each service")
+    command.add_argument("--output", type=Path, help="CSV file")
     command.set_defaults(run=rate)
     command = commands.add_parser("faults")
     command.add_argument("--requests", type=int, default=10_000)
