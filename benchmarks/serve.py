@@ -158,28 +158,21 @@ async def load(port: int, messages: list[bytes], n_clients: int, seconds: float)
     return np.array(times)
 
 
-RATE_FIELDS = (
-    "train_rows clients windows volta_per_s peer_per_s volta_p50_ms peer_p50_ms volta_p99_ms peer_p99_ms volta_cpu_ms peer_cpu_ms "
-    "rate_ratio rate_ratio_low rate_ratio_high p99_ratio cpu_ratio cpu_ratio_low cpu_ratio_high parser"
-).split()
-
-
 def rate(options: argparse.Namespace) -> None:
     """Ask both services in short windows, in turns: V P P V V P ...; load on the machine falls on neighbours alike."""
     rows = []
     for n_train in options.train:
         bodies = [json.dumps({"rows": [row]}).encode() for row in new_rows(n_train).tolist()]
         messages = [message("/decide", body) for body in bodies]
-        with tempfile.TemporaryDirectory() as place, service(fit_model(Path(place), n_train)) as ours:
-            with peer(n_train) as theirs:
-                for port, _ in (ours, theirs):
-                    asyncio.run(load(port, messages, 4, 2.0))
-                for n_clients in options.clients:
-                    rows.append(
-                        {"train_rows": n_train, "clients": n_clients}
-                        | turns(ours, theirs, messages, n_clients, options)
-                    )
-                    print(rows[-1], flush=True)
+        with contextlib.ExitStack() as running:
+            model = fit_model(Path(running.enter_context(tempfile.TemporaryDirectory())), n_train)
+            ours, theirs = running.enter_context(service(model)), running.enter_context(peer(n_train))
+            for port, _ in (ours, theirs):
+                asyncio.run(load(port, messages, 4, 2.0))
+            for n_clients in options.clients:
+                found = turns(ours, theirs, messages, n_clients, options)
+                rows.append({"train_rows": n_train, "clients": n_clients} | found)
+                print(rows[-1], flush=True)
     if options.output:
         write_csv(options.output, rows)
 
@@ -201,20 +194,16 @@ def turns(
             times[which].append(found)
     both = np.array(windows)
     late = 1e3 * np.array([np.quantile(np.concatenate(one), [0.5, 0.99]) for one in times])
-    quartiles = np.quantile(both[0] / both[1], [0.5, 0.25, 0.75], axis=0)
-    middle = np.median(both, axis=1)
-    values = [
-        *middle[:, 0],
-        *late[:, 0],
-        *late[:, 1],
-        *middle[:, 1],
-        *quartiles[:, 0],
-        late[0, 1] / late[1, 1],
-        *quartiles[:, 1],
-    ]
-    return dict(
-        zip(RATE_FIELDS[2:], [options.windows, *(float(f"{value:.3g}") for value in values), parser()], strict=True)
-    )
+    rate_ratios, cpu_ratios = np.quantile(both[0] / both[1], [0.5, 0.25, 0.75], axis=0).T
+    row = {"windows": options.windows, "parser": parser()}
+    for place, name in enumerate(("volta", "peer")):
+        per_second, cpu = np.median(both[place], axis=0)
+        row |= {f"{name}_per_s": per_second, f"{name}_cpu_ms": cpu}
+        row |= {f"{name}_p50_ms": late[place, 0], f"{name}_p99_ms": late[place, 1]}
+    for name, (middle, low, high) in (("rate", rate_ratios), ("cpu", cpu_ratios)):
+        row |= {f"{name}_ratio": middle, f"{name}_ratio_low": low, f"{name}_ratio_high": high}
+    row["p99_ratio"] = late[0, 1] / late[1, 1]
+    return {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in row.items()}
 
 
 def parser() -> str:

@@ -183,11 +183,11 @@ def test_a_disk_that_is_full_acknowledges_nothing(model, model_path, tmp_path):
     with served(model, model_path, tmp_path / "state") as client:
         found = client.decide(make_rows(1, 8)[0].tolist())
         feedback = {"feedback": [{"id": found[0]["id"], "label": "oak"}]}
-        client.state._feedback.close()
+        client.state.feedback._log.close()
         status, answer = client.post("/feedback", feedback)
         assert (status, "send it again" in answer["error"]) == (503, True)
         assert client.summary()["counts"]["feedback"] == 0
-        list(client.state._feedback.read())
+        list(client.state.feedback._log.read())
         assert client.post("/feedback", feedback)[1]["accepted"] == 1
 
 

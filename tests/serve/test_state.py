@@ -1,4 +1,4 @@
-"""What survives: journals, the monitor, feedback, events; and who may have the folder."""
+"""What survives: counts, the monitor, events; and who may have the folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from volta.core.errors import StoreError
 from volta.serve import state as module
-from volta.serve.state import Batch, Feedback, Ids, Journal, teller
+from volta.serve.state import Batch, teller
 
 from .conftest import make_rows, open_state
 
@@ -20,48 +20,6 @@ def take(state, model, rows):
     found = scores.decisions
     state.note(Batch(found.action, found.uncertainty, found.pvalue, scores.monitor, rows))
     return state.ids.issue(found.action, scores.probs.argmax(axis=1), found.sets)
-
-
-def test_a_journal_drops_a_last_line_that_was_cut_off(tmp_path):
-    journal = Journal(tmp_path / "log", Feedback)
-    assert list(journal.read()) == []
-    journal.append([Feedback("a", 1), Feedback("b", 2)])
-    journal.append([Feedback("é", -1)])
-    journal.close()
-    whole = (tmp_path / "log").read_bytes()
-    for n_bytes in range(len(whole)):
-        (tmp_path / "log").write_bytes(whole[:n_bytes])
-        journal = Journal(tmp_path / "log", Feedback)
-        kept = list(journal.read())
-        assert len(kept) == whole[:n_bytes].count(b"\n")
-        journal.append([Feedback("c", 3)])
-        journal.close()
-        assert list(Journal(tmp_path / "log", Feedback).read()) == [*kept, Feedback("c", 3)]
-
-
-def test_a_journal_that_was_damaged_in_the_middle_is_refused(tmp_path):
-    journal = Journal(tmp_path / "log", Feedback)
-    list(journal.read())
-    journal.append([Feedback("a", 1), Feedback("b", 2)])
-    journal.close()
-    data = bytearray((tmp_path / "log").read_bytes())
-    data[15] ^= 1
-    (tmp_path / "log").write_bytes(data)
-    with pytest.raises(StoreError, match="damaged in line 1; restore the folder"):
-        list(Journal(tmp_path / "log", Feedback).read())
-
-
-def test_an_id_says_what_was_decided_and_cannot_be_made_up():
-    ids = Ids(b"k" * 16, 7)
-    sets = np.array([[True, False, True], [False, True, False]])
-    names = ids.issue(np.array([0, 2]), np.array([2, 1]), sets)
-    first, second = (ids.read(name) for name in names)
-    assert (first.run, first.number, first.action, first.label) == (7, 0, 0, 2)
-    assert [first.holds(label) for label in (0, 1, 2, -1)] == [True, False, True, False]
-    assert (second.number, second.action, [second.holds(label) for label in range(3)]) == (1, 2, [False, True, False])
-    assert Ids(b"j" * 16, 7).read(names[0]) is None
-    for text in ("", "é", names[0][:-4], "B" + names[0][1:], 5):
-        assert ids.read(text) is None
 
 
 def test_all_is_there_after_a_kill(model, tmp_path):

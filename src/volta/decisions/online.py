@@ -57,6 +57,7 @@ class AdaptiveLevel:
 
 
 Verdict: TypeAlias = Literal["holds", "broken", "inconclusive"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "broken", "inconclusive")
 BETS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
 
 
@@ -131,6 +132,24 @@ class GuaranteeWatch:
                 high=min(before.high, self._end(n_errors, total, 1)),
             )
             return self.state
+
+    def to_array(self) -> Floats:
+        """Return all that it knows, from which `restore` of a watch with the same levels continues."""
+        with self._lock:
+            state, decided_at = self.state, -1 if self.state.decided_at is None else self.state.decided_at
+            numbers = (state.n, state.n_errors, VERDICTS.index(state.verdict), decided_at, state.low, state.high)
+            return np.concatenate([numbers, self._martingale.log_products, self._martingale.log_stakes])
+
+    def restore(self, values: Floats) -> None:
+        """Continue where the watch was whose `to_array` gave ``values``."""
+        with self._lock:
+            numbers, products, stakes = np.split(np.asarray(values), [6, 6 + len(BETS)])
+            n, n_errors, verdict, decided_at = (int(number) for number in numbers[:4])
+            found = None if decided_at < 0 else decided_at
+            low, high = float(numbers[4]), float(numbers[5])
+            self.state = WatchState(n, n_errors, self._max_error, VERDICTS[verdict], found, low, high)
+            martingale = self._martingale
+            martingale.n, martingale.log_products, martingale.log_stakes = n, products.copy(), stakes.copy()
 
     def _end(self, n_errors: int, n: int, side: int) -> float:
         """Return the error at which bets on errors (side 0) or right answers (1) begin to refute, by bisection.

@@ -24,8 +24,10 @@ from volta._version import __version__
 from volta.core.errors import InputError, MissingDataError, StoreError, VoltaError, VoltaWarning
 from volta.core.files import hash_file
 from volta.decisions.decide import ACTIONS
+from volta.decisions.online import VERDICTS
+from volta.serve.feedback import NOT_A_CLASS
 from volta.serve.models import Scores, ServedModel, load_served
-from volta.serve.state import NOT_A_CLASS, Batch, State, teller
+from volta.serve.state import Batch, State, teller
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -217,7 +219,7 @@ class Collector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, StateSetMetricFamily
 
         state = self._state
-        counts = dict(state.counts) | {"feedback": state.n_feedback, "answer_errors": state.n_errors}
+        counts = dict(state.counts) | {"feedback": state.feedback.n, "answer_errors": state.feedback.n_errors}
         for name, words in (
             ("rows", "Rows decided, unusable ones included"),
             ("answers", "Rows answered"),
@@ -236,9 +238,9 @@ class Collector:
         yield GaugeMetricFamily("volta_martingale_log10", "Logarithm of the monitor's martingale", value=log10)
         yield GaugeMetricFamily("volta_monitor_pvalue", "Anytime-valid p-value of no change", value=monitor.pvalue)
         verdicts = StateSetMetricFamily("volta_guarantee", "What labels say of a guarantee", labels=["guarantee"])
-        for name, watch in state.watches.items():
+        for name, watch in state.feedback.watches.items():
             found = watch.state.verdict
-            verdicts.add_metric([name], {each: each == found for each in ("holds", "broken", "inconclusive")})
+            verdicts.add_metric([name], {each: each == found for each in VERDICTS})
         yield verdicts
         yield GaugeMetricFamily("volta_state_writable", "Whether the state is written", value=float(not state.problem))
 

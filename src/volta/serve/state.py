@@ -1,29 +1,24 @@
 """What a service remembers: counts, monitor, feedback and events, in a folder that survives a kill at any time.
 
-Feedback is one synced line each, written before it is acknowledged. Counts and the monitor's scores are one line a
-quarter of a second; the monitor itself is written when those lines grow long, and replays the rest when it is read.
+Counts and the monitor's scores are one line a quarter of a second; the monitor itself is written when those lines grow
+long, and replays the rest when it is read. Labels are in the store of `volta.serve.feedback`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import math
-import os
 import queue
 import secrets
-import struct
 import subprocess
 import threading
 import time
 import urllib.request
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,175 +26,19 @@ from numpy.typing import NDArray
 
 from volta.core.checksummed import FileKind, read_object, write_object
 from volta.core.errors import StoreError, reason
-from volta.core.files import lock_file, write_atomic
+from volta.core.files import lock_file
 from volta.decisions import GuaranteeWatch, Monitor
 from volta.decisions.conformal import Floats
 from volta.decisions.decide import ACTIONS
+from volta.serve.feedback import MOST_SET_CLASSES, Ids, LabelStore
+from volta.serve.journal import LONGEST_LOG, REMEDY, Journal
 
-T = TypeVar("T")
 TICK_SECONDS = 0.25
-LONGEST_LOG = 1 << 24
 N_BINS = 10
 MOST_MINUTES = 1440
 DRIFT_ROWS = 1000
 """Drift of columns is a mean over about so many of the latest rows."""
 LEAST_ROWS = 30
-MOST_SET_CLASSES = 64
-"""Sets of up to so many classes are in a decision's id, so that feedback can tell whether they held the class."""
-NOT_A_CLASS = -1
-
-_REMEDY = "restore the folder, or name a new one with --state"
-
-
-class Journal(Generic[T]):
-    """Lines of JSON, each behind its CRC-32, appended and synced; a last line that a crash cut off is dropped."""
-
-    def __init__(self, path: Path, content: type[T]) -> None:
-        self.path = path
-        self._decoder = msgspec.json.Decoder(content)
-        self._size = 0
-        self._file: int | None = None
-
-    def read(self) -> Iterator[T]:
-        """Walk the lines that are there; afterwards lines can be appended."""
-        damaged, start = 0, 0
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                for number, line in enumerate(file, 1):
-                    text = line[9:-1]
-                    if line.endswith(b"\n") and line[:9] == b"%08x " % zlib.crc32(text):
-                        if damaged:
-                            raise StoreError(f"{self.path} is damaged in line {damaged}; {_REMEDY}")
-                        start += len(line)
-                        yield self._decode(text, number)
-                    else:
-                        damaged = damaged or number
-        self._size = start
-        self._open()
-
-    def _decode(self, text: bytes, number: int) -> T:
-        try:
-            return self._decoder.decode(text)
-        except msgspec.MsgspecError as error:
-            raise StoreError(
-                f"{self.path} line {number} was written by another version of volta ({error}); {_REMEDY}"
-            ) from error
-
-    def append(self, records: Sequence[T]) -> None:
-        """Write lines and return when they are on disk; all of them, or none and an error."""
-        if self._file is None:
-            raise StoreError(f"{self.path} is closed; start the service again")
-        data = _lines(records)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(self._file, view) :]
-            os.fsync(self._file)
-        except OSError:
-            os.ftruncate(self._file, self._size)
-            raise
-        self._size += len(data)
-
-    def replace(self, record: T) -> None:
-        """Put one line in the place of all."""
-        data = _lines([record])
-        write_atomic(self.path, lambda file: file.write(data))
-        self.close()
-        self._size = len(data)
-        self._open()
-
-    def _open(self) -> None:
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        os.ftruncate(self._file, self._size)
-
-    @property
-    def n_bytes(self) -> int:
-        """How long the file is."""
-        return self._size
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
-def _lines(records: Sequence[object]) -> bytes:
-    texts = [msgspec.json.encode(record) for record in records]
-    return b"".join(b"%08x %s\n" % (zlib.crc32(text), text) for text in texts)
-
-
-_ID = struct.Struct(">IHIBIQ")
-_UNUSABLE = len(ACTIONS)
-_NO_SET = (1 << MOST_SET_CLASSES) - 1
-
-
-@dataclass(frozen=True)
-class Issued:
-    """What a decision's id says: when it was made, what was decided, the class and the prediction set."""
-
-    run: int
-    number: int
-    action: int
-    label: int
-    members: int
-
-    def holds(self, label: int) -> bool:
-        """Whether the prediction set held a class."""
-        return label != NOT_A_CLASS and bool(self.members >> (MOST_SET_CLASSES - 1 - label) & 1)
-
-
-class Ids:
-    """Makes ids of decisions that carry what feedback needs, so that none has to be stored; no one else can make one.
-
-    An id is 23 bytes of numbers and 7 of a keyed hash, in base64.
-    """
-
-    def __init__(self, key: bytes, run: int) -> None:
-        self._key, self._run, self._next = key, run, 0
-
-    def issue(self, actions: NDArray[Any], labels: NDArray[Any], sets: NDArray[np.bool_] | None) -> list[str]:
-        """Return an id for each decision."""
-        members = np.full(len(actions), _NO_SET, dtype=np.uint64)
-        if sets is not None and sets.shape[1] <= MOST_SET_CLASSES:
-            padded = np.zeros((len(sets), MOST_SET_CLASSES), dtype=np.bool_)
-            padded[:, : sets.shape[1]] = sets
-            members = np.packbits(padded, axis=1).view(">u8").ravel()
-        first, self._next = self._next, self._next + len(actions)
-        found = []
-        for number, (action, label, held) in enumerate(
-            zip(actions.tolist(), labels.tolist(), members.tolist(), strict=True), first
-        ):
-            body = _ID.pack(self._run, number >> 32, number & 0xFFFFFFFF, action, label, held)
-            found.append(base64.urlsafe_b64encode(body + self._sign(body)).decode())
-        return found
-
-    def issue_unusable(self, n_rows: int) -> list[str]:
-        """Return an id for each row that could not be decided; its label counts for no guarantee."""
-        return self.issue(np.full(n_rows, _UNUSABLE), np.zeros(n_rows, dtype=np.intp), None)
-
-    def read(self, text: object) -> Issued | None:
-        """Return what an id says, or None where it is none of ours."""
-        try:
-            data = base64.urlsafe_b64decode(text.encode()) if isinstance(text, str) else b""
-        except ValueError:
-            return None
-        body = data[: _ID.size]
-        if len(data) != _ID.size + 7 or not hmac.compare_digest(data[_ID.size :], self._sign(body)):
-            return None
-        run, high, low, action, label, members = _ID.unpack(body)
-        return Issued(run, high << 32 | low, action, label, members)
-
-    def _sign(self, body: bytes) -> bytes:
-        return hashlib.blake2b(body, key=self._key, digest_size=7).digest()
-
-
-@dataclass(frozen=True)
-class Feedback:
-    """One label that came later; ``label`` is a class's number, or -1 where the sample is of no class."""
-
-    id: str
-    label: int
 
 
 @dataclass(frozen=True)
@@ -241,8 +80,8 @@ class _Events:
     events: list[Event]
 
 
-SERVICE_FILE = FileKind("service's identity", 1, _REMEDY)
-EVENTS_FILE = FileKind("list of a service's events", 1, _REMEDY)
+SERVICE_FILE = FileKind("service's identity", 1, REMEDY)
+EVENTS_FILE = FileKind("list of a service's events", 1, REMEDY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,13 +147,10 @@ class State:
             self.monitor = Monitor.load(self._monitor_path) if self._monitor_path.exists() else monitor()
             self._ticks = Journal(folder / "counts.log", Tick)
             self._replay(self._ticks.read())
-            self.watches = {"sets": GuaranteeWatch(alpha)} if n_classes <= MOST_SET_CLASSES else {}
+            watches = {"sets": GuaranteeWatch(alpha)} if n_classes <= MOST_SET_CLASSES else {}
             if max_error is not None:
-                self.watches["answers"] = GuaranteeWatch(max_error)
-            self._labelled: dict[int, bytearray] = {}
-            self.n_feedback = self.n_errors = 0
-            self._feedback = Journal(folder / "feedback.log", Feedback)
-            self._learn([(self.ids.read(one.id), one.label) for one in self._feedback.read()])
+                watches["answers"] = GuaranteeWatch(max_error)
+            self.feedback = LabelStore(folder, self.ids, watches)
             self._events_path = folder / "events.json"
             self.events = (
                 read_object(self._events_path, EVENTS_FILE, _Events).events if self._events_path.exists() else []
@@ -474,7 +310,7 @@ class State:
         self.monitor.save(self._monitor_path)
         with self._lock:
             counts, minutes = dict(self.counts), {key: list(value) for key, value in self.minutes.items()}
-        self._ticks.replace(self._line(counts, minutes, self.monitor.state.n, np.empty(0)))
+        self._ticks.replace([self._line(counts, minutes, self.monitor.state.n, np.empty(0))])
 
     def _write_feedback(self) -> None:
         while (first := self._queue.get()) is not None:
@@ -489,63 +325,16 @@ class State:
                 return
 
     def _answer(self, group: list[tuple[list[tuple[str, int]], Future[list[str]]]]) -> None:
-        """Write the labels of several requests with one sync, then tell each what became of its own."""
-        taken: set[tuple[int, int]] = set()
-        found: list[tuple[Issued | None, int]] = []
-        lines: list[Feedback] = []
-        words: list[list[str]] = []
-        for labels, _ in group:
-            said = []
-            for text, label in labels:
-                issued = self.ids.read(text)
-                if issued is None:
-                    said.append("unknown id")
-                elif (issued.run, issued.number) in taken or self._is_labelled(issued):
-                    said.append("known")
-                else:
-                    taken.add((issued.run, issued.number))
-                    found.append((issued, label))
-                    lines.append(Feedback(text, label))
-                    said.append("accepted")
-            words.append(said)
+        """Write the labels of several requests at once, then tell each what became of its own."""
         try:
-            if lines:
-                self._feedback.append(lines)
-                self._learn(found)
-                self._note_events()
+            words = self.feedback.add([labels for labels, _ in group])
+            self._note_events()
         except Exception as error:
             for _, future in group:
                 future.set_exception(StoreError(f"feedback cannot be written ({reason(error)}); send it again later"))
             return
         for (_, future), said in zip(group, words, strict=True):
             future.set_result(said)
-
-    def _is_labelled(self, issued: Issued) -> bool:
-        bits = self._labelled.get(issued.run, b"")
-        place, bit = divmod(issued.number, 8)
-        return place < len(bits) and bool(bits[place] >> bit & 1)
-
-    def _learn(self, labels: list[tuple[Issued | None, int]]) -> None:
-        """Take labels into the guarantees, in order."""
-        covered, correct = [], []
-        for issued, label in labels:
-            if issued is None:
-                continue
-            bits = self._labelled.setdefault(issued.run, bytearray())
-            place, bit = divmod(issued.number, 8)
-            if place >= len(bits):
-                bits.extend(bytes(place + 1 - len(bits) + len(bits) // 8))
-            bits[place] |= 1 << bit
-            self.n_feedback += 1
-            if issued.action == _UNUSABLE:
-                continue
-            covered.append(issued.holds(label))
-            if issued.action == ACTIONS.index("answer"):
-                correct.append(issued.label == label)
-        self.n_errors += correct.count(False)
-        for name, held in (("sets", covered), ("answers", correct)):
-            if name in self.watches and held:
-                self.watches[name].update(np.array(held))
 
     def _note_events(self) -> None:
         """Add an event, once, for an alarm and for each guarantee that is broken."""
@@ -556,7 +345,7 @@ class State:
                 found.append(("monitor alarm", evidence | {"columns": self.drifting()[:5]}))
             found += [
                 (f"guarantee broken: {name}", asdict(watch.state))
-                for name, watch in self.watches.items()
+                for name, watch in self.feedback.watches.items()
                 if watch.state.verdict == "broken"
             ]
             known = {event.kind for event in self.events}
@@ -605,7 +394,7 @@ class State:
             counts, minutes = dict(self.counts), [[key, *value] for key, value in list(self.minutes.items())[-120:]]
             events = [asdict(event) for event in self.events[-20:]]
         return {
-            "counts": counts | {"feedback": self.n_feedback, "errors": self.n_errors},
+            "counts": counts | {"feedback": self.feedback.n, "errors": self.feedback.n_errors},
             "minutes": minutes,
             "uncertainty": self.uncertainty_bins if self._edges is not None else None,
             "pvalues": self.pvalue_bins,
@@ -618,7 +407,7 @@ class State:
                 "pvalue": state.pvalue,
                 "log10_martingale": state.log_martingale / math.log(10),
             },
-            "guarantees": {name: asdict(watch.state) for name, watch in self.watches.items()},
+            "guarantees": {name: asdict(watch.state) for name, watch in self.feedback.watches.items()},
             "events": events,
             "problem": self.problem,
         }
@@ -633,12 +422,11 @@ class State:
         for thread in self._threads:
             thread.join(timeout=30)
         self.tick()
-        try:
+        with ExitStack() as closing:
+            closing.callback(self._folder_lock.release)
+            closing.callback(self.feedback.close)
+            closing.callback(self._ticks.close)
             self.compact()
-        finally:
-            self._ticks.close()
-            self._feedback.close()
-            self._folder_lock.release()
 
 
 def _words(settings: dict[str, Any]) -> str:
