@@ -256,11 +256,12 @@ class Prediction:
     sets: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        if self.ood_score is None:
-            object.__setattr__(self, "ood_score", self.uncertainty)  # type: ignore[unreachable]
         with np.errstate(over="ignore", invalid="ignore"):
             for name in ("probs", "uncertainty", "ood_score"):
                 values = getattr(self, name)
+                if values is None:
+                    object.__setattr__(self, name, self.uncertainty)
+                    continue
                 # A sum is finite only where all of its terms are; it is the cheapest test of many.
                 if not math.isfinite(np.add.reduce(values, axis=None)):
                     object.__setattr__(self, name, _without_infinities(values, name))

@@ -57,14 +57,25 @@ class CrossTest:
 
     def unchecked_pvalues(self, scores: Floats) -> Floats:
         """Return ``pvalues`` of float64 scores without NaN; ungrouped with two axes, three as in ``pvalues``."""
+        if not self.grouped:
+            pooled, at_least, starts = self._pooled
+            counts = at_least.take(pooled.searchsorted(scores) + (starts if scores.ndim == 2 else starts[:, None]))
+            return np.asarray((1 + np.add.reduce(counts, axis=0)) / (1 + len(pooled)))
         at_least = np.zeros(scores.shape[1:], dtype=np.intp)
         for fold, values in zip(self.scores, scores, strict=True):
-            if self.grouped:
-                for group, ordered in enumerate(fold):
-                    at_least[:, group] += len(ordered) - ordered.searchsorted(values[:, group])
-            else:
-                at_least += len(fold[0]) - fold[0].searchsorted(values)
+            for group, ordered in enumerate(fold):
+                at_least[:, group] += len(ordered) - ordered.searchsorted(values[:, group])
         return np.asarray((1 + at_least) / (1 + self.counts))
+
+    @cached_property
+    def _pooled(self) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+        """All folds' scores, sorted; how many of each fold are as large as each or larger, and where folds start there.
+
+        One search then serves all folds, which halves the time of a single sample.
+        """
+        pooled = np.sort(np.concatenate([fold[0] for fold in self.scores]))
+        at_least = [len(fold[0]) - fold[0].searchsorted(np.append(pooled, np.inf)) for fold in self.scores]
+        return pooled, np.stack(at_least), np.arange(len(self.scores))[:, None] * (1 + len(pooled))
 
     def _grouped(self, scores: Floats, members: NDArray[Any]) -> Floats:
         at_least, size = np.zeros(scores.shape[1], dtype=np.intp), np.zeros(scores.shape[1], dtype=np.intp)

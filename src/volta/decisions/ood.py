@@ -172,12 +172,25 @@ class ScoreJoin:
         """Return ``score`` of float64 scores without NaN, which are not looked at again."""
         if len(self.reference) == 1:
             return np.asarray(scores[:, 0])
-        found = np.zeros(len(scores))
-        for ordered, weight, bounded, column in zip(self.reference, self.weights, self.bounded, scores.T, strict=True):
-            found += weight / (1.0 + len(ordered) - ordered.searchsorted(column))
-            if not bounded:
-                found += weight * np.maximum(column - ordered[-1], 0.0)
+        columns = np.ascontiguousarray(scores.T)
+        ranks = np.array(
+            [ordered.searchsorted(column) for ordered, column in zip(self.reference, columns, strict=True)]
+        )
+        weights, largest = self._columns
+        terms = weights / (1.0 + len(self.reference[0]) - ranks)
+        terms += weights * np.maximum(columns - largest, 0.0)
+        found: Floats = terms[0]
+        for term in terms[1:]:  # The order of a sum must not depend on how many rows there are.
+            found += term
         return found
+
+    @cached_property
+    def _columns(self) -> tuple[Floats, Floats]:
+        """Weights, and the scores beyond which there is an excess, (m, 1)."""
+        largest = [
+            np.inf if bounded else ordered[-1] for bounded, ordered in zip(self.bounded, self.reference, strict=True)
+        ]
+        return self.weights[:, None], np.array(largest)[:, None]
 
 
 def fit_join(

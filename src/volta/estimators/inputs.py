@@ -75,10 +75,7 @@ def check_rows(
         if not reset and hasattr(estimator, "feature_names_in_"):
             own = named_rows(X, estimator.feature_names_in_.tolist())
         rows = own if own is not X and isinstance(own, np.ndarray) else _validated(estimator, own, name, reset)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # A sum is finite only where all of its terms are; it is the cheapest test of many.
-        total = np.add.reduce(rows, axis=None, dtype=np.float64)
-    if not math.isfinite(total) and finite and not (usual := np.isfinite(rows)).all():
+    if finite and not surely_finite(rows) and not (usual := np.isfinite(rows)).all():
         row = int(np.argmin(usual.all(axis=1)))
         column = int(np.argmin(usual[row]))
         value = rows[row, column]
@@ -89,6 +86,12 @@ def check_rows(
             f"Input X contains {kind}: {name} row {row} holds {value} in column {called}; impute it or drop the row"
         )
     return rows
+
+
+def surely_finite(rows: Array) -> bool:
+    """Return whether the sum of all numbers is finite, which it is only where all are: the cheapest test of many."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(np.add.reduce(rows, axis=None, dtype=np.float64))
 
 
 def matched(estimator: Any, X: Any, name: str = "X") -> RawTable:  # noqa: N803

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ from volta.estimators.deciding import (
     join_predictions,
 )
 from volta.estimators.explain import Explanation, Reference, explain_rows, fit_reference
-from volta.estimators.inputs import FitInput, check_rows, matched, without_lost
+from volta.estimators.inputs import FitInput, check_rows, matched, surely_finite, without_lost
 
 if TYPE_CHECKING:
     from volta.methods.base import Method
@@ -178,9 +177,8 @@ class RowClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # type: ign
         self._fitted()
         if self.schema_ is None:
             rows = check_rows(self, X, finite=errors == "raise")
-            with np.errstate(over="ignore", invalid="ignore"):
-                if math.isfinite(np.add.reduce(rows, axis=None, dtype=np.float64)):
-                    return rows, None, NO_ROWS
+            if surely_finite(rows):
+                return rows, None, NO_ROWS
             return without_lost(rows, self._names(), self.members_[0].evidence.centre)
         table = matched(self, X)
         rows = self.schema_.encode_table(table)

@@ -14,7 +14,7 @@ from volta.core.seeding import rng
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
 from volta.methods.base import MAX_PASSES, Method, StackedPrediction
-from volta.methods.scores import Floats, one_minus_max_softmax, softmax
+from volta.methods.scores import Floats, one_minus_max_softmax, softmax, softmax_and_doubt
 from volta.methods.temperature import fit_temperature
 from volta.networks.modules import Encoder, Prototypes
 from volta.networks.network import stack_networks
@@ -114,15 +114,16 @@ class Volta(Method):
         arrays = stack_networks([method.network_ for method in methods])
         if arrays is None or any(method.n_passes for method in methods):
             return None
-        learned = np.array([[[method.learned_temperature]] for method in methods])
-        sharp = learned / [[[method.uncertainty_temperature]] for method in methods]
-        cooled = learned * [[[method.beta_]] for method in methods]
+        learned = np.array([method.learned_temperature for method in methods])
+        cooled = learned * [method.beta_ for method in methods]
+        sharp = learned / [method.uncertainty_temperature for method in methods]
+        scales = np.stack([cooled, sharp])[:, :, None, None]
 
         def predict(rows: Array) -> tuple[Array, Array]:
             logits = arrays.outputs(rows)[0]
-            wide = (-1, logits.shape[2])
-            uncertainty = one_minus_max_softmax((logits * sharp).reshape(wide)).reshape(logits.shape[:2])
-            return softmax((logits * cooled).reshape(wide)).reshape(logits.shape), uncertainty
+            # Both temperatures in one pass: for few rows the calls are what takes time.
+            probs, doubt = softmax_and_doubt((logits * scales).reshape(-1, logits.shape[2]))
+            return probs.reshape(2, *logits.shape)[0], doubt.reshape(2, *logits.shape[:2])[1]
 
         return predict
 
