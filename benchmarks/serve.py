@@ -55,11 +55,11 @@ def new_rows(n_train: int) -> np.ndarray:
     return data(n_train + N_NEW)[0][:N_NEW]
 
 
-def fit_model(folder: Path, n_rows: int) -> Path:
+def fit_model(folder: Path, n_rows: int, method: str = "volta") -> Path:
     from volta import VoltaClassifier
 
     path = folder / "model.safetensors"
-    VoltaClassifier().fit(*train_rows(n_rows)).save(path)
+    VoltaClassifier(method).fit(*train_rows(n_rows)).save(path)
     return path
 
 
@@ -435,50 +435,64 @@ async def _once(port: int, sent: bytes) -> None:
     writer.close()
 
 
-NODE_CORES = 16
+NODES, NODE_CORES = 16, 16
 
 
 def folder(options: argparse.Namespace) -> None:
-    """Decide files of random rows, each of half a million, and watch the memory of the command and its workers."""
+    """Decide files of random rows, and watch the memory of the command and its workers."""
+    rows = []
+    for method in options.method:
+        with tempfile.TemporaryDirectory(dir=options.place) as name:
+            rows.append(decide_files(Path(name), method, options))
+            print(rows[-1], flush=True)
+    if options.output:
+        write_csv(options.output, rows)
+
+
+def decide_files(place: Path, method: str, options: argparse.Namespace) -> dict[str, object]:
+    """Return rate and memory of one method; the cost on other machines is computed from the rate, not measured."""
     import pyarrow
     from pyarrow import parquet
 
     n_files = max(1, options.rows // options.file_rows)
-    with tempfile.TemporaryDirectory(dir=options.place) as name:
-        model, given, out = fit_model(Path(name), options.train), Path(name) / "data", Path(name) / "out"
-        given.mkdir()
-        draw = np.random.default_rng(0)
-        names = [f"x{place}" for place in range(N_COLUMNS)]
-        centres = new_rows(options.train)
-        for k in range(n_files):
-            rows = centres[draw.integers(len(centres), size=options.file_rows)]
-            rows = rows + 0.05 * draw.normal(size=rows.shape)
-            parquet.write_table(pyarrow.table(dict(zip(names, rows.T, strict=True))), given / f"{k:05d}.parquet")
-        command = [sys.executable, "-c", "from volta.cli import main; main()", "decide", str(model), str(given)]
-        command += ["--out", str(out), "--workers", str(options.workers)]
-        started, before = time.perf_counter(), os.times()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        print("seconds,files_done,largest_process_mb")
-        shown = 0.0
-        while process.poll() is None:
-            time.sleep(1)
-            now = time.perf_counter() - started
-            if now - shown > options.every:
-                shown = now
-                largest = max((resident_mb(child) for child in family(process.pid)), default=0.0)
-                print(f"{now:.0f},{len(list(out.glob('*.parquet')))},{largest:.0f}", flush=True)
-        seconds = time.perf_counter() - started
-        after = os.times()
-        cores = after.children_user + after.children_system - before.children_user - before.children_system
-        print(process.communicate()[0])
-        n_rows = n_files * options.file_rows
-        per_row = cores / n_rows
-        node_hours = 1e8 * per_row / NODE_CORES / 3600
-        print(
-            f"{n_rows:,} rows, {options.workers} workers: {n_rows / seconds:,.0f} rows/s, "
-            f"{1e6 * per_row:.1f} µs of a core a row; 100 million rows: {node_hours:.2f} hours of a node with "
-            f"{NODE_CORES} cores, {60 * node_hours / 16:.1f} minutes on 16 of them, start-up aside"
-        )
+    model, given, out = fit_model(place, options.train, method), place / "data", place / "out"
+    given.mkdir()
+    draw = np.random.default_rng(0)
+    names = [f"x{column}" for column in range(N_COLUMNS)]
+    centres = new_rows(options.train)
+    for k in range(n_files):
+        rows = centres[draw.integers(len(centres), size=options.file_rows)]
+        rows = rows + 0.05 * draw.normal(size=rows.shape)
+        parquet.write_table(pyarrow.table(dict(zip(names, rows.T, strict=True))), given / f"{k:05d}.parquet")
+    command = [sys.executable, "-c", "from volta.cli import main; main()", "decide", str(model), str(given)]
+    command += ["--out", str(out), "--workers", str(options.workers)]
+    started, before = time.perf_counter(), os.times()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    seen: list[tuple[int, float]] = []
+    while process.poll() is None:
+        time.sleep(1)
+        largest = max((resident_mb(child) for child in family(process.pid)), default=0.0)
+        seen.append((len(list(out.glob("*.parquet"))), largest))
+    seconds, after = time.perf_counter() - started, os.times()
+    cores = after.children_user + after.children_system - before.children_user - before.children_system
+    assert process.stdout is not None
+    assert process.returncode == 0
+    print(process.stdout.read())
+    n_rows = n_files * options.file_rows
+    node_hours = 1e8 * cores / n_rows / NODE_CORES / 3600
+    return {
+        "method": method,
+        "rows": n_rows,
+        "columns": N_COLUMNS,
+        "files": n_files,
+        "workers": options.workers,
+        "rows_per_s": round(n_rows / seconds),
+        "core_us_a_row": round(1e6 * cores / n_rows, 2),
+        "largest_mb_first_half": round(max(mb for done, mb in seen if done <= n_files // 2)),
+        "largest_mb_second_half": round(max(mb for done, mb in seen if done > n_files // 2)),
+        "estimate_100m_node_hours": round(node_hours, 4),
+        "estimate_100m_minutes_16_nodes": round(60 * node_hours / NODES, 3),
+    }
 
 
 def family(process: int) -> Iterator[int]:
@@ -515,7 +529,8 @@ def main() -> None:
     command.add_argument("--file-rows", type=int, default=500_000)
     command.add_argument("--train", type=int, default=20_000)
     command.add_argument("--workers", type=int, default=2)
-    command.add_argument("--every", type=float, default=30.0, help="seconds between two looks at the memory")
+    command.add_argument("--method", nargs="+", default=["volta", "linear"])
+    command.add_argument("--output", type=Path, help="CSV file")
     command.add_argument("--place", type=Path, help="where files are made; a few gigabytes")
     command.set_defaults(run=folder)
     command = commands.add_parser("peer")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from PIL import Image
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -12,10 +17,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from volta import PostHocClassifier, TrustedClassifier, VoltaClassifier, load
+from volta import PostHocClassifier, TrustedClassifier, VoltaClassifier, VoltaImageClassifier, load
 from volta.core.errors import InputError
+from volta.features.backbones.backbone import Preprocessing
+from volta.features.backbones.load import module_backbone
 from volta.networks.outputs import LabelledOutputs, Outputs
-from volta.serve.models import TableModel, load_served
+from volta.serve.models import ImageModel, TableModel, load_served
 
 from .conftest import COLUMNS, make_rows, served
 
@@ -58,6 +65,42 @@ def test_a_networks_outputs(tmp_path):
         assert [one["pvalue"] for one in answers] == [found.pvalue[0], None, found.pvalue[1]]
         assert "row cannot be used: X row 0" in answers[1]["reason"]
         assert client.summary()["counts"]["rows"] == 3
+        status, answer = client.get("/card")
+        assert (status, "has no model card: its file does not say" in answer["error"]) == (404, True)
+        assert not client.summary()["model"]["has_card"]
+
+
+def in_base64(pixels, kind):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+@pytest.mark.filterwarnings("ignore::volta.methods.temperature.CalibrationWarning")
+def test_images_come_as_files_in_base64(tmp_path):
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3, stride=2), torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten())
+    backbone = module_backbone(network, name="small", preprocessing=Preprocessing(size=(8, 8)))
+    light = np.arange(100) % 2
+    pixels = np.random.default_rng(0).integers(0, 130, (100, 9, 7, 3)) + 120 * light[:, None, None, None]
+    pixels = pixels.astype(np.uint8)
+    classifier = VoltaImageClassifier(backbone, method="linear", cache=tmp_path / "cache").fit(pixels, light)
+    classifier.save(tmp_path / "m.safetensors")
+    with pytest.raises(InputError, match="or serve the graph that to_onnx writes"):
+        load_served(tmp_path / "m.safetensors")
+    expected = classifier.decide(pixels[:4])
+    given = [in_base64(image, kind) for image, kind in zip(pixels[:4], ("PNG", "BMP", "TIFF", "PNG"), strict=True)]
+    bad = ["not base64", base64.b64encode(b"no image").decode(), {"picture": given[0]}, 7]
+    model = ImageModel(classifier, alpha=0.1, fpr=0.05)
+    with served(model, tmp_path / "m.safetensors", tmp_path / "state") as client:
+        found = client.decide([given[0], {"image": given[1]}, *bad, *given[2:], in_base64(pixels[0, :5], "PNG")])
+        assert [found[k]["pvalue"] for k in (0, 1, 6, 7)] == expected.pvalue.tolist()
+        assert [found[k]["label"] for k in (0, 1, 6, 7)] == expected.label.tolist()
+        assert all(one["reason"].startswith("row cannot be used: not an image file in base64") for one in found[2:6])
+        assert found[8]["action"] in ("answer", "abstain", "ood")
+        status, page = client.get("/card")
+        assert (status, "Model card: m.safetensors" in page) == (200, True)
+        assert client.get("/openapi.json")[0] == 200
 
 
 def mixed_table(n_rows, seed):
@@ -112,6 +155,9 @@ def test_a_model_of_any_library(tmp_path):
     trusted.save(tmp_path / "m.safetensors")
     model = load_served(tmp_path / "m.safetensors")
     assert model.score(numbers[:9]).decisions.pvalue.tolist() == trusted.decide(numbers[:9]).pvalue.tolist()
+    with served(model, tmp_path / "m.safetensors", tmp_path / "state") as client:
+        status, page = client.get("/card")
+        assert (status, "GaussianNB" in page) == (200, True)
 
 
 @pytest.mark.slow  # exports a graph

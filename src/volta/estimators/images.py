@@ -268,11 +268,15 @@ class VoltaImageClassifier(DecidingMixin, ClassifierMixin, BaseEstimator):  # ty
             made = state["preprocessing"]
             seen = Preprocessing(tuple(made["size"]), tuple(made["mean"]), tuple(made["std"]))
         if parameters["backbone"] is None:
-            raise InputError(f"{path} was fitted with the module {fitted_with}; pass it: load(path, backbone=module)")
+            raise InputError(
+                f"{path} was fitted with the module {fitted_with}; pass it: load(path, backbone=module), or serve the "
+                "graph that to_onnx writes"
+            )
         if backbone is None and is_from_hub(str(parameters["backbone"])):
             raise InputError(
                 f"{path} names the backbone {parameters['backbone']}, which may be fetched from a hub; if you trust "
-                f"the file, pass it yourself: load(path, backbone={str(parameters['backbone'])!r})"
+                f"the file, pass it yourself: load(path, backbone={str(parameters['backbone'])!r}), or serve the graph "
+                "that to_onnx writes"
             )
         found = load_backbone(parameters["backbone"], weights=_path(parameters["weights"]), preprocessing=seen)
         if found.weights != digest:

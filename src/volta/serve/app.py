@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from volta.estimators.row_classifier import RowClassifier
+
 log = logging.getLogger("volta.serve")
 
 Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
@@ -359,14 +361,9 @@ class Endpoints:
         """Give the model card."""
         from starlette.responses import HTMLResponse
 
-        from volta.estimators.card import calibration_evidence, card_html, make_card
-        from volta.estimators.classifier import VoltaClassifier
-
-        classifier = getattr(self.model, "classifier", None)
-        if not isinstance(classifier, VoltaClassifier):
-            raise Refused(404, f"there is no model card of a {self.model.title}")
-        evidence = await asyncio.to_thread(calibration_evidence, classifier)
-        return HTMLResponse(await asyncio.to_thread(lambda: card_html(make_card(classifier, self.path, evidence))))
+        if (classifier := self.model.card_of) is None:
+            raise Refused(404, f"a {self.model.title} has no model card: its file does not say what it was fitted on")
+        return HTMLResponse(await asyncio.to_thread(_card, classifier, self.path))
 
     async def page(self, request: Request) -> Response:
         """Give the live page, which holds no data."""
@@ -381,6 +378,7 @@ class Endpoints:
             "model": {
                 "name": self.path.name,
                 "kind": model.title,
+                "has_card": model.card_of is not None,
                 "classes": [str(name) for name in model.classes.tolist()],
                 "columns": model.columns,
                 "n_values": model.n_values,
@@ -420,6 +418,12 @@ class Endpoints:
             return response
 
         return answer
+
+
+def _card(classifier: RowClassifier, path: Path) -> str:
+    from volta.estimators.card import calibration_evidence, card_html, make_card
+
+    return card_html(make_card(classifier, path, calibration_evidence(classifier)))
 
 
 def _json(data: bytes, status: int = 200) -> Response:

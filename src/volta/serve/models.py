@@ -24,6 +24,7 @@ from volta.serve.state import ColumnRanges
 
 if TYPE_CHECKING:
     from volta.estimators.deciding import DecidingMixin
+    from volta.estimators.row_classifier import RowClassifier
 
 _NUMBERS = frozenset({int, float, bool})
 _CELLS = _NUMBERS | {str, type(None)}
@@ -47,7 +48,8 @@ class ServedModel(ABC):
 
     ``columns``: names of a row's values, or None; ``n_values``: how many there are, None for images; ``batches``:
     whether a row's answer is the same next to other rows; ``max_error``: the policy's, None where it has none;
-    ``edges``, ``ranges``: what a stream is compared with, see :class:`~volta.serve.state.State`.
+    ``edges``, ``ranges``: what a stream is compared with, see :class:`~volta.serve.state.State`; ``card_of``: the
+    classifier whose model card is the model's, None where there is none.
     """
 
     classes: NDArray[Any]
@@ -61,6 +63,7 @@ class ServedModel(ABC):
     title: str
     edges: Floats | None = None
     ranges: ColumnRanges | None = None
+    card_of: RowClassifier | None = None
 
     @abstractmethod
     def score(self, rows: Any) -> Scores:
@@ -155,6 +158,7 @@ class TableModel(ServedModel):
         self._by_frame = isinstance(classifier, TrustedClassifier)
         example: Any
         if isinstance(classifier, RowClassifier):
+            self.card_of = classifier
             names = getattr(classifier, "feature_names_in_", None)
             self.columns = None if names is None else tuple(str(name) for name in names)
             self.n_values, self._schema = int(classifier.n_features_in_), classifier.schema_
@@ -265,7 +269,7 @@ class ImageModel(_Encoded):
         self.classes, self.title = classifier.classes_, type(classifier).__name__
         self.max_error = classifier.policy_.max_error if classifier.policy_.exists else None
         self.policy = policy_sentence(classifier.policy_)
-        self.edges = _edges(classifier)
+        self.edges, self.card_of = _edges(classifier), classifier.classifier_
 
     def score(self, rows: Any) -> Scores:
         """Decide images one by one: they may differ in size."""
