@@ -31,7 +31,6 @@ COSTS = "cifar10-costs"
 FEW_SEEDS = {
     "cifar10-paper": (3, "\n## CIFAR-10, `paper`, on pixels: three seeds\n"),
     "tinyimagenet-paper": (3, "\n## Tiny ImageNet, `paper`, on features: three seeds\n"),
-    "cifar10-ablation": (4, "\n## CIFAR-10, `fair`, with the ablation: four seeds\n"),
 }
 """Runs with fewer seeds than the others, and where the page says so."""
 

@@ -39,7 +39,14 @@ def test_best_ece_is_supported_when_every_baseline_is_significantly_worse():
 def test_best_ece_is_refuted_when_a_baseline_is_significantly_better():
     row = verdicts({"volta": method(ece=0.05), "swag": method(ece=0.09), "enn": method(ece=0.01)})["best-ece"]
     assert row.verdict == "refuted"
-    assert "1 of 2 distinct baselines are better" in row.sentence
+    assert "1 of 2 distinct baselines are significantly better on ECE (Bonferroni" in row.sentence
+
+
+def test_a_significant_loss_below_the_margin_is_called_that():
+    row = verdicts({"volta": method(ece=0.015), "swag": method(ece=0.09), "enn": method(ece=0.010)})["best-ece"]
+    assert row.verdict == "refuted"
+    assert "1 of 2 distinct baselines are significantly better" in row.sentence
+    assert "by less than the margin 0.01 (Bonferroni" in row.sentence
 
 
 def test_best_ece_may_be_equivalent():
@@ -313,7 +320,7 @@ def test_better_ood_detection_has_its_price_or_not(ece_of_the_better, verdict):
     }
     row = verdicts(values)["ood-costs-calibration"]
     assert row.verdict == verdict
-    assert "1 baselines that are better on near-OOD AUROC" in row.sentence
+    assert "1 baselines that are significantly better on near-OOD AUROC" in row.sentence
 
 
 def test_nothing_is_traded_where_no_baseline_detects_better():

@@ -81,7 +81,9 @@ def claim_best(metric: str, evidence: Evidence, alpha: float) -> ClaimResult:
     if loses.shown(alpha):
         better = loses.found(alpha)
         first = min(better, key=lambda step: step.p).test
-        words = f"{len(better)} of {len(found)} distinct baselines are better on {name} (Bonferroni over baselines)"
+        words = f"{len(better)} of {len(found)} distinct baselines are significantly better on {name}"
+        words += f", by less than the margin {MARGINS[metric]:g}" if equivalent[0].shown(alpha) else ""
+        words += " (Bonferroni over baselines)"
         return ClaimResult(REFUTED, f"{words}; {pair(evidence, first)}{interval(first, HALF * alpha)}.", (*found,))
     if all(part.shown(alpha) for part in equivalent):
         words = f"VOLTA and the best baselines differ by less than the margin {MARGINS[metric]:g} on {name}"
@@ -245,7 +247,7 @@ def claim_trade_off(evidence: Evidence, alpha: float) -> ClaimResult:
         return ClaimResult(INCONCLUSIVE, words, (*found,))
     priced = (*evidence.pairs(ahead, ("ece",)),)
     cheap = AnyOf(below(priced, 1)).found(alpha)
-    scope = f"{len(ahead)} baselines that are better on {name} (Bonferroni over baselines)"
+    scope = f"{len(ahead)} baselines that are significantly better on {name} (Bonferroni over baselines)"
     if AllOf(above(priced, 1)).shown(alpha):
         least = _nearest(priced)
         words = f"Each of the {scope} loses more than the margin on {price}; {pair(evidence, least)}"
