@@ -23,6 +23,18 @@ for name, flagged in flags.items():
 pvalues = classifier.ood_pvalues(rows[~known][:3])
 print(np.round(pvalues, 3), "the smallest possible is", round(1 / (300 + 1), 4))
 
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots()
+bins = np.linspace(0, 1, 21)
+for name, samples in (("known digits", rows_known[test]), ("eights and nines", rows[~known])):
+    p = classifier.ood_pvalues(samples)
+    axes.hist(p, bins=bins, weights=np.full(len(p), 1 / len(p)), histtype="step", linewidth=2, label=name)
+axes.axvline(0.05, color="0.5", linestyle=":")
+axes.set(xlabel="p-value", ylabel="share of samples")
+axes.legend()
+plt.show()
+
 mixed = np.concatenate([rows_known[test], np.random.default_rng(1).uniform(0, 16, (20, 64))])
 flagged = classifier.is_ood(mixed, fdr=0.2)
 print(f"{flagged.sum()} flags in a batch of {len(mixed)}")
@@ -31,4 +43,4 @@ monitor = classifier.monitor(alpha=0.01, random_state=0)
 print("known digits:", monitor.update(rows_known[test]).alarm)
 blurred = (rows_known[test] + np.roll(rows_known[test], 1, axis=1) + np.roll(rows_known[test], 8, axis=1)) / 3
 state = monitor.update(blurred)
-print("a blurred camera:", state.alarm, "at stream row", state.alarm_at, "p-value", f"{state.pvalue:.1e}")
+print("a blurred camera:", state.alarm, "at sample", state.alarm_at, "p-value", f"{state.pvalue:.1e}")

@@ -33,6 +33,15 @@ class Grid(nn.Module):
 classifier = VoltaImageClassifier(Grid()).fit("photos")
 print(classifier.classes_, classifier.predict(["photos/rings/1.png", "photos/stripes/2.png"]))
 
+import matplotlib.pyplot as plt
+
+files = ["photos/stripes/0.png", "photos/stripes/2.png", "photos/rings/1.png", "photos/rings/3.png"]
+figure, axes = plt.subplots(1, 4, figsize=(6.4, 2))
+for axis, file, decision in zip(axes, files, classifier.decide(files)):
+    axis.imshow(Image.open(file))
+    axis.set(title=f"{decision.label}, {decision.probability:.2f}", xticks=[], yticks=[])
+plt.show()
+
 blank = np.full((1, 32, 32, 3), 255, np.uint8)
 decision = classifier.decide(blank, fpr=0.1)[0]
 print(decision.action, "|", decision.reason)

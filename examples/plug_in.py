@@ -17,3 +17,12 @@ from volta import VoltaClassifier
 rows, labels = load_wine(return_X_y=True)
 classifier = VoltaClassifier(my_scores.Centroid(), max_epochs=3).fit(rows, labels)
 print(classifier.uncertainty(rows[:3]).round(3))
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(5.6, 2.6))
+for k in range(3):
+    axes.hist(classifier.uncertainty(rows[labels == k]), bins=20, histtype="step", linewidth=2, label=f"class {k}")
+axes.set(xlabel="distance to the nearest class mean", ylabel="samples")
+axes.legend()
+plt.show()

@@ -37,6 +37,22 @@ trusted.card("card.html")
 trusted.save("trusted.safetensors")
 trusted.to_onnx("trusted.onnx")
 
+import matplotlib.pyplot as plt
+
+decisions = trusted.decide(table[800:])
+actions = np.array(["answer", "abstain", "ood"])[decisions.action]
+right = trusted.predict(table[800:]) == labels[800:]
+figure, axes = plt.subplots(figsize=(5.6, 2))
+left = np.zeros(3)
+for name, colour, which in (("right", "C0", right), ("wrong", "C3", ~right)):
+    counts = np.array([((actions == action) & which).sum() for action in ("answer", "abstain", "ood")])
+    axes.barh(["answer", "abstain", "ood"], counts, left=left, color=colour, label=name)
+    left += counts
+axes.invert_yaxis()
+axes.set(xlabel="100 new samples")
+axes.legend()
+plt.show()
+
 fitted = model.fit(table[:500], labels[:500])
 calibrated = TrustedClassifier(fitted, prefit=True).fit(table[500:800], labels[500:800])
 print((calibrated.predict(table[800:]) == labels[800:]).mean() > 0.8)

@@ -1,6 +1,7 @@
-"""The pictures and tables of docs/guarantees.md: ``python tools/guarantee_pictures.py``.
+"""The pictures and tables of docs/guarantees.md: ``python tools/guarantee_pictures.py`` writes the tables.
 
-Everything is simulated or computed by `volta.decisions`; a test compares the page with what comes out here.
+Everything is simulated or computed by `volta.decisions`; a test compares the page with what comes out here. The page
+draws its pictures when it is built.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ def draw_coverage() -> None:
     """Draw the histograms of realised coverage with the law they follow."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(SIZES), figsize=(10, 3), sharex=True, layout="constrained")
+    _, axes = plt.subplots(1, len(SIZES), figsize=(8, 2.8), sharex=True)
     for axis, n in zip(axes, SIZES, strict=True):
         rank = conformal_rank(n, ALPHA).rank
         place = np.linspace(0.7, 1, 400)
@@ -252,18 +253,16 @@ def draw_coverage() -> None:
         axis.plot(
             place, stats.beta(rank, n + 1 - rank).pdf(place), color="#08519c", label=f"Beta({rank}, {n + 1 - rank})"
         )
-        axis.axvline(1 - ALPHA, color="black", linestyle=":")
+        axis.axvline(1 - ALPHA, color="0.4", linestyle=":")
         axis.set(title=f"{n:,} calibration samples", xlabel="coverage that a user gets", yticks=[])
         axis.legend(fontsize=7, loc="upper left")
-    figure.savefig(DOCS / "pictures" / "guarantee-coverage.png", dpi=110)
-    plt.close(figure)
 
 
 def draw_failures(found: dict[str, Floats]) -> None:
     """Draw the coverage of all users, without and with what helps."""
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(8, 3.4), layout="constrained")
+    _, axis = plt.subplots(figsize=(7, 3.2))
     places = np.arange(len(found))[::-1]
     for column, (shift, colour, label) in enumerate(
         [(0.17, "#d94801", "as it is"), (-0.17, "#3182bd", "with what helps")]
@@ -282,12 +281,10 @@ def draw_failures(found: dict[str, Floats]) -> None:
         for box in boxes["boxes"]:
             box.set_facecolor(colour)
         axis.plot([], [], color=colour, linewidth=6, label=label)
-    axis.axvline(1 - ALPHA, color="black", linestyle=":")
+    axis.axvline(1 - ALPHA, color="0.4", linestyle=":")
     axis.set_yticks(places, list(found))
     axis.set(xlabel="coverage over users: middle half, and 5 % to 95 %", xlim=(0.3, 1.0))
     axis.legend(loc="lower left")
-    figure.savefig(DOCS / "pictures" / "guarantee-failures.png", dpi=110)
-    plt.close(figure)
 
 
 def with_table(page: str, name: str, table: str) -> str:
@@ -297,15 +294,12 @@ def with_table(page: str, name: str, table: str) -> str:
 
 
 def main() -> None:
-    """Write the page's tables and its two pictures."""
-    found = failures()
+    """Write the page's tables."""
     page = PAGE.read_text(encoding="utf-8")
-    tables = {"coverage": coverage_table(), "failures": failure_table(found), "sizes": size_table()}
+    tables = {"coverage": coverage_table(), "failures": failure_table(failures()), "sizes": size_table()}
     for name, table in {**tables, "policies": policy_table()}.items():
         page = with_table(page, name, table)
     PAGE.write_text(page, encoding="utf-8")
-    draw_coverage()
-    draw_failures(found)
 
 
 if __name__ == "__main__":

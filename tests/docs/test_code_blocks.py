@@ -7,15 +7,15 @@ import importlib
 from pathlib import Path
 
 import pytest
-
-from tests.docs.pages import BLOCK, run_page
+from tools.run_pages import BLOCK, run_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 def python_blocks(page):
-    return [code for kind, _, code in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")) if kind == "python"]
+    blocks = BLOCK.finditer((ROOT / page).read_text(encoding="utf-8"))
+    return [block["code"] for block in blocks if block["kind"] == "python"]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
@@ -28,7 +28,7 @@ def test_everything_that_a_page_imports_from_volta_exists(page):
 
 
 def test_the_page_on_metrics_runs(tmp_path):
-    names = run_page(ROOT / "docs" / "metrics.md", tmp_path)
+    names, _ = run_page((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8"), "metrics", tmp_path)
     assert {"test", "ood:svhn", "near:", "far:"} <= set(names["result"])
 
 
@@ -39,7 +39,7 @@ def test_the_landing_pages_example_is_readmes():
     assert len([line for line in code.splitlines() if line.strip()]) == 10
 
 
-def test_openoods_scores_are_evaluated_as_documented(tmp_path, capsys):
-    names = run_page(ROOT / "docs" / "from-openood.md", tmp_path)
+def test_openoods_scores_are_evaluated_as_documented(tmp_path):
+    names, shown = run_page((ROOT / "docs" / "from-openood.md").read_text(encoding="utf-8"), "from-openood", tmp_path)
     assert names["result"].metrics["far:"]["auroc"] > names["result"].metrics["near:"]["auroc"]
-    assert capsys.readouterr().out.startswith("near AUROC 0.")
+    assert "".join(block.text for block in shown).startswith("near AUROC 0.")

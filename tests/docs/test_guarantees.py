@@ -19,11 +19,6 @@ def test_the_table_of_sample_sizes_is_what_the_functions_say():
     assert table("sizes") == guarantee_pictures.size_table()
 
 
-def test_pictures_are_there():
-    for name in re.findall(r"\((pictures/[\w-]+\.png)\)", PAGE):
-        assert (Path(__file__).parents[2] / "docs" / name).is_file()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["coverage", "failures", "policies"])
 def test_simulated_tables_come_out_again(name):

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from tests.docs.pages import run_page
+from tools.run_pages import run_page
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("flags", ROOT / "benchmarks" / "flags.py")
@@ -37,7 +36,7 @@ def test_means_and_quantiles_over_draws():
     assert (found["draws"], found["mean"], found["lowest"], found["p90"]) == ("3", "0.5000", "0.0000", "0.9000")
 
 
-def test_the_code_runs(tmp_path, capsys):
-    names = run_page(PAGE, tmp_path)
+def test_the_code_runs(tmp_path):
+    names, shown = run_page(PAGE.read_text(encoding="utf-8"), PAGE.stem, tmp_path)
     assert names["test"].flags(names["join"].score(names["evidence"].scores(names["inches"])), fpr=0.05).all()
-    assert "height = 68: out of range" in capsys.readouterr().out
+    assert "height = 68: out of range" in "".join(block.text for block in shown)

@@ -56,6 +56,14 @@ def test_formulas_are_drawn_by_the_browser(site):
     assert [one for one in drawn if "\\" in one] == []
 
 
+def test_blocks_show_what_they_print_and_draw(site, folder):
+    assert "answers 0." in site["tutorials/own-logits.html"]
+    for name in ("tutorials/own-logits", "gallery/two_moons", "calibration", "guarantees"):
+        plots = re.findall(r'src=["\']?[./]*(plots/[\w-]+\.svg)', site[f"{name}.html"])
+        assert plots, name
+        assert all(1_000 < (folder / plot).stat().st_size < 100_000 for plot in plots)
+
+
 def test_the_reference_has_signatures_members_and_examples(site):
     page = re.sub(r"<[^>]+>", "", site["reference/class-VoltaClassifier.html"])
     assert "VoltaClassifier.fit_policy" in page

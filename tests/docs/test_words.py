@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from tools import gallery
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+PAGES += sorted(path.relative_to(ROOT).as_posix() for path in gallery.FOLDER.glob("*.py"))
 CODE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 GENERATED = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end -->", re.DOTALL)
@@ -36,9 +38,14 @@ WORDS = {
 }
 
 
+def text_of(page: str) -> str:
+    """Return a page's Markdown; of a script, that of its page in the gallery."""
+    return gallery.page(ROOT / page) if page.endswith(".py") else (ROOT / page).read_text(encoding="utf-8")
+
+
 def prose(page: str) -> str:
     """Return a page without code, comments and the targets of links."""
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = text_of(page)
     return TARGET.sub("]", COMMENT.sub("\n\n", CODE.sub("\n\n", text)))
 
 
@@ -68,8 +75,7 @@ def test_no_sentence_is_long(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_words_are_those_of_the_literature(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    text = re.sub(r"`[^`\n]*`", "", TARGET.sub("]", GENERATED.sub("", CODE.sub("", text))))
+    text = re.sub(r"`[^`\n]*`", "", TARGET.sub("]", GENERATED.sub("", CODE.sub("", text_of(page)))))
     found = {
         match[0]: instead for word, instead in WORDS.items() for match in re.finditer(rf"(?<!\w){word}(?!\w)", text)
     }
@@ -78,7 +84,7 @@ def test_words_are_those_of_the_literature(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
 def test_every_page_opens_with_a_summary(page):
-    title, summary = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[:2]
+    title, summary = text_of(page).split("\n\n")[:2]
     assert title.startswith("# ")
     assert 3 < len(summary.split()) <= SUMMARY
     assert not re.search(r"[.?!] ", summary)
