@@ -26,7 +26,9 @@ for row in run.tests("temperature").where(set="test+T", metric="nll"):
     print("   margin", row["margin"], "| could have found", round(row["detectable_difference"], 4))
 
 for row in run.leaderboard().where(metric="nll"):
-    print(row["method"], "is not in" if row["in_confidence_set"] is False else "is in", "the confidence set of the best")
+    print(
+        row["method"], "is not in" if row["in_confidence_set"] is False else "is in", "the confidence set of the best"
+    )
 
 subprocess.run('volta bench digits --methods temperature,linear --reference temperature --decide --cap 3 --max-epochs 2 --out runs/decided --no-report', shell=True, check=True)
 
