@@ -127,7 +127,7 @@ def test_one_seed_is_tested_over_the_rows(tmp_path):
     assert float(row["boot_low"]) < float(row["difference"]) < float(row["boot_high"]) < 0
     assert row["note"] == "one seed: about new test rows, for these models as they are"
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "tests are about new test rows, for own models as they are" in page
+    assert "tests are about new test samples, for the models as they are" in page
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from volta.stats.comparisons import AblationRow
 from volta.stats.results import columns_of
 
 CONTEXT = Context("digits", "fair", 289, 3, "reduced: at most 5 epochs")
-LINE = "digits · fair protocol · n = 289 test rows · 3 seeds · reduced: at most 5 epochs"
+LINE = "digits · fair protocol · n = 289 test samples · 3 seeds · reduced: at most 5 epochs"
 NAMES = ("volta", "softmax", "mc_dropout", "a-name-nobody-knows")
 METRICS = ("accuracy", "ece", "nll", "auroc@ood:near_set")
 
@@ -265,7 +265,7 @@ def test_calibration_errors_are_in_order_of_ece_with_their_values():
     figure = calibration_bars(group(methods))
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Title of softmax", "Title of volta"]
     assert len(figure.axes) == 4
-    assert [text.get_text() for text in figure.axes[0].texts] == ["0.022", "0.072"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.0220", "0.0720"]
 
 
 def test_reliability_draws_filled_bins_alone():
@@ -312,7 +312,7 @@ def test_ablation_marks_significant_rows_and_which_way_is_better():
     worse = MethodValues("x", "worse", {"ece": [0.2, 0.21]})
     figure = ablation_bars(changes(values("volta-full"), [worse], ("x",)))
     axes = figure.axes[1]
-    assert [text.get_text() for text in axes.texts] == ["+0.18*"]
+    assert [text.get_text() for text in axes.texts] == ["+0.183*"]
     ((bar, group),) = boxes(axes)
     assert bar.width == pytest.approx(0.205 - 0.022)
     assert group.get_hatch() == "////"
@@ -327,7 +327,7 @@ def test_an_outlier_does_not_hide_the_other_ablation_rows():
     assert (plain.get_xscale(), bent.get_xscale()) == ("linear", "symlog")
     left, middle, right = (bent.transData.transform((x, 0))[0] for x in (0, 0.003, bent.get_xlim()[1]))
     assert (middle - left) / (right - left) > 0.05
-    assert [label.get_text() for label in bent.get_xticklabels()] == ["-0.1", "-0.01", "0", "0.01", "0.1"]
+    assert [label.get_text() for label in bent.get_xticklabels()] == ["−0.1", "−0.01", "0", "0.01", "0.1"]
 
 
 def test_critical_difference_draws_a_ruler_and_a_bar_per_group():

@@ -142,7 +142,7 @@ def test_cells_that_only_one_run_has_are_named(tmp_path):
 def test_other_test_rows_allow_no_bootstrap(tmp_path):
     a, b = write_run(tmp_path / "a", PLAN), write_run(tmp_path / "b", replace(PLAN, salt=1))
     result = compare_runs(a, b, n_resamples=50)
-    assert all(row.boot_low is None and "different test rows" in row.note for row in result.rows)
+    assert all(row.boot_low is None and "different test samples" in row.note for row in result.rows)
     assert {(row.p, row.p_equivalence, row.verdict) for row in result.rows} == {(None, None, "inconclusive")}
 
 

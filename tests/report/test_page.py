@@ -96,7 +96,7 @@ def test_the_page_says_what_a_reader_must_know(page):
     assert "Reduced run (at most 5 epochs): these numbers are not comparable" in words
     assert "1 of 21 cells are not finished" in words
     assert "digits · fair · mahalanobis · seed 456: ValueError: loss is <nan> & gone" in words
-    assert "2 rows gave their true class a probability of 0 and were floored in NLL" in words
+    assert "2 samples gave their true class a probability of 0 and were floored in NLL" in words
     assert f"a note {NASTY}" in words
     assert "volta bench digits --out runs/digits" in words
     assert "numpy 2.0.0" in words

@@ -122,7 +122,11 @@ _output = partial(typer.Option, rich_help_panel="Output")
 def bench(
     task: Annotated[
         str,
-        typer.Argument(help="Task, or several separated by commas; see: volta tasks.", autocompletion=complete_tasks),
+        typer.Argument(
+            metavar="TASK",
+            help="Task, or several separated by commas; see: volta tasks.",
+            autocompletion=complete_tasks,
+        ),
     ],
     methods: Annotated[
         str,

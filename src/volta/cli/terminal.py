@@ -44,7 +44,9 @@ def _parameters(command: TyperCommand | TyperGroup, ctx: Any) -> _Rows:
         if record is not None:
             usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
             panel = getattr(parameter, "rich_help_panel", None) or usual
-            found.setdefault(panel, []).append(record)
+            # Repeated values and ranges of numbers, which Typer names as Python does, are strings, paths and numbers.
+            name = record[0].replace("list[Path]", "path").replace("list[str]", "str").replace(" range", "")
+            found.setdefault(panel, []).append((name, record[1]))
     return found
 
 

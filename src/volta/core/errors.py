@@ -71,7 +71,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str], see: str = "") -> I
     near = get_close_matches(name.lower(), names, n=3)
     more = f" ({see})" if see else ""
     if near:
-        return InputError(f"there is no {kind} {name!r}; did you mean {' or '.join(near)}?{more}")
+        nearest = " or ".join(part for part in (", ".join(near[:-1]), near[-1]) if part)
+        return InputError(f"there is no {kind} {name!r}; did you mean {nearest}?{more}")
     shown = ", ".join(names[:FEW_NAMES]) + (f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else "")
     return InputError(f"there is no {kind} {name!r}; the {kind}s are: {shown}{more}")
 

@@ -166,7 +166,7 @@ MOST_POINTS = 400
 
 @dataclass(frozen=True)
 class Axes:
-    """Where data lies in the picture: x and y limits, and the words beside the axes."""
+    """Where data lies in the picture: x and y limits, and the words next to the axes."""
 
     x: tuple[float, float]
     y: tuple[float, float]

@@ -101,14 +101,14 @@ def _data(numbers: GroupNumbers) -> Json:
 
 def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
     views = (("risk", "risk"), *((("excess", "risk above a perfect order"),) if numbers.excess else ()))
-    return Choice("view", "show", views), Choice("axis", "axis", (("zoom", "from half of the rows"), ("all", "whole")))
+    return Choice("view", "show", views), Choice("axis", "axis", (("zoom", "from coverage 0.5"), ("all", "whole")))
 
 
 RISK_COVERAGE = Chart(
     name="risk_coverage",
     title="Risk against coverage",
-    caption="The error that remains when only the most certain rows are kept; mean over seeds. A perfect order keeps "
-    "every right row before any wrong one.",
+    caption="Error rate of the most certain samples, by the share that is kept; mean over seeds. A perfect order keeps "
+    "every correct sample before any wrong one.",
     kind="risk",
     available=lambda numbers: bool(numbers.of_compared(numbers.curves)),
     data=_data,
@@ -138,7 +138,7 @@ def reliability_diagrams(numbers: GroupNumbers) -> Figure:
     methods = leading(sorted(every, key=lambda method: method.ece))
     note = (
         "bars: accuracy per confidence bin, seeds pooled; lines: 95 % binomial; hatched: gap to confidence; grey bars: "
-        f"below {FEW_ROWS} rows a seed; below the axis: share of rows"
+        f"below {FEW_ROWS} samples a seed; below the axis: share of samples"
     )
     columns = min(COLUMNS, max(1, len(methods)))
     figure, panels = panel_axes("Reliability", numbers.context, len(methods), columns, (0.3, 1.55), note)
@@ -181,7 +181,7 @@ def draw_reliability(axes: Axes, method: MethodBins) -> None:
     axes.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
     axes.set_yticks([0, 0.5, 1], ["0", ".5", "1"])
     weight = "bold" if method.ours else "normal"
-    axes.set_title(plain(shorten(method.title, 18)), fontsize=6.5, fontweight=weight, loc="left", pad=3)
+    axes.set_title(plain(shorten(method.title, 20)), fontsize=6.5, fontweight=weight, loc="left", pad=3)
     axes.set_aspect(0.84)
 
 
@@ -222,15 +222,15 @@ def _reliability_data(numbers: GroupNumbers) -> Json:
 
 def _reliability_choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
     sets = sorted(map(EvalSet, numbers.bins), key=lambda one: one != TEST)
-    options = ((str(one), "test rows" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
-    return (Choice("set", "rows", tuple(options)),)
+    options = ((str(one), "test samples" if one == TEST else f"{one.kind}: {set_name(str(one))}") for one in sets)
+    return (Choice("set", "samples", tuple(options)),)
 
 
 RELIABILITY = Chart(
     name="reliability",
     title="Reliability",
     caption="Bars: accuracy of each confidence bin, seeds pooled, with a 95 % binomial interval; grey: fewer than "
-    f"{FEW_ROWS} rows a seed; short line: mean confidence; shaded: the gap; below: share of rows. "
+    f"{FEW_ROWS} samples a seed; short line: mean confidence; shaded: the gap; below: share of samples. "
     "ECE: mean over seeds; expected: under perfect calibration.",
     kind="reliability",
     available=lambda numbers: bool(numbers.of_compared(numbers.bins.get("test", {}))),

@@ -39,10 +39,10 @@ class Context:
     def line(self) -> str:
         """The context as one line of text."""
         seeds = "1 seed" if self.n_seeds == 1 else f"{self.n_seeds} seeds"
-        rows = f"n = {self.n_rows:,} test rows"
+        samples = f"n = {self.n_rows:,} test samples"
         if not self.budget:
-            return f"{self.task} · {self.protocol} · {rows} · {seeds}"
-        return f"{self.task} · {self.protocol} protocol · {rows} · {seeds} · {self.budget}"
+            return f"{self.task} · {self.protocol} · {samples} · {seeds}"
+        return f"{self.task} · {self.protocol} protocol · {samples} · {seeds} · {self.budget}"
 
 
 @dataclass(frozen=True)

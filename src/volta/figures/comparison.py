@@ -47,6 +47,7 @@ from volta.figures.style import (
     PALETTE,
     SMALL,
     as_printed,
+    chart_scale,
     column_label,
     dwarfed_reach,
     full_name,
@@ -254,7 +255,8 @@ def _pairwise_data(numbers: GroupNumbers) -> Json:
     tables: dict[str, dict[str, dict[str, tuple[object, ...]]]] = {}
     for pair in numbers.pairs:
         row = tables.setdefault(metric_key(pair.metric, pair.set), {}).setdefault(pair.reference, {})
-        row[pair.method] = pair.difference, pair.verdict, pair.p_holm
+        difference = None if pair.difference is None else chart_scale(pair.metric) * pair.difference
+        row[pair.method] = difference, pair.verdict, pair.p_holm
     shared = [key for key in tables if is_shared(key)]
     return {"signs": SIGNS, "shared": shared, "labels": {key: metric_label(key) for key in tables}, "metrics": tables}
 
@@ -304,8 +306,8 @@ def parallel_coordinates(numbers: GroupNumbers) -> Figure:
         axes.axvline(place, color=RULE, linewidth=1, zorder=1)
         if column:
             ends = sorted((min(column), max(column)), reverse=up is False)
-            axes.text(place, -0.055, f"{ends[0]:.3g}", ha="center", va="top", fontsize=6)
-            axes.text(place, 1.045, f"{ends[1]:.3g}", ha="center", va="bottom", fontsize=6)
+            axes.text(place, -0.055, f"{ends[0]:#.3g}", ha="center", va="top", fontsize=6)
+            axes.text(place, 1.045, f"{ends[1]:#.3g}", ha="center", va="bottom", fontsize=6)
     axes.set_xticks(range(len(metrics)), [plain(metric_label(metric).replace(" (", "\n(")) for metric in metrics])
     axes.tick_params(axis="x", length=0, pad=4)
     axes.set_yticks([])
@@ -402,8 +404,9 @@ def _draw(
         axes.hlines(place, change - std, change + std, color=INK, linewidth=0.8)
         ends.append((min(0.0, change - std), max(0.0, change + std)))
         star = "*" if (row.name, metric) in significant else ""
+        printed = f"{change:+.3f}".replace("-", "−") if abs(change) >= 0.0005 else "0"
         axes.annotate(
-            f"{change:+.2g}{star}", (1, place), xycoords=("axes fraction", "data"), xytext=(1, 0),
+            f"{printed}{star}", (1, place), xycoords=("axes fraction", "data"), xytext=(1, 0),
             textcoords="offset points", va="center", fontsize=5.5, color=INK, fontfamily=lean_sans(),
         )  # fmt: skip
     for better, found in bars.items():
@@ -432,8 +435,8 @@ def _ablation_bars_data(numbers: GroupNumbers) -> Json:
         table["rows"].append(
             {
                 "row": row.row,
-                "difference": difference,
-                "std": row.std or 0.0,
+                "difference": chart_scale(key) * difference,
+                "std": chart_scale(key) * (row.std or 0.0),
                 "p": row.p_holm,
                 "significant": row.verdict in ("better", "worse"),
                 "better": difference <= 0 if metric_of(row.metric).higher_is_better is False else difference >= 0,

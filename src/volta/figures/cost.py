@@ -44,7 +44,7 @@ def efficiency(numbers: GroupNumbers) -> Figure:
         f"bubble area: parameters × 4 bytes, the largest {largest:.3g} MB; latency: median of 5 batches of 256 "
         "samples; line: none is faster and better"
     )
-    labels = "latency ↓, ms per sample", "ECE ↓ (15 bins)"
+    labels = "latency ↓, µs per sample", "ECE ↓ (15 bins)"
     figure, axes = plot_axes("Cost of calibration", numbers.context, ("column", 3.1), note, *labels)
     named = leading(sorted(shown, key=lambda m: m.mean("ece")))
     x, y, sizes = ([m.mean(metric) for m in shown] for metric in COST_METRICS)
@@ -105,8 +105,8 @@ def training_curves(numbers: GroupNumbers) -> Figure:
         axes.plot(range(1, len(losses) + 1), losses, **look)
         axes.plot(best, losses[best - 1], color=look["color"], marker=style.marker, markersize=3.5)
     axes.locator_params(axis="x", integer=True)
-    if _is_positive(log for _, log in found):
-        axes.set_yscale("log")
+    if found and _is_positive(log for _, log in found):
+        fit_axis(axes, "y", [loss for _, log in found for loss in log.val_losses], log=True)
     name_methods(figure, named, line=True, n_others=len(compared) - len(named))
     return figure
 

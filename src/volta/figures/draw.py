@@ -336,7 +336,7 @@ def fit_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool = Fal
         ticks = log_ticks(low, high)
         axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_locator(FixedLocator(ticks))
-        axis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+        axis.set_major_formatter(FixedFormatter([f"{tick:,g}".replace("-", "−") for tick in ticks]))
         axis.set_minor_locator(NullLocator())
         axis.set_minor_formatter(NullFormatter())
         set_limits(low, high)
@@ -355,7 +355,7 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
     """Set an x axis around 0 for bars that reach from 0 to (low, high) each.
 
     Symmetric and linear; but where one bar dwarfs the middle one, logarithmic beyond a round number, so that small bars
-    stay visible beside the large one.
+    stay visible.
     """
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
@@ -364,7 +364,8 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
         return
     longest, middle = max(reaches), dwarfed_reach(reaches)
     if middle is None:
-        axes.locator_params(axis="x", nbins=2)
+        tick = float(f"{longest:.1g}")
+        axes.set_xticks([-tick, 0, tick], [f"−{tick:g}", "0", f"{tick:g}"])
         axes.set_xlim(-1.25 * longest, 1.25 * longest)
         return
     linear = 10.0 ** math.ceil(math.log10(middle))
@@ -373,7 +374,7 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
     positive = [10.0**decade for decade in decades]
     ticks = [*(-tick for tick in reversed(positive)), 0.0, *positive]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
+    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:,g}".replace("-", "−") for tick in ticks]))
     axes.xaxis.set_minor_locator(NullLocator())
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     axes.set_xlim(*(side * max(0.8 * linear, 4 * side * end) for side, end in ((-1, low), (1, high))))
@@ -409,7 +410,7 @@ def clip_outliers(values: Sequence[float]) -> list[float]:
 
 
 def mark_outlier(axes: Axes, at: tuple[float, float], value: tuple[float, float]) -> None:
-    """Write the true value and an arrow beside a point that was moved."""
+    """Write the true value and an arrow next to a point that was moved."""
     if at == value:
         return
     arrow = "→" if value[0] > at[0] else "←" if value[0] < at[0] else "↑" if value[1] > at[1] else "↓"
@@ -470,7 +471,7 @@ def draw_cell_edges(axes: Axes, shape: tuple[int, ...], **look: Any) -> None:
 def name_grid(
     axes: Axes, columns: Sequence[str], methods: Sequence[MethodValues], rotation: int = 45, limit: int = 24
 ) -> None:
-    """Write the columns' names above a grid and the methods' names beside it, our own in bold."""
+    """Write the columns' names above a grid and the methods' names next to it, our own in bold."""
     axes.set_xticks(range(len(columns)), columns, rotation=rotation, ha="left", rotation_mode="anchor", fontsize=6.5)
     axes.xaxis.tick_top()
     axes.set_yticks(range(len(methods)), [plain(shorten(method.title, limit)) for method in methods], fontsize=6.5)
@@ -522,7 +523,7 @@ def draw_dots(
     """Draw the mean of a metric as dots with their values, one standard deviation as a line, first method on top.
 
     A method without the metric leaves its row empty, so that rows line up across panels; ``named`` writes the methods'
-    names beside the axis; a line marks ``start``.
+    names next to the axis; a line marks ``start``.
     """
     found = [(place, method) for place, method in enumerate(methods) if method.has(metric)]
     means = [method.mean(metric) for _, method in found]
@@ -535,7 +536,7 @@ def draw_dots(
         axes.plot(at, row, marker="o", markersize=4 if method.ours else 3, color=color)
         arrow = "" if at == mean else " →" if mean > at else " ←"
         axes.annotate(
-            f"{mean:.3g}{arrow}", (1, row), xycoords=("axes fraction", "data"), xytext=(1, 0),
+            f"{mean:#.3g}{arrow}", (1, row), xycoords=("axes fraction", "data"), xytext=(1, 0),
             textcoords="offset points", va="center", fontsize=5.5, color=color, fontfamily=lean_sans(),
         )  # fmt: skip
         ends += [at - std, at + std]

@@ -77,7 +77,7 @@ def _metrics(numbers: GroupNumbers) -> list[str]:
 OOD_BARS = Chart(
     name="ood_bars",
     title="Out-of-distribution detection",
-    caption="OOD rows are the positives; AUROC bars start at chance.",
+    caption="OOD samples are the positives; AUROC bars start at chance.",
     kind="bars",
     available=lambda numbers: bool(_metrics(numbers)),
     data=lambda numbers: bars_json(numbers, _metrics(numbers), {f"auroc@{name}": CHANCE for name in numbers.ood_sets}),
@@ -184,8 +184,8 @@ def lines_chart(
 ROC_CURVES = lines_chart(
     "roc_curves",
     "ROC of OOD detection",
-    "OOD rows caught against ID rows called OOD, over all thresholds; mean over seeds.",
-    ("false alarms: share of ID rows called OOD", "share of OOD rows caught ↑"),
+    "OOD samples flagged against ID samples flagged, over all thresholds; mean over seeds.",
+    ("false-positive rate: share of ID samples flagged", "true-positive rate ↑"),
     "auroc",
     lambda numbers: numbers.roc,
     diagonal=True,
@@ -194,9 +194,9 @@ ROC_CURVES = lines_chart(
 PR_CURVES = lines_chart(
     "pr_curves",
     "Precision and recall of OOD detection",
-    "True alarms among all alarms against OOD rows caught; mean over seeds. Precision depends on how many rows of each "
-    "kind there are.",
-    ("recall: share of OOD rows caught", "precision: share of true alarms ↑"),
+    "Share of flagged samples that are OOD, against the share of OOD samples flagged; mean over seeds. Precision "
+    "depends on how many samples of each kind there are.",
+    ("recall: share of OOD samples flagged", "precision ↑"),
     "aupr_out",
     lambda numbers: numbers.precision_recall,
 )
@@ -221,8 +221,8 @@ def score_histograms(numbers: GroupNumbers) -> Figure:
     first = next(iter(numbers.ood_sets), "")
     methods = leading(sorted(found, key=lambda item: -item.auroc.get(first, 0.0)))
     columns = min(COLUMNS, max(1, len(methods)))
-    note = f"seed {seed}; height: square root of a bin's share of rows; grey: test rows; each panel has its own axis"
-    title = "Scores of known and OOD rows"
+    note = f"seed {seed}; height: square root of a bin's share of samples; grey: test samples; own axis for each panel"
+    title = "Scores of test and OOD samples"
     figure, panels = panel_axes(title, numbers.context, len(methods), columns, (0.5, 1.05), note)
     names = dict.fromkeys(name for m in methods for name in m.shares if name != "test")
     looks: dict[str, Any] = {}
@@ -232,7 +232,7 @@ def score_histograms(numbers: GroupNumbers) -> Figure:
     for axes, method in zip(panels, methods, strict=True):
         _draw(axes, method, looks)
     lines = [Line2D([], [], label=plain(shorten(set_name(name), 24)), **look) for name, look in looks.items()]
-    add_legend(figure, [Patch(color=FAINT, alpha=0.4, label="test rows"), *lines])
+    add_legend(figure, [Patch(color=FAINT, alpha=0.4, label="test samples"), *lines])
     return figure
 
 
@@ -291,8 +291,8 @@ def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
 
 SCORE_HISTOGRAMS = Chart(
     name="score_histograms",
-    title="Scores of known and OOD rows",
-    caption="Height: square root of a bin’s share of rows. Each method has its own score axis; "
+    title="Scores of test and OOD samples",
+    caption="Height: square root of a bin’s share of samples. Each method has its own score axis; "
     "long tails are compressed.",
     kind="histograms",
     available=lambda numbers: any(name in numbers.compared for name, _ in numbers.histograms),

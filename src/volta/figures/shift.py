@@ -187,7 +187,7 @@ Curve = Mapping[int, float]
 def severity_curves(numbers: GroupNumbers) -> Figure:
     """Draw the first metric against severity, mean over corruptions and seeds, one line per method."""
     metric, sets = _severity_curves_metrics(numbers)[0], numbers.shift_sets
-    label, note = metric_label(metric), "mean over corruptions and seeds; severity 0: clean test rows"
+    label, note = metric_label(metric), "mean over corruptions and seeds; severity 0: clean test samples"
     figure, axes = plot_axes(f"Over severity: {label}", numbers.context, ("column", 2.9), note, "severity", label)
     found = [(m, curve) for m in numbers.compared_networks if (curve := curves_of(m, metric, sets).get(ALL))]
     sign = -1 if metric_of(metric).higher_is_better is not False else 1
@@ -253,7 +253,7 @@ def _choices(numbers: GroupNumbers) -> tuple[Choice, ...]:
 SEVERITY_CURVES = Chart(
     name="severity_curves",
     title="Over severity",
-    caption="From the clean test rows (0) to the strongest corruption; means over seeds.",
+    caption="From the clean test samples (0) to the strongest corruption; means over seeds.",
     kind="severity",
     available=lambda numbers: bool(_severity_curves_metrics(numbers)),
     data=_severity_curves_data,

@@ -203,17 +203,36 @@ def full_name(key: str) -> str:
     return f"{heading(key)} ({where})" if where else heading(key)
 
 
+THOUSANDTHS = frozenset({"aurc", "eaurc", "eaurc_paper", "augrc"})
+"""Metrics that are printed times 1000, as is usual for them."""
+
+
+def chart_scale(key: str) -> float:
+    """Return by what charts multiply a metric: latency is in µs there.
+
+    >>> chart_scale("aurc"), chart_scale("latency_ms"), chart_scale("ece")
+    (1000.0, 1000.0, 1.0)
+    """
+    metric, _ = split_key(key)
+    return 1000.0 if metric in THOUSANDTHS or metric.startswith("latency") else 1.0
+
+
+def _chart_heading(key: str) -> str:
+    """Return name, unit and direction of a metric in charts: "ECE ↓", "AURC × 1000 ↓", "latency, µs ↓"."""
+    times, arrow = " × 1000" if split_key(key)[0] in THOUSANDTHS else "", metric_of(key).direction
+    name = heading(key).replace(", ms", ", µs") + times
+    return name if arrow == "–" else f"{name} {arrow}"
+
+
 def metric_label(key: str) -> str:
-    """Return name, direction and, for another set than the test rows, the set: "AUROC ↑ (svhn)"."""
-    where, arrow = set_label(key), metric_of(key).direction
-    label = heading(key) if arrow == "–" else f"{heading(key)} {arrow}"
-    return f"{label} ({where})" if where else label
+    """Return name, direction and, for another set than the test samples, the set: "AUROC ↑ (svhn)"."""
+    where = set_label(key)
+    return f"{_chart_heading(key)} ({where})" if where else _chart_heading(key)
 
 
 def column_label(key: str) -> dict[str, object]:
-    """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test rows."""
-    arrow = metric_of(key).direction
-    return {"label": heading(key) if arrow == "–" else f"{heading(key)} {arrow}", "where": set_label(key)}
+    """Return a metric's label for the page: name with direction, and apart from it the set, empty for the test set."""
+    return {"label": _chart_heading(key), "where": set_label(key)}
 
 
 def is_shared(key: str) -> bool:

@@ -104,7 +104,7 @@ _ABLATION_ROWS: dict[Ablation, tuple[str | None, ...]] = {
     Ablation.NO_MC: ("0.862", "0.0253", "0.4130", "0.1993", "0.8305"),
     Ablation.NO_TEMPERATURE: ("0.859", "0.0385", "0.4664", None, None),
 }
-# The paper describes them once as T = 1 at inference and once as τ = 1 in training; they stand beside both rows.
+# The paper describes them once as T = 1 at inference and once as τ = 1 in training; they stand with both rows.
 _ABLATION_ROWS[Ablation.NO_POSTHOC] = _ABLATION_ROWS[Ablation.NO_ADAPTIVE_TEMPERATURE]
 
 _TITLES = {

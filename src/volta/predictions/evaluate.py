@@ -262,7 +262,7 @@ class Evaluation:
 
 
 def _floor(metric: str, values: Mapping[str, float]) -> str:
-    """Return what chance alone gives, beside an ECE; nothing beside other metrics."""
+    """Return what chance alone gives, for an ECE; nothing for other metrics."""
     if metric != "ece":
         return ""
     mean, low, high = (values[name] for name in EXPECTED_ECE_METRICS)

@@ -59,7 +59,7 @@ def joined_bootstrap(store_a: RunStore, store_b: RunStore, table: Results, n_res
             continue
         labels = np.asarray(arrays["test/labels"], dtype=np.int64).tobytes()
         if rows_of.setdefault(seed, labels) != labels:
-            return "rows not resampled: the runs were scored on different test rows"
+            return "not resampled: the runs were scored on different test samples"
         models.setdefault(name, {})[seed] = cell_scores(arrays, table.ood_sets)
     whole = {name: found for name, found in models.items() if len(found) == len(table.seeds(name))}
     if not whole:

@@ -115,7 +115,7 @@ def export(
     """Return the run's tables as ``md``, ``latex`` (booktabs), ``csv`` or the page as ``html``.
 
     Markdown and LaTeX hold, per task and protocol, the headline results, the ablation, the tests and the paper's values
-    beside ours; CSV holds the results with every metric, one row per method. ``say`` hears of metrics that had to be
+    next to ours; CSV holds the results with every metric, one row per method. ``say`` hears of metrics that had to be
     computed again; ``reference``: a method's name, "best" or "all", see :func:`build_report`.
     """
     if format not in FORMATS:

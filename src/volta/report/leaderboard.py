@@ -359,4 +359,4 @@ def _title(group: Group) -> str:
     budgets = dict.fromkeys(budget_words(record.budget) for record in records.values())
     budget = next(iter(budgets)) if len(budgets) == 1 else f"budgets differ ({'; '.join(budgets)})"
     words = f"{seeds} seed{'' if seeds == '1' else 's'}"
-    return f"{context.task} · {context.protocol} · {context.n_rows} test rows · {words} · {budget}"
+    return f"{context.task} · {context.protocol} · {context.n_rows:,} test samples · {words} · {budget}"

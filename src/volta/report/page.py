@@ -182,7 +182,7 @@ def _plain(value: object) -> object:
 
 
 FigureFile: TypeAlias = tuple[str, str]
-"""A figure for print as the page offers it: the words on its button, and its address beside the page."""
+"""A figure for print as the page offers it: the words on its button, and its address next to the page."""
 
 
 @dataclass(frozen=True)

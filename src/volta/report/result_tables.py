@@ -11,6 +11,7 @@ from volta.bench.cell_metrics import TEST, TEST_AFTER_TEMPERATURE, TEST_BY_MSP
 from volta.bench.records import EXTERNAL
 from volta.figures.shift import SHIFT_METRICS, shift_values
 from volta.figures.style import (
+    THOUSANDTHS,
     full_name,
     heading,
     is_shared,
@@ -29,7 +30,6 @@ from volta.report.run import Group
 from volta.report.statistics import ALL_PAIRS, Statistics
 from volta.report.table_model import (
     MISSING,
-    THOUSANDTHS,
     Column,
     Row,
     Table,
@@ -221,7 +221,7 @@ def column_decimals(group: Group, methods: Sequence[str], key: str) -> int:
 
 
 def metric_column(key: str, families: tuple[str, ...] = ()) -> Column:
-    """Return the column of a metric, its set beside its name and its formula on hover."""
+    """Return the column of a metric, its set next to its name and its formula on hover."""
     metric = split_key(key)[0]
     formula = METRICS[metric].formula
     return Column(key, table_heading(key), arrow(metric), families, set_label(key), help=formula)

@@ -9,7 +9,7 @@ from functools import cached_property
 from volta.bench.records import EXTERNAL, Cell, CellRecord, Manifest
 from volta.bench.store import RunStore, current_records
 from volta.figures import Context, MethodValues
-from volta.figures.style import metric_key, split_key
+from volta.figures.style import chart_scale, metric_key, split_key
 from volta.networks.recipe import Budget
 from volta.stats.results import Results, Sample, group_records, shared_networks
 
@@ -96,13 +96,13 @@ class Group:
 
     @cached_property
     def method_values(self) -> Mapping[str, MethodValues]:
-        """The per-seed values of each finished method on every set, as figures take them."""
+        """The per-seed values of each finished method on every set, in the units of charts."""
         found = {}
         for name, sets in self.table.values.items():
             by_key = {
                 metric_key(metric, where): by for where, metrics in sets.items() for metric, by in metrics.items()
             }
-            values = {key: list(by_seed.values()) for key, by_seed in by_key.items()}
+            values = {key: [chart_scale(key) * one for one in by_seed.values()] for key, by_seed in by_key.items()}
             seeds = {key: list(by_seed) for key, by_seed in by_key.items()}
             found[name] = MethodValues(name, self.title(name), values, self.is_ours(name), seeds)
         return found

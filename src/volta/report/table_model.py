@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from volta._version import __version__
-from volta.figures.style import PALETTE
+from volta.figures.style import PALETTE, THOUSANDTHS
 from volta.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -169,10 +169,6 @@ def mark_best(column: Sequence[TableCell], higher_is_better: bool | None) -> lis
     best = max(values) if higher_is_better else min(values)
     text = next(cell.text for cell in column if cell.value == best)
     return [replace(cell, best=True) if cell.text == text else cell for cell in column]
-
-
-THOUSANDTHS = frozenset({"aurc", "eaurc", "eaurc_paper", "augrc"})
-"""Metrics that are printed times 1000, as is usual for them."""
 
 
 def show(metric: str, value: float, decimals: int = 3) -> str:

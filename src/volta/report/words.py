@@ -240,7 +240,7 @@ def group_warnings(group: Group) -> list[str]:
         )
     if len({seed for _, seed in group.records}) == 1:
         lines.append(
-            "One seed: no standard deviations; tests are about new test rows, for own models as they are."
+            "One seed: no standard deviations; tests are about new test samples, for the models as they are."
             if any(group.origin(method) == EXTERNAL for method in group.methods)
             else "One seed: no standard deviations and no tests."
         )
@@ -256,7 +256,7 @@ def group_remarks(group: Group) -> dict[str, Sequence[str | Fact]]:
             notes.setdefault(note, []).append(f"{group.title(method)} ({seed})")
         for name, count in record.floored_rows.items():
             floored.append(
-                f"{group.title(method)}, seed {seed}, {name}: {count} rows gave their true class a probability of 0 "
+                f"{group.title(method)}, seed {seed}, {name}: {count} samples gave their true class a probability of 0 "
                 "and were floored in NLL"
             )
     return {

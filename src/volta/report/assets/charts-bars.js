@@ -19,7 +19,7 @@ function bars(width, rows, options) {
     : niceTicks(...flat.domain, Math.max(2, Math.floor((box.right - box.left) / 70)));
   for (const t of ticks) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
-    root.append(text(x(t), box.bottom + 16, short(t), { class: "quiet", "text-anchor": "middle" }));
+    root.append(text(x(t), box.bottom + 16, short(t, 5), { class: "quiet", "text-anchor": "middle" }));
   }
   rows.forEach((r, j) => {
     const y = box.top + j * rowHeight;
@@ -39,7 +39,7 @@ register("bars", (group, chart, width) => {
   const means = Object.fromEntries(Object.entries(metric.rows).map(([name, row]) => [name, row.mean]));
   const rows = inOrder(group.shown().filter((m) => metric.rows[m.name]), means, metric.up).map((m) => {
     const own = metric.rows[m.name];
-    return { name: m.name, title: named(m), ours: m.ours, value: own.mean, std: own.std, fill: color(m), note: fixed(own.mean), tip: [m.title, ...seedLines(own.seeds)].join("\n") };
+    return { name: m.name, title: named(m), ours: m.ours, value: own.mean, std: own.std, fill: color(m), note: own.mean === null ? "–" : own.mean.toPrecision(3), tip: [m.title, ...seedLines(own.seeds)].join("\n") };
   });
   return bars(width, rows, { start: metric.start, axis: metric.axis, label: metric.label });
 });

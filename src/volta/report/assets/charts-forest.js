@@ -21,7 +21,7 @@ register("forest", (group, chart, width) => {
   const x = line(1, Math.max(2, ...ends), box.left, box.right);
   for (const t of niceTicks(...x.domain, Math.max(3, Math.floor((box.right - box.left) / 60)))) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
-    root.append(text(x(t), box.bottom + 16, short(t), { class: "quiet", "text-anchor": "middle" }));
+    root.append(text(x(t), box.bottom + 16, short(t, 5), { class: "quiet", "text-anchor": "middle" }));
   }
   shown.forEach((m, at) => {
     const { low, high, best } = methods[m.name];

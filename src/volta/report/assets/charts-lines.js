@@ -18,7 +18,7 @@ register("risk", (group, chart, width) => {
   const muted = (m) => shown.length > 12 && best.indexOf(m) >= 5;
   const x = line(from, 1, box.left, box.right);
   const y = line(0, top, box.bottom, box.top);
-  axes(root, x, y, box, width < 460 ? "coverage" : "coverage: share of rows kept, most certain first", labels[chart.state.view]);
+  axes(root, x, y, box, width < 460 ? "coverage" : "coverage: share of samples kept, most certain first", labels[chart.state.view]);
   const clip = (v) => y(Math.min(v, top));
   for (const m of shown) {
     const mine = own.get(m.name);
@@ -44,7 +44,7 @@ register("risk", (group, chart, width) => {
     cross.children[1].setAttribute("cx", x(grid[at]));
     cross.children[1].setAttribute("cy", clip(mine.mean[at]));
     group.highlight(near.name);
-    showTip(`${near.title}\ncoverage ${(100 * grid[at]).toFixed(0)} %: risk ${fixed(mine.mean[at])}\nover seeds ${fixed(mine.low[at])} to ${fixed(mine.high[at])}\n${chart.state.view === "risk" ? "AURC" : "e-AURC"} ${short(mine.area)}`, event.clientX, event.clientY);
+    showTip(`${near.title}\ncoverage ${(100 * grid[at]).toFixed(0)} %: risk ${fixed(mine.mean[at])}\nover seeds ${fixed(mine.low[at])} to ${fixed(mine.high[at])}\n${chart.state.view === "risk" ? "AURC" : "e-AURC"} × 1000 ${short(1000 * mine.area)}`, event.clientX, event.clientY);
   };
   root.addEventListener("pointermove", point);
   root.addEventListener("pointerdown", point);

@@ -32,7 +32,7 @@ register("reliability", (group, chart, width) => {
     own.n.forEach((n, b) => {
       if (!n) return;
       const [left, wide] = [x(b * step) + 0.5, x(step) - x(0) - 1];
-      const tipText = `${m.title}\nconfidence ${fixed(own.confidence[b])}, accuracy ${fixed(own.accuracy[b])}\n95 %: ${fixed(own.low[b])} to ${fixed(own.high[b])}\n${n} rows (${((100 * n) / total).toFixed(1)} %)${own.few[b] ? "\ntoo few rows to say much" : ""}`;
+      const tipText = `${m.title}\nconfidence ${fixed(own.confidence[b])}, accuracy ${fixed(own.accuracy[b])}\n95 %: ${fixed(own.low[b])} to ${fixed(own.high[b])}\n${n} samples (${((100 * n) / total).toFixed(1)} %)${own.few[b] ? "\ntoo few to judge" : ""}`;
       panel.append(svg("rect", { x: left, width: wide, y: y(own.accuracy[b]), height: y(0) - y(own.accuracy[b]), style: `fill:${own.few[b] ? "var(--rule-strong)" : color(m)};opacity:.8` }));
       const [low, high] = [Math.min(own.accuracy[b], own.confidence[b]), Math.max(own.accuracy[b], own.confidence[b])];
       panel.append(svg("rect", { x: left, width: wide, y: y(high), height: y(low) - y(high), style: "fill:var(--ink);opacity:.22" }));
@@ -77,7 +77,7 @@ register("histograms", (group, chart, width) => {
 }, histogramKey);
 function histogramKey(chart) {
   const items = chart.data.sets.map((s, i) => html("span", {}, svgLine(hue(s.hue), setDash(i)), ` ${s.label}${s.near ? " (near)" : ""}`));
-  return html("span", { class: "key" }, html("span", { style: "background:var(--faint);opacity:.45;display:inline-block;width:14px;height:10px;margin-right:.3em" }), "test rows ", ...items.flatMap((item) => [" ", item]));
+  return html("span", { class: "key" }, html("span", { style: "background:var(--faint);opacity:.45;display:inline-block;width:14px;height:10px;margin-right:.3em" }), "test samples ", ...items.flatMap((item) => [" ", item]));
 }
 function svgLine(stroke, dash) {
   return svg("svg", { width: 26, height: 10, style: "vertical-align:middle" }, svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, style: `stroke:${stroke};stroke-width:2;stroke-dasharray:${dash || "none"}` }));

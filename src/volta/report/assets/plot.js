@@ -24,8 +24,9 @@ function ticksOf(scale, count) {
   const ticks = round.length > 2 ? round : niceTicks(...scale.domain, count);
   return scale.whole ? ticks.filter(Number.isInteger) : ticks;
 }
-const short = (v) => (v === null || v === undefined ? "–" : v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e5) ? v.toExponential(1) : String(Number(v.toPrecision(4))));
-const fixed = (v) => (v === null || v === undefined ? "–" : Math.abs(v) < 1000 ? v.toFixed(4) : v.toPrecision(4));
+const minus = (words) => words.replace("-", "−");
+const short = (v, digits = 3) => (v === null || v === undefined ? "–" : minus(Math.abs(v) < 1e-9 ? "0" : v.toLocaleString("en", { maximumSignificantDigits: digits })));
+const fixed = (v) => (v === null || v === undefined ? "–" : Math.abs(v) < 10 ? minus(v.toFixed(4)) : short(v));
 const cut = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
 function extent(values, margin = 0.06, floor = null) {
   let low = Math.min(...values);
@@ -82,13 +83,13 @@ function frame(width, height, label) {
 function axes(root, x, y, box, xLabel, yLabel) {
   for (const t of ticksOf(y, 5)) {
     root.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: y(t), y2: y(t) }));
-    root.append(text(box.left - 6, y(t) + 4, short(t), { class: "quiet", "text-anchor": "end" }));
+    root.append(text(box.left - 6, y(t) + 4, short(t, 5), { class: "quiet", "text-anchor": "end" }));
   }
   const count = Math.max(2, Math.floor((box.right - box.left) / 60));
   let last = -Infinity;
   for (const t of ticksOf(x, count)) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: box.top, y2: box.bottom }));
-    if (x(t) - last > 34) { root.append(text(x(t), box.bottom + 16, short(t), { class: "quiet", "text-anchor": "middle" })); last = x(t); }
+    if (x(t) - last > 34) { root.append(text(x(t), box.bottom + 16, short(t, 5), { class: "quiet", "text-anchor": "middle" })); last = x(t); }
   }
   root.append(svg("path", { class: "axis", d: `M${box.left},${box.top}V${box.bottom}H${box.right}` }));
   root.append(text((box.left + box.right) / 2, box.bottom + 34, xLabel, { "text-anchor": "middle" }));

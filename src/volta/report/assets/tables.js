@@ -70,7 +70,7 @@ function showRows(box) {
   const note = box.querySelector(".nothing");
   const parts = [];
   if (rows.every((row) => row.hidden) && wanted.length) parts.push(`No row matches "${words}".`);
-  if (nOff) parts.push(`${nOff} ${nOff === 1 ? "row is" : "rows are"} hidden, of methods switched off in the list beside the figures. `);
+  if (nOff) parts.push(`${nOff} ${nOff === 1 ? "row is" : "rows are"} hidden, of methods switched off in the list next to the figures. `);
   note.replaceChildren(...parts);
   if (nOff) note.append(html("button", { type: "button", class: "button", onclick: () => group.reset() }, "Show them"));
   note.hidden = !parts.length;
