@@ -204,6 +204,16 @@ def test_a_pipeline_sees_the_data_frame_as_it_came():
     assert "length is 50" in str(trusted.explain(new.assign(length=50.0))[0])
 
 
+def test_cells_of_a_text_file_reach_the_model_as_the_columns_they_were():
+    """Trees of a data frame with a categorical column take numbers and categories, no texts of them."""
+    rows, labels = load_iris(return_X_y=True, as_frame=True)
+    rows["place"] = pd.Categorical(np.where(np.arange(len(rows)) % 2, "north", "south"))
+    trusted = TrustedClassifier(lightgbm.LGBMClassifier(n_estimators=5, verbose=-1), calibration="split")
+    trusted.fit(rows, labels)
+    texts = [{name: str(value) for name, value in row.items()} for row in rows[:20].to_dict("records")]
+    np.testing.assert_array_equal(trusted.predict_proba(texts), trusted.predict_proba(rows[:20]))
+
+
 def test_sample_weights_reach_the_model():
     rows, labels, new, _ = cancer()
     weights = np.where(labels == "benign", 1.5, 0.5)

@@ -247,6 +247,16 @@ class TableSchema:
             )
         return RawTable(self.names, tuple(table.columns[places[own]] for own in self.names))
 
+    def parse(self, table: RawTable) -> RawTable:
+        """Return a matched table with text, as a CSV has it, read as the columns' kinds; NaN where it is none."""
+        read = (
+            Cells(column.kind, _as_kind(cells, column.kind)[0])
+            if cells.kind == "text" and column.kind != "category"
+            else cells
+            for column, cells in zip(self.columns, table.columns, strict=True)
+        )
+        return RawTable(table.names, tuple(read))
+
     def misfits(self, table: RawTable, encoded: Array) -> list[Misfit]:
         """Return the cells of a matched table that no training row is like, row by row."""
         rows, columns = np.nonzero(encoded[:, self.flags] > 0.0)

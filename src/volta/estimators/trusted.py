@@ -464,7 +464,7 @@ class TrustedClassifier(RowClassifier):
         if is_frame(X):
             return TableRows(X if names is None else named_rows(X, names), numbers)
         if is_frame(self.probes_):
-            table = read_table(numbers, "X") if self.schema_ is None else matched(self, X)
+            table = read_table(numbers, "X") if self.schema_ is None else self.schema_.parse(matched(self, X))
             return TableRows(frame_like(self.probes_, RawTable(tuple(names or ()), table.columns)), numbers)
         return TableRows(X if self.schema_ is not None and isinstance(X, np.ndarray) else numbers, numbers)
 
