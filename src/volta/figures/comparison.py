@@ -131,7 +131,7 @@ SUMMARY_HEATMAP = Chart(
     title="Summary",
     caption="Means over seeds; each column shaded by rank among the compared methods.",
     kind="grid",
-    available=lambda numbers: bool(summary_metrics(numbers)),
+    available=lambda numbers: len(numbers.compared) > 1 and bool(summary_metrics(numbers)),
     data=_data,
     prints=(PrintVersion("summary_heatmap", summary_heatmap),),
     choices=lambda numbers: (
@@ -338,7 +338,9 @@ PARALLEL_COORDINATES = Chart(
     title="Profiles over the headline metrics",
     caption="Each axis runs from the worst mean (below) to the best (above) of the methods shown.",
     kind="parallel",
-    available=lambda numbers: len(numbers.headline) > 1 and numbers.has(*numbers.headline),
+    available=lambda numbers: (
+        len(numbers.headline) > 1 and len(with_metrics(numbers.compared_methods, *numbers.headline)) > 1
+    ),
     data=_parallel_coordinates_data,
     prints=(PrintVersion("parallel_coordinates", parallel_coordinates),),
     choices=lambda numbers: (Choice("scale", "axes", (("values", "values"), ("ranks", "ranks among the compared"))),),
@@ -557,7 +559,7 @@ MEAN_RANKS = Chart(
     caption="Line: 95 % interval over seeds and test samples. Shaded: in the confidence set of the best on every "
     "ranked metric, that is, significantly worse than no method.",
     kind="forest",
-    available=lambda numbers: bool(_placed(numbers)),
+    available=lambda numbers: len(_placed(numbers)) > 1,
     data=_mean_ranks_data,
     prints=(PrintVersion("mean_ranks", mean_ranks),),
     wide=True,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
+from inspect import cleandoc
 from pathlib import Path
 from typing import TypeAlias, get_args
 
@@ -28,7 +32,6 @@ from volta.figures.style import full_name, metric_key, metric_name
 from volta.metrics import METRICS
 from volta.paper import ClaimRow, Verdict
 from volta.report.leaderboard import leaderboard_table
-from volta.report.method_notes import method_notes
 from volta.report.result_tables import group_tables
 from volta.report.run import Group, Run
 from volta.report.statistics import Statistics
@@ -112,6 +115,46 @@ def _diagram(
     figure = figures.critical_difference(context, ranks, numbers.critical_difference, bars, title, len(numbers.tasks))
     png, _ = figures.save_figure(figure, folder, f"critical_difference-{protocol}-{metric}")
     return title, data_address(png, "image/png")
+
+
+USE = """from volta import VoltaClassifier
+model = VoltaClassifier(method="{name}").fit(X_train, y_train)
+probs = model.predict_proba(X_test)
+flags = model.is_ood(X_test)
+decisions = model.decide(X_test)"""
+
+
+@cache
+def method_notes() -> Mapping[str, Mapping[str, str]]:
+    """Return title → ``formula``, ``reference`` and ``code`` of every method of the package, from its docstring.
+
+    The sources are parsed and not imported: a report needs no torch.
+
+    >>> method_notes()["Energy"]["formula"]
+    'p = softmax(l); u = −log Σ_k exp(l_k), higher where more OOD.'
+    """
+    found = {}
+    for source in sorted(files("volta.methods").iterdir(), key=lambda file: file.name):
+        if not source.name.endswith(".py"):
+            continue
+        for node in ast.parse(source.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and (title := _class_title(node)):
+                about, _, reference = cleandoc(ast.get_docstring(node) or "").partition("Reference")
+                name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
+                found[title] = {
+                    "formula": about.strip(),
+                    "reference": reference.removeprefix("s").removeprefix(":").strip(),
+                    "code": USE.format(name=name),
+                }
+    return found
+
+
+def _class_title(node: ast.ClassDef) -> str:
+    """Return the value of the class's ``title``; empty where it has none."""
+    for line in node.body:
+        if isinstance(line, ast.Assign) and [ast.unparse(target) for target in line.targets] == ["title"]:
+            return str(ast.literal_eval(line.value))
+    return ""
 
 
 DIGITS = 4
@@ -229,7 +272,9 @@ def group_view(
     ``own`` holds the statistics of that group alone; ``design``: the sequential design in words.
     """
     tables = group_tables(group, own)
-    leaderboard = leaderboard_table(group, own.leaderboard, own.alpha) if own.leaderboard else None
+    # One method has no rank.
+    ranked = own.leaderboard if len(group.compared) > 1 else []
+    leaderboard = leaderboard_table(group, ranked, own.alpha) if ranked else None
     tests = tables.get("tests")
     first = next((chart for chart in charts if chart[0] is MEAN_RANKS), None)
     parts = [
