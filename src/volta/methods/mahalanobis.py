@@ -179,8 +179,49 @@ def _shrunk(covariance: Floats, delta: float) -> Floats:
     return np.asarray((1.0 - delta) * covariance + delta * target)
 
 
+class _OfVectors(PostHoc):
+    """A distance of penultimate vectors, as they are or scaled."""
+
+    def _scaled(self, features: Array) -> Array:
+        return features
+
+    def _scaled_tensors(self, features: Tensor) -> Tensor:
+        return features
+
+
+class _ToClasses(_OfVectors):
+    """u = min_c M_c, squared Mahalanobis distances to the classes."""
+
+    learned_types = (Gaussians,)
+
+    def fit_outputs(self, outputs: FitOutputs) -> None:
+        """Fit class means and the shared covariance on the training rows."""
+        train = outputs.of("train")
+        self.gaussians_ = fit_gaussians(self._scaled(train.outputs.need_features()), train.labels)
+
+    def predict_outputs(self, outputs: Outputs) -> Prediction:
+        """Return the softmax and the smallest squared distance."""
+        squared = self.gaussians_.squared_distances(self._scaled(outputs.need_features()))
+        return Prediction(softmax(outputs.logits), squared.min(axis=1))
+
+    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
+        """Return the same from tensors, for ONNX graphs."""
+        distances = self.gaussians_.squared_distances_of_tensors(self._scaled_tensors(outputs.features))
+        return graphs.prediction(outputs.logits.softmax(dim=1), distances.amin(dim=1))
+
+
+class _OfUnitVectors(_OfVectors):
+    """A distance of g = f/‖f‖."""
+
+    def _scaled(self, features: Array) -> Array:
+        return unit_rows(features)
+
+    def _scaled_tensors(self, features: Tensor) -> Tensor:
+        return features.div(features.norm(dim=1, keepdim=True).clamp(min=SMALLEST))
+
+
 @dataclass
-class Mahalanobis(PostHoc):
+class Mahalanobis(_ToClasses):
     """u = min_c (f − μ_c)ᵀ Λ (f − μ_c), Λ the pseudo-inverse of the pooled covariance + 1e-6·I; p = softmax(l).
 
     f is the penultimate vector, μ_c the class means of the training rows. No input perturbation, last layer only.
@@ -189,26 +230,10 @@ class Mahalanobis(PostHoc):
 
     title = "Mahalanobis"
     origin = "paper"
-    learned_types = (Gaussians,)
-
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Fit class means and the shared covariance on the training rows."""
-        train = outputs.of("train")
-        self.gaussians_ = fit_gaussians(train.outputs.need_features(), train.labels)
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the softmax and the smallest squared distance."""
-        uncertainty = self.gaussians_.squared_distances(outputs.need_features()).min(axis=1)
-        return Prediction(softmax(outputs.logits), uncertainty)
-
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        distances = self.gaussians_.squared_distances_of_tensors(outputs.features)
-        return graphs.prediction(outputs.logits.softmax(dim=1), distances.amin(dim=1))
 
 
 @dataclass
-class Rmds(PostHoc):
+class Rmds(_OfVectors):
     """u = min_c M_c(f) − M_0(f): squared Mahalanobis distances to the classes and to one Gaussian over all rows.
 
     Reference: Ren et al. (2021), A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection.
@@ -221,21 +246,21 @@ class Rmds(PostHoc):
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the class Gaussians and the background one on the training rows."""
         train = outputs.of("train")
-        self.distances_ = fit_distances(train.outputs.need_features(), train.labels)
+        self.distances_ = fit_distances(self._scaled(train.outputs.need_features()), train.labels)
 
     def predict_outputs(self, outputs: Outputs) -> Prediction:
         """Return the softmax and the relative distance."""
-        _, relative = self.distances_.of(outputs.need_features())
+        _, relative = self.distances_.of(self._scaled(outputs.need_features()))
         return Prediction(softmax(outputs.logits), relative)
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
-        _, relative = self.distances_.of_tensors(outputs.features)
+        _, relative = self.distances_.of_tensors(self._scaled_tensors(outputs.features))
         return graphs.prediction(outputs.logits.softmax(dim=1), relative)
 
 
 @dataclass
-class MdsPlus(PostHoc):
+class MdsPlus(_OfUnitVectors, _ToClasses):
     """u = min_c (g − μ_c)ᵀ Λ (g − μ_c), g = f/‖f‖; p = softmax(l).
 
     μ_c and Λ are as in ``mahalanobis``, of the unit training vectors: lengths, which differ between classes, would
@@ -246,21 +271,10 @@ class MdsPlus(PostHoc):
     title = "Mahalanobis++"
     origin = "extra"
     standard = False
-    learned_types = (Gaussians,)
-
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Fit the class means and the covariance of the unit training vectors."""
-        train = outputs.of("train")
-        self.gaussians_ = fit_gaussians(unit_rows(train.outputs.need_features()), train.labels)
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the softmax and the distance to the nearest class mean."""
-        squared = self.gaussians_.squared_distances(unit_rows(outputs.need_features()))
-        return Prediction(softmax(outputs.logits), squared.min(axis=1))
 
 
 @dataclass
-class RmdsPlus(PostHoc):
+class RmdsPlus(_OfUnitVectors, Rmds):
     """u = min_c M_c(g) − M_0(g), g = f/‖f‖: ``rmds`` on unit vectors; p = softmax(l).
 
     Reference: Müller & Hein (2025), Mahalanobis++: Improving OOD Detection via Feature Normalization.
@@ -269,24 +283,13 @@ class RmdsPlus(PostHoc):
     title = "Relative Mahalanobis++"
     origin = "extra"
     standard = False
-    learned_types = (Distances, Gaussians)
-
-    def fit_outputs(self, outputs: FitOutputs) -> None:
-        """Fit the class Gaussians and the background one on the unit training vectors."""
-        train = outputs.of("train")
-        self.distances_ = fit_distances(unit_rows(train.outputs.need_features()), train.labels)
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the softmax and the relative distance."""
-        _, relative = self.distances_.of(unit_rows(outputs.need_features()))
-        return Prediction(softmax(outputs.logits), relative)
 
 
 BETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
 
 
 @dataclass
-class RadialMahalanobis(PostHoc):
+class RadialMahalanobis(_ToClasses):
     """u = min_c (g − μ_c)ᵀ Λ (g − μ_c), g = f/‖f‖^β; p = softmax(l).
 
     μ_c and Λ are as in ``mahalanobis``, of training vectors so scaled: β = 0 is ``mahalanobis``, β = 1 ``mds_plus``.
@@ -299,7 +302,6 @@ class RadialMahalanobis(PostHoc):
     title = "Radial Mahalanobis"
     origin = "extra"
     standard = False
-    learned_types = (Gaussians,)
     checks = checked(beta=optional(at_least_0))
 
     beta: float | None = None
@@ -309,18 +311,13 @@ class RadialMahalanobis(PostHoc):
         train = outputs.of("train")
         features = train.outputs.need_features()
         self.beta_ = self._chosen(outputs, features, train.labels) if self.beta is None else self.beta
-        self.gaussians_ = fit_gaussians(radially_scaled(features, self.beta_), train.labels)
+        super().fit_outputs(outputs)
 
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the softmax and the distance to the nearest class mean."""
-        scaled = radially_scaled(outputs.need_features(), self.beta_)
-        return Prediction(softmax(outputs.logits), self.gaussians_.squared_distances(scaled).min(axis=1))
+    def _scaled(self, features: Array) -> Array:
+        return radially_scaled(features, self.beta_)
 
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        lengths = outputs.features.norm(dim=1, keepdim=True).clamp(min=SMALLEST)
-        distances = self.gaussians_.squared_distances_of_tensors(outputs.features / lengths.pow(self.beta_))
-        return graphs.prediction(outputs.logits.softmax(dim=1), distances.amin(dim=1))
+    def _scaled_tensors(self, features: Tensor) -> Tensor:
+        return features.div(features.norm(dim=1, keepdim=True).clamp(min=SMALLEST).pow(self.beta_))
 
     def _chosen(self, outputs: FitOutputs, features: Array, labels: NDArray[np.int64]) -> float:
         val = outputs.of("val")
@@ -349,7 +346,7 @@ def radially_scaled(features: Array, beta: float) -> Floats:
 
 
 @dataclass
-class GlobalMahalanobis(PostHoc):
+class GlobalMahalanobis(_ToClasses):
     """u = (f − μ)ᵀ Λ (f − μ), μ and Λ of all training rows; p = softmax(l).
 
     One Gaussian without labels: what remains of ``mahalanobis`` where the features alone say what is usual.
@@ -360,22 +357,11 @@ class GlobalMahalanobis(PostHoc):
     title = "Global Mahalanobis"
     origin = "extra"
     standard = False
-    learned_types = (Gaussians,)
 
     def fit_outputs(self, outputs: FitOutputs) -> None:
         """Fit the mean and the covariance of the training rows."""
         features = outputs.of("train").outputs.need_features()
         self.gaussians_ = fit_gaussians(features, np.zeros(len(features), dtype=np.int64))
-
-    def predict_outputs(self, outputs: Outputs) -> Prediction:
-        """Return the softmax and the squared distance."""
-        squared = self.gaussians_.squared_distances(outputs.need_features())
-        return Prediction(softmax(outputs.logits), squared[:, 0])
-
-    def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
-        """Return the same from tensors, for ONNX graphs."""
-        distances = self.gaussians_.squared_distances_of_tensors(outputs.features)
-        return graphs.prediction(outputs.logits.softmax(dim=1), distances[:, 0])
 
 
 @dataclass
