@@ -81,69 +81,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "volta.api": (
-        "benchmark",
-        "open_run",
-        "Run",
-        "Table",
-    ),
-    "volta.core.errors": (
-        "InputError",
-        "MissingDataError",
-        "NotFittedError",
-        "StoreError",
-        "VoltaError",
-        "VoltaWarning",
-    ),
-    "volta.core.types": (
-        "FitData",
-        "OodSet",
-        "Prediction",
-        "Split",
-        "Task",
-    ),
-    "volta.data": (
-        "TASKS",
-        "find_task",
-    ),
-    "volta.decisions.audit": (
-        "ATTACKS",
-        "Attack",
-        "Audit",
-        "audit",
-    ),
-    "volta.estimators.classifier": ("VoltaClassifier",),
-    "volta.estimators.deciding": ("TooFewRowsWarning",),
-    "volta.estimators.images": ("VoltaImageClassifier",),
-    "volta.estimators.inputs": ("RepeatedRowsWarning",),
-    "volta.estimators.post_hoc": (
-        "outputs_of",
-        "PostHocClassifier",
-    ),
-    "volta.estimators.saving": ("load",),
-    "volta.estimators.trusted": ("TrustedClassifier",),
-    "volta.methods": (
-        "METHODS",
-        "Method",
-        "find_method",
-    ),
-    "volta.methods.conformance": ("check_method",),
-    "volta.metrics": ("METRICS",),
-    "volta.networks.outputs": (
-        "LabelledOutputs",
-        "LastLayer",
-        "Outputs",
-    ),
-    "volta.networks.trainer": ("Trainer",),
-    "volta.predictions.evaluate": (
-        "EvaluationComparison",
-        "compare",
-        "Evaluation",
-        "evaluate",
-    ),
-    "volta.serve.tracking": ("log_to_mlflow",),
+    "volta.api": "benchmark open_run Run Table",
+    "volta.core.errors": "InputError MissingDataError NotFittedError StoreError VoltaError VoltaWarning",
+    "volta.core.types": "FitData OodSet Prediction Split Task",
+    "volta.data": "TASKS find_task",
+    "volta.decisions.audit": "ATTACKS Attack Audit audit",
+    "volta.estimators.classifier": "VoltaClassifier",
+    "volta.estimators.deciding": "TooFewRowsWarning",
+    "volta.estimators.images": "VoltaImageClassifier",
+    "volta.estimators.inputs": "RepeatedRowsWarning",
+    "volta.estimators.post_hoc": "outputs_of PostHocClassifier",
+    "volta.estimators.saving": "load",
+    "volta.estimators.trusted": "TrustedClassifier",
+    "volta.methods": "METHODS Method find_method",
+    "volta.methods.conformance": "check_method",
+    "volta.metrics": "METRICS",
+    "volta.networks.outputs": "LabelledOutputs LastLayer Outputs",
+    "volta.networks.trainer": "Trainer",
+    "volta.predictions.evaluate": "EvaluationComparison compare Evaluation evaluate",
+    "volta.serve.tracking": "log_to_mlflow",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

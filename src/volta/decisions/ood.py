@@ -251,16 +251,6 @@ def _check_score_table(scores: ArrayLike, n_scores: int | None) -> Floats:
     return table
 
 
-def _check_columns(arrays: tuple[ArrayLike, ...], name: str) -> list[Floats]:
-    columns = [check_scores(array, f"{name}[{index}]") for index, array in enumerate(arrays)]
-    for index, column in enumerate(columns):
-        if len(column) != len(columns[0]):
-            raise InputError(
-                f"{name}[{index}] has {len(column)} rows but {name}[0] has {len(columns[0])}; score the same rows"
-            )
-    return columns
-
-
 HARD_SHARE = 0.1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -204,6 +203,3 @@ class TableRows:
 
     def __len__(self) -> int:
         return len(self.numbers)
-
-
-RowFunction: TypeAlias = Callable[[Any], Any]
