@@ -151,11 +151,6 @@ class Bootstrap:
         """Return how many different test rows these seeds have."""
         return sum(n for _, n in {self.rows[seed] for seed in seeds})
 
-    def shared_seeds(self, metric: str, eval_set: str, first: str, second: str) -> tuple[int, ...]:
-        """Return the seeds of which both methods have this metric."""
-        by = self.observed.get((metric, eval_set), {})
-        return tuple(sorted(set(by.get(first, {})) & set(by.get(second, {}))))
-
     def row_draws(self, metric: str, eval_set: str, method: str, seeds: Sequence[int]) -> Floats | None:
         """Return a method's metric on every resample of the rows, (n_seeds, n_resamples), or None if one lacks."""
         by = self.resampled.get((metric, eval_set), {}).get(method, {})
@@ -174,7 +169,7 @@ class Bootstrap:
         by = self.observed.get((metric, eval_set), {})
         if first not in by or second not in by:
             return None
-        seeds = self.shared_seeds(metric, eval_set, first, second)
+        seeds = tuple(sorted(set(by[first]) & set(by[second])))
         kinds = self._kinds(metric, eval_set)
         key = metric, eval_set, kinds[first], kinds[second], seeds
         if key not in self._spreads:
@@ -182,16 +177,17 @@ class Bootstrap:
         return self._spreads[key]
 
     def _spread(self, metric: str, eval_set: str, first: str, second: str, seeds: tuple[int, ...]) -> RowSpread | None:
-        if seeds:
-            found = self.row_differences(metric, eval_set, first, second)
-            if found is None:
-                return None
-            return RowSpread(found.shared_variance, found.interval(), self.n_rows(seeds))
-        own, other = (sorted(self.observed[metric, eval_set][name]) for name in (first, second))
-        draws = [self.row_draws(metric, eval_set, name, of) for name, of in ((first, own), (second, other))]
-        if draws[0] is None or draws[1] is None:
+        by = self.observed[metric, eval_set]
+        own, other = (seeds, seeds) if seeds else (sorted(by[first]), sorted(by[second]))
+        left, right = self.row_draws(metric, eval_set, first, own), self.row_draws(metric, eval_set, second, other)
+        if left is None or right is None:
             return None
-        return RowSpread(unpaired_row_variance(draws[0], draws[1]), None, self.n_rows([*own, *other]))
+        if not seeds:
+            return RowSpread(unpaired_row_variance(left, right), None, self.n_rows([*own, *other]))
+        observed, draws = np.array([by[first][seed] - by[second][seed] for seed in seeds]), left - right
+        shared = shared_row_variance(draws)
+        interval = hierarchical_interval(observed, draws, LEVEL, self.seed, shared if draws.shape[1] > 1 else 0.0)
+        return RowSpread(shared, interval, self.n_rows(seeds))
 
     @cached_property
     def _spreads(self) -> dict[tuple[str, str, bytes, bytes, tuple[int, ...]], RowSpread | None]:
@@ -212,39 +208,13 @@ class Bootstrap:
             }
         return self._known_kinds[key]
 
-    def row_differences(self, metric: str, eval_set: str, first: str, second: str) -> RowDifferences | None:
-        """Return (first − second) as it is and on every resample of the rows, or None where one has no such metric."""
-        seeds = self.shared_seeds(metric, eval_set, first, second)
-        own, other = (self.row_draws(metric, eval_set, name, seeds) for name in (first, second))
-        if own is None or other is None:
-            return None
-        by = self.observed[metric, eval_set]
-        observed = np.array([by[first][seed] - by[second][seed] for seed in seeds])
-        return RowDifferences(observed, own - other, self.seed)
-
-
-@dataclass(frozen=True, eq=False)
-class RowDifferences:
-    """The difference of two methods per seed: ``observed`` (n_seeds,), ``draws`` (n_seeds, n_resamples)."""
-
-    observed: Floats
-    draws: Floats
-    seed: int = BOOTSTRAP_SEED
-
-    @cached_property
-    def shared_variance(self) -> float:
-        """The variance of the mean over seeds that comes from rows all seeds share."""
-        return shared_row_variance(self.draws)
-
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the basic bootstrap interval, see :func:`hierarchical_interval`."""
-        shared = self.shared_variance if self.draws.shape[1] > 1 else 0.0
-        return hierarchical_interval(self.observed, self.draws, level, self.seed, shared)
-
 
 @dataclass(frozen=True)
 class RowSpread:
-    """What :class:`RowDifferences` of ``n_rows`` rows come to: their shared variance and basic bootstrap interval."""
+    """What ``n_rows`` new rows do to the difference of two methods' means over seeds.
+
+    ``shared_variance`` comes from rows all seeds share; ``interval``: see :func:`hierarchical_interval`.
+    """
 
     shared_variance: float
     interval: tuple[float, float] | None
