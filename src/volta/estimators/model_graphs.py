@@ -538,12 +538,9 @@ def feeds_by_name(model: Any, fed: Mapping[str, Array]) -> dict[str, Array]:
 
 def session_of(model: Any) -> Any:
     """Return a graph in memory, ready to run on one thread."""
-    import onnxruntime
+    from volta.features.backbones.backbone import onnx_session
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx_session(model.SerializeToString(), 1)
 
 
 def outputs_of_graph(base: Any, fed: Mapping[str, Array]) -> Array:

@@ -504,14 +504,11 @@ def table_probes(schema: TableSchema, evidence: TableEvidence) -> RawTable:
 
 def check_table_graph(classifier: RowClassifier, rules: Rules, model: Any, table: RawTable) -> None:
     """Refuse a graph that decides a table's rows otherwise than Python does, or gives other probabilities."""
+    from volta.features.backbones.backbone import onnx_session
     from volta.features.engines import need_onnxruntime
 
     need_onnxruntime("comparing a graph with Python")
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnx_session(model.SerializeToString(), 1)
     names = [each.name for each in session.get_inputs()]
     found = dict(zip(GraphOutputs._fields, session.run(None, feeds(table, names)), strict=True))
     with warnings.catch_warnings():

@@ -40,6 +40,7 @@ from volta.features.backbones.backbone import (
     TorchBackbone,
     as_rows,
     check_pixels,
+    onnx_session,
     prepare,
     probe_onnx,
 )
@@ -142,16 +143,11 @@ def _export(pipeline: Pipeline, backbone: TorchBackbone, path: Path) -> None:
 
 def _check_equal(path: Path, pipeline: Pipeline, backbone: TorchBackbone) -> None:
     """Compare graph and network on random images of a size the exporter did not see: a trace may bake in a branch."""
-    import onnxruntime
-
     height, width = 48, 36
     pixels = rng(0, "export").integers(0, 256, (3, 3, height, width), dtype=np.uint8)
     rows, columns = backbone.preprocessing.matrices(height, width)
     feeds = {"pixels": pixels, "rows": rows, "columns": columns}
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    got = session.run(None, feeds)[0]
+    got = onnx_session(str(path), torch.get_num_threads()).run(None, feeds)[0]
     expected = pipeline.cpu().eval()(*(torch.tensor(feed) for feed in feeds.values())).numpy()
     difference = float(np.abs(got - expected).max()) if got.shape == expected.shape else np.inf
     if not difference <= TOLERANCE * max(1.0, float(np.abs(expected).max())):
@@ -544,16 +540,7 @@ def _session(path: Path, threads: int | None, weights: str = "") -> Any:
 
 @lru_cache(maxsize=4)
 def _session_of(path: Path, changed: int, weights: str, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-        raise InputError(f"{path} cannot be run by ONNX Runtime: {error}") from error
+    return onnx_session(str(path), threads)
 
 
 def need_onnxruntime(what: str) -> None:

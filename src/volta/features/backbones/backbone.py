@@ -314,18 +314,25 @@ def _probe(path: Path, changed: int, limits: Limits) -> OnnxFile:
     return OnnxFile(size, tuple(path.parent / name for name in found["weight_files"]))
 
 
-def inspect_graph(source: str) -> dict[str, Any]:
-    """Open a graph, check its input and run it on one image; what :func:`probe_onnx` runs in another process."""
-    import onnx
+def onnx_session(graph: str | bytes, threads: int) -> Any:
+    """Return what runs an ONNX graph, a file's path or its bytes, on the processor."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's error classes share no base but Exception
-        raise InputError(f"{source} cannot be run by ONNX Runtime: {error}") from error
+        what = graph if isinstance(graph, str) else "the graph"
+        raise InputError(f"{what} cannot be run by ONNX Runtime: {error}") from error
+
+
+def inspect_graph(source: str) -> dict[str, Any]:
+    """Open a graph, check its input and run it on one image; what :func:`probe_onnx` runs in another process."""
+    import onnx
+
+    session = onnx_session(source, 1)
     entries = session.get_inputs()
     if len(entries) != 1 or len(entries[0].shape) != 4 or entries[0].type != "tensor(float)":
         listed = ", ".join(f"{entry.name} {entry.type} {entry.shape}" for entry in entries)
