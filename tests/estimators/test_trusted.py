@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from functools import cache
 
 import catboost
 import joblib
@@ -57,6 +58,13 @@ def cancer(names=("benign", "malignant")):
     return rows[~new], labels[~new], rows[new], labels[new]
 
 
+@cache
+def trusted_on_cancer(name):
+    """Five fits of a kind of model, which several tests look at."""
+    rows, labels, _, _ = cancer()
+    return TrustedClassifier(MODELS[name]()).fit(rows, labels)
+
+
 @parametrize_with_checks([TrustedClassifier(LogisticRegression())])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
@@ -64,8 +72,8 @@ def test_scikit_learn_accepts_it(estimator, check):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_decides(name):
-    rows, labels, new, true = cancer()
-    trusted = TrustedClassifier(MODELS[name]()).fit(rows, labels)
+    rows, _, new, true = cancer()
+    trusted = trusted_on_cancer(name)
     assert len(trusted.members_) == 5
     decisions = trusted.decide(new)
     answered = decisions.action == 0
@@ -258,9 +266,9 @@ def test_it_works_in_searches_copies_and_pickles():
 
 
 def test_one_row_gets_what_it_gets_among_others():
-    rows, labels, new, _ = cancer()
+    _, _, new, _ = cancer()
     for name in ("regression", "forest", "lightgbm"):
-        trusted = TrustedClassifier(MODELS[name]()).fit(rows, labels)
+        trusted = trusted_on_cancer(name)
         together = trusted.decide(new[:10])
         alone = [trusted.decide(new[[row]])[0] for row in range(10)]
         assert [found.pvalue for found in alone] == together.pvalue.tolist()
