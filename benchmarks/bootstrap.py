@@ -49,9 +49,9 @@ def main() -> None:
     )
     first, *_, last = models
     for metric, eval_set in bootstrap.observed:
-        rows = bootstrap.row_differences(metric, eval_set, last, first)
-        if rows is not None:
-            low, high = rows.interval()
+        rows = bootstrap.row_spread(metric, eval_set, last, first)
+        if rows is not None and rows.interval is not None:
+            low, high = rows.interval
             print(f"  {metric:8s} on {eval_set:8s}: {last} - {first} in [{low:.5f}, {high:.5f}]")
 
 

@@ -64,8 +64,10 @@ def two_models(gap: float, n_rows: int, n_resamples: int, index: int) -> tuple[I
         for name, own in (("off", gap), ("good", 0.0))
     }
     found = paired_bootstrap(models, n_resamples, seed=index)
-    interval = found.row_differences("ece", "test", "off", "good").interval()
-    assert interval is not None
+    spread = found.row_spread("ece", "test", "off", "good")
+    assert spread is not None
+    assert spread.interval is not None
+    interval = spread.interval
     draws = found.resampled["ece", "test"]
     low, high = np.quantile(draws["off"][0] - draws["good"][0], TAILS)
     return interval, (low, high)

@@ -52,7 +52,7 @@ def test_the_interval_is_that_of_the_stored_predictions(store):
     direct = paired_bootstrap(models, 64)
     for metric, eval_set in (("ece", "test"), ("auroc", "ood:near")):
         row = rows[metric, "energy"]
-        low, high = direct.row_differences(metric, eval_set, "volta", "energy").interval()
+        low, high = direct.row_spread(metric, eval_set, "volta", "energy").interval
         assert (row.boot_low, row.boot_high) == pytest.approx((low, high), abs=1e-12)
         observed = direct.observed[metric, eval_set]
         differences = [observed["volta"][index] - observed["energy"][index] for index in range(3)]

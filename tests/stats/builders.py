@@ -11,7 +11,7 @@ from tests.records import make_manifest, make_record
 from volta.bench.cell_metrics import EvalSet
 from volta.bench.records import Cell, CellRecord
 from volta.bench.store import RunStore
-from volta.stats.bootstrap import LEVEL, Bootstrap
+from volta.stats.bootstrap import Bootstrap
 from volta.stats.results import Results, group_records
 
 
@@ -101,7 +101,7 @@ def make_store(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = 
     return store
 
 
-def interval_of(found: Bootstrap, *of: str, level: float = LEVEL) -> tuple[float, float] | None:
+def interval_of(found: Bootstrap, *of: str) -> tuple[float, float] | None:
     """Return the interval of the difference of two methods: metric, set, first, second."""
-    rows = found.row_differences(*of)
-    return None if rows is None else rows.interval(level)
+    rows = found.row_spread(*of)
+    return None if rows is None else rows.interval
