@@ -6,11 +6,12 @@ Tests that export take over two seconds each: the exporter of PyTorch takes as l
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -20,6 +21,7 @@ from tests.estimators.test_trusted import MODELS, cancer
 from volta import TrustedClassifier, load
 from volta.core.errors import InputError
 from volta.estimators import model_graphs
+from volta.estimators.exact_graphs import lightgbm_trees
 from volta.estimators.model_files import StorageWarning
 
 onnx = pytest.importorskip("onnx", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
@@ -71,16 +73,13 @@ def test_a_graph_that_would_decide_otherwise_is_refused_with_the_cause(tmp_path,
     rows, labels, _, _ = cancer()
     trusted = TrustedClassifier(MODELS["lightgbm"](), calibration="split").fit(rows, labels)
 
-    def rounded(model, n_columns):
-        # What its converter writes: thresholds rounded to the nearest float32.
-        from onnxmltools import convert_lightgbm
-        from onnxmltools.convert.common.data_types import FloatTensorType
+    def rounded(model):
+        # What LightGBM's converter writes: thresholds rounded to the nearest float32.
+        found = lightgbm_trees(model)
+        trees = [replace(tree, thresholds=np.float64(np.float32(tree.thresholds))) for tree in found.trees]
+        return replace(found, trees=trees)
 
-        types = [("inputs", FloatTensorType([None, n_columns]))]
-        converted = convert_lightgbm(model.booster_, initial_types=types, zipmap=False, target_opset=15)
-        return model_graphs.rounding_inputs(converted)
-
-    monkeypatch.setitem(model_graphs._CONVERTERS, "lightgbm", rounded)
+    monkeypatch.setitem(model_graphs.READERS, "lightgbm", rounded)
     with pytest.raises(
         InputError, match=r"differs from Python for \d+ of \d+ rows tried, first for a row next to a split"
     ):
@@ -113,12 +112,28 @@ def test_what_has_no_graph_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_mixed_table_has_an_input_for_each_column(tmp_path):
+def test_columns_of_numbers_that_a_model_picks_by_name_are_inputs(tmp_path):
     # An export.
+    table, labels = load_breast_cancer(return_X_y=True, as_frame=True)
+    columns = make_column_transformer((StandardScaler(), ["mean radius", "worst area"]), remainder="passthrough")
+    trusted = TrustedClassifier(make_pipeline(columns, MODELS["lightgbm"]()), calibration="split").fit(table, labels)
+    trusted.to_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    assert names == list(table.columns)
+    decision, probs = session.run(["decision", "probs"], {name: table[[name]].to_numpy() for name in names})
+    np.testing.assert_array_equal(decision, trusted.decide(table).action)
+    np.testing.assert_allclose(probs, trusted.predict_proba(table), atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost", "histogram", "forest", "regression"])
+def test_a_mixed_table_has_an_input_for_each_column(tmp_path, name):
+    # Exports.
     frame, labels = islands(400)
     first = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     columns = make_column_transformer((first, ["island"]), remainder="passthrough")
-    trusted = TrustedClassifier(make_pipeline(columns, MODELS["lightgbm"]()), calibration="split").fit(frame, labels)
+    trusted = TrustedClassifier(make_pipeline(columns, MODELS[name]()), calibration="split").fit(frame, labels)
     trusted.to_onnx(tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
     new = islands(60, 1)[0]
@@ -126,7 +141,7 @@ def test_a_mixed_table_has_an_input_for_each_column(tmp_path):
     given = {"mass": new[["mass"]].to_numpy(), "island": new[["island"]].to_numpy().astype(object)}
     decision, probs = session.run(["decision", "probs"], given)
     np.testing.assert_array_equal(decision, trusted.decide(new).action)
-    np.testing.assert_allclose(probs, trusted.predict_proba(new), atol=1e-5)
+    np.testing.assert_allclose(probs, trusted.predict_proba(new), atol=1e-9)
     assert decision[0] == 2
 
 

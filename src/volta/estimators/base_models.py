@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import has_fit_parameter
 
 from volta.core.errors import InputError
@@ -14,14 +15,23 @@ from volta.core.types import Array
 from volta.data.frames import Cells, RawTable
 from volta.decisions.conformal import Floats
 
-Response: TypeAlias = Literal["predict_proba", "decision_function", "function"]
+Response: TypeAlias = Literal["predict_proba", "decision_function", "output_margin", "function"]
+
+MARGINS = ("binary:logistic", "multi:softprob", "multi:softmax")
+"""XGBoost's objectives whose margins are logits."""
 
 SUM_TOLERANCE = 1e-3
 """How far from 1 the probabilities of a row may sum: some libraries round them."""
 
 
 def response_of(estimator: Any) -> Response:
-    """Return how a classifier is asked; raise unless it can be asked for more than labels."""
+    """Return how a classifier is asked; raise unless it can be asked for more than labels.
+
+    XGBoost is asked for its margins: it rounds probabilities to float32, in which 1 - p is soon 0.
+    """
+    last = split_steps(estimator)[1]
+    if library_of(last) == "xgboost" and getattr(last, "objective", None) in MARGINS:
+        return "output_margin"
     if hasattr(estimator, "predict_proba"):
         return "predict_proba"
     if hasattr(estimator, "decision_function"):
@@ -48,12 +58,17 @@ class BaseModel:
     n_classes: int
     floor: float
 
+    @property
+    def margins(self) -> bool:
+        """Whether outputs are margins, and not probabilities."""
+        return self.response in ("decision_function", "output_margin")
+
     def logits(self, rows: Any) -> Floats:
         """Return (n, n_classes) logits of rows as the estimator takes them."""
         found = self.outputs(rows)
-        if self.response == "decision_function" and len(self.columns) == self.n_classes:
+        if self.margins and len(self.columns) == self.n_classes:
             return found[:, np.argsort(self.columns)]
-        if self.response == "decision_function":
+        if self.margins:
             found = _softmax(found)
         probs = found
         if len(self.columns) < self.n_classes or (self.columns[1:] < self.columns[:-1]).any():
@@ -65,9 +80,8 @@ class BaseModel:
         """Return (n, len(columns)) probabilities or margins in float64, checked."""
         if len(rows) == 0:
             return np.zeros((0, len(self.columns)))
-        ask = self.estimator if self.response == "function" else getattr(self.estimator, self.response)
-        found = np.asarray(ask(rows), dtype=np.float64)
-        if self.response == "decision_function" and found.ndim == 1:
+        found = np.asarray(self._ask(rows), dtype=np.float64)
+        if self.margins and found.ndim == 1:
             found = np.column_stack([np.zeros_like(found), found])
         name = f"{self.response} of {name_of(self.estimator)}"
         if found.shape != (len(rows), len(self.columns)):
@@ -80,7 +94,7 @@ class BaseModel:
         if not np.isfinite(sums).all():
             row = int(np.argmin(np.isfinite(sums)))
             raise InputError(f"{name} gave {found[row].tolist()} for row {row}; every number has to be finite")
-        if self.response != "decision_function" and len(found):
+        if not self.margins and len(found):
             wrong = (np.abs(sums - 1.0) > SUM_TOLERANCE) | (found.min(axis=1) < -SUM_TOLERANCE)
             if wrong.any():
                 row = int(np.argmax(wrong))
@@ -89,6 +103,14 @@ class BaseModel:
                     "of logits their softmax"
                 )
         return found
+
+    def _ask(self, rows: Any) -> Any:
+        if self.response == "function":
+            return self.estimator(rows)
+        if self.response != "output_margin":
+            return getattr(self.estimator, self.response)(rows)
+        prepare, last = split_steps(self.estimator)
+        return last.predict(rows if prepare is None else prepare.transform(rows), output_margin=True)
 
 
 def _softmax(logits: Floats) -> Floats:
@@ -100,14 +122,35 @@ def name_of(estimator: Any) -> str:
     """Return what a reader knows a classifier by: its class, a pipeline's steps, or a function's name."""
     if hasattr(estimator, "steps"):
         return " → ".join(type(step).__name__ for _, step in estimator.steps)
-    if hasattr(estimator, "prepare"):
+    if isinstance(estimator, PreparedModel):
         return f"{name_of(estimator.prepare)} → {name_of(estimator.model)}"
     return str(getattr(estimator, "__name__", type(estimator).__name__))
 
 
-def final_step(estimator: Any) -> Any:
-    """Return the last step of a pipeline, or the estimator itself."""
-    return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+@dataclass(frozen=True, eq=False)
+class PreparedModel:
+    """A model of a library of its own behind the earlier steps of the scikit-learn pipeline that it ended."""
+
+    prepare: Any
+    model: Any
+
+    def predict_proba(self, rows: Any) -> Any:
+        """Return the model's probabilities of the prepared rows."""
+        return self.model.predict_proba(self.prepare.transform(rows))
+
+
+def unfrozen(estimator: Any) -> Any:
+    """Return what a FrozenEstimator holds, or the estimator itself."""
+    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+
+
+def split_steps(estimator: Any) -> tuple[Any, Any]:
+    """Return the earlier steps of a pipeline, or None, and its last, or the estimator itself."""
+    estimator = unfrozen(estimator)
+    if isinstance(estimator, PreparedModel):
+        return estimator.prepare, estimator.model
+    steps = getattr(estimator, "steps", [("", estimator)])
+    return estimator[:-1] if len(steps) > 1 else None, steps[-1][1]
 
 
 def fit_base(
@@ -121,7 +164,7 @@ def fit_base(
     """Fit an unfitted classifier on rows with class numbers ``labels``, and return it."""
     present, numbers = np.unique(labels, return_inverse=True)
     # XGBoost takes class numbers 0, 1, ... alone; all others see the user's labels, which their parameters may name.
-    numbered = library_of(final_step(estimator)) == "xgboost"
+    numbered = library_of(split_steps(estimator)[1]) == "xgboost"
     estimator.fit(rows, numbers if numbered else classes[labels], **_weighting(estimator, weights))
     return BaseModel(estimator, response_of(estimator), present, len(classes), floor)
 
@@ -137,7 +180,7 @@ def _weighting(estimator: Any, weights: NDArray[np.float64] | None) -> dict[str,
         return {}
     if has_fit_parameter(estimator, "sample_weight"):
         return {"sample_weight": weights}
-    if hasattr(estimator, "steps") and has_fit_parameter(final_step(estimator), "sample_weight"):
+    if hasattr(estimator, "steps") and has_fit_parameter(split_steps(estimator)[1], "sample_weight"):
         from sklearn import get_config
 
         routed = get_config()["enable_metadata_routing"]

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
 
 from volta.core.errors import InputError, StoreError, VoltaWarning, warn_user
-from volta.estimators.base_models import BaseModel, final_step, library_of, name_of
+from volta.estimators.base_models import BaseModel, PreparedModel, library_of, name_of, split_steps, unfrozen
 
 Bytes = NDArray[np.uint8]
 
@@ -38,18 +37,6 @@ class LightGBMModel:
         """Return (n, K) probabilities."""
         found = np.asarray(self.booster.predict(rows))
         return np.column_stack([1.0 - found, found]) if found.ndim == 1 else found
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedModel:
-    """A model of a library of its own behind the earlier steps of the scikit-learn pipeline that it ended."""
-
-    prepare: Any
-    model: Any
-
-    def predict_proba(self, rows: Any) -> Any:
-        """Return the model's probabilities of the prepared rows."""
-        return self.model.predict_proba(self.prepare.transform(rows))
 
 
 def _dump_lightgbm(model: Any) -> bytes:
@@ -104,11 +91,8 @@ def format_of(model: Any) -> str:
 
 def split_pipeline(estimator: Any) -> tuple[Any, Any]:
     """Return the earlier steps and the model of a pipeline that ends in a model of a library of its own."""
-    if isinstance(estimator, PreparedModel):
-        return estimator.prepare, estimator.model
-    if hasattr(estimator, "steps") and len(estimator.steps) > 1 and format_of(final_step(estimator)) != "skops":
-        return estimator[:-1], final_step(estimator)
-    return None, estimator
+    prepare, last = split_steps(estimator)
+    return (None, estimator) if format_of(last) == "skops" else (prepare, last)
 
 
 def dump_model(model: BaseModel) -> dict[str, Any]:
@@ -142,11 +126,6 @@ def load_model(stored: dict[str, Any], trusted: Sequence[str]) -> Any:
     if stored["prepare"] is None:
         return model
     return PreparedModel(_load_skops(stored["prepare"].tobytes(), trusted), model)
-
-
-def unfrozen(estimator: Any) -> Any:
-    """Return what a FrozenEstimator holds, or the estimator itself."""
-    return estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
 
 
 def _as_array(data: bytes) -> Bytes:

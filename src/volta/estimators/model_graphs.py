@@ -6,7 +6,7 @@ where converters fail: a graph that compares in float32 sends a row at a thresho
 
 from __future__ import annotations
 
-import tempfile
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +22,8 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from torch import Tensor, nn
 
@@ -29,12 +31,24 @@ from volta.core.errors import InputError, reason
 from volta.core.files import canonical_json
 from volta.core.seeding import rng
 from volta.core.types import Array
-from volta.data.column_encoding import TableSchema
+from volta.data.column_encoding import ColumnSchema, TableSchema
 from volta.data.frames import read_table
 from volta.decisions.conformal import Floats
 from volta.decisions.decide import ACTIONS
-from volta.estimators.base_models import BaseModel, TableRows, final_step, name_of
-from volta.estimators.model_files import LightGBMModel, PreparedModel, format_of, unfrozen
+from volta.estimators.base_models import BaseModel, TableRows, name_of, split_steps
+from volta.estimators.exact_graphs import (
+    ML_OPSET,
+    OPSET,
+    TreeSum,
+    boosted_trees,
+    catboost_trees,
+    converted_trees,
+    lightgbm_trees,
+    linear_graph,
+    sklearn_trees,
+    tree_graph,
+)
+from volta.estimators.model_files import format_of
 from volta.estimators.onnx import (
     ROOM,
     Decider,
@@ -55,22 +69,12 @@ if TYPE_CHECKING:
 
 FloatName: TypeAlias = Literal["float32", "float64"]
 
-OPSET, ML_OPSET = 18, 3
 BOOSTER_OPSET = 15
 """What the converters of boosted trees know; their operators mean the same in ``OPSET``."""
 MOST_APART = 1e-5
 """Probabilities of a graph may be so far from Python's."""
 MOST_THRESHOLDS = 2000
 """So many thresholds of trees are tried, drawn at random where there are more."""
-
-ROUNDED_TREES = (
-    DecisionTreeClassifier,
-    ExtraTreeClassifier,
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    RandomForestClassifier,
-)
-"""Trees of scikit-learn that round their inputs to float32, as XGBoost and CatBoost do; others compare in float64."""
 
 
 def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
@@ -81,8 +85,8 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
     """
     if model.response == "function":
         raise InputError(f"estimator is the function {name_of(model.estimator)}, which has no graph; wrap a classifier")
-    estimator = unfrozen(model.estimator)
-    prepare, last = _last_step(estimator)
+    estimator = model.estimator
+    prepare, last = split_steps(estimator)
     try:
         if prepare is None and schema is None:
             return _converted(last, rows.shape[1])
@@ -91,10 +95,6 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
                 f"{name_of(estimator)} takes text, dates or missing cells by itself, which converters do not know; "
                 "put a ColumnTransformer that makes numbers of it before the model, in a pipeline"
             )
-        begin = prepare[0] if hasattr(prepare, "steps") else prepare
-        if schema is None and isinstance(begin, ColumnTransformer) and hasattr(begin, "feature_names_in_"):
-            said = "was fitted on named columns, all numbers, which a graph takes as one tensor without names"
-            raise InputError(f"{name_of(estimator)} {said}; fit on an array, and let ColumnTransformer pick by number")
         first = _from_sklearn(prepare, rows.shape[1] if schema is None else schema)
         return chained(first, _converted(last, prepare.transform(rows[:2]).shape[1]))
     except ImportError as error:
@@ -105,22 +105,20 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
         raise InputError(f"{name_of(estimator)} cannot be exported: its converter says: {reason(error)}") from error
 
 
-def _last_step(estimator: Any) -> tuple[Any, Any]:
-    """Return the earlier steps of a pipeline, or None, and its last."""
-    if isinstance(estimator, PreparedModel):
-        return estimator.prepare, estimator.model
-    if hasattr(estimator, "steps") and len(estimator.steps) > 1:
-        return estimator[:-1], final_step(estimator)
-    return None, final_step(estimator)
-
-
-def _converted(model: Any, n_columns: int) -> Any:
-    return _CONVERTERS[format_of(model)](model, n_columns)
+def input_schema(classifier: TrustedClassifier) -> TableSchema | None:
+    """Return the columns that are inputs of their own: those of a mixed table, or where the model picks by name."""
+    if classifier.schema_ is not None:
+        return classifier.schema_
+    prepare, _ = split_steps(classifier.members_[0].model.estimator)
+    begin = prepare[0] if hasattr(prepare, "steps") else prepare
+    if not isinstance(begin, ColumnTransformer) or not hasattr(begin, "feature_names_in_"):
+        return None
+    return TableSchema(tuple(ColumnSchema(str(name), "number") for name in begin.feature_names_in_), named=True)
 
 
 def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
     from skl2onnx import convert_sklearn, update_registered_converter
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
     from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
     from skl2onnx.operator_converters.random_forest import convert_sklearn_random_forest_classifier
 
@@ -135,18 +133,17 @@ def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
         options={"zipmap": [True, False, "columns"], "raw_scores": [True, False], "nocl": [True, False]},
     )
     options: dict[int, Any] = {}
+    estimator = _copy_to_convert(estimator, () if isinstance(columns, int) else columns.names)
     if hasattr(estimator, "predict_proba"):
         options = {id(estimator): {"zipmap": False}}
     elif hasattr(estimator, "decision_function"):
         options = {id(estimator): {"raw_scores": True}}
-    rounded = isinstance(estimator, ROUNDED_TREES)
-    kind = FloatTensorType if rounded else DoubleTensorType
     if isinstance(columns, int):
-        types = [("inputs", kind([None, columns]))]
+        types = [("inputs", DoubleTensorType([None, columns]))]
     else:
         types = [
-            (column.name, (StringTensorType if column.kind == "category" else DoubleTensorType)([None, 1]))
-            for column in columns.columns
+            (column_name(place), (StringTensorType if column.kind == "category" else DoubleTensorType)([None, 1]))
+            for place, column in enumerate(columns.columns)
         ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -156,33 +153,68 @@ def _from_sklearn(estimator: Any, columns: int | TableSchema) -> Any:
             options=options,
             target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
         )
-    if not rounded:
-        _impute_in_double(found.graph)
+    _impute_in_double(found.graph, estimator)
     if not isinstance(columns, int):
-        # A converter may leave out the inputs that a pipeline does not use.
-        places = {column.name: column_name(place) for place, column in enumerate(columns.columns)}
-        found = prefixed(found, "table_", places)
-    if isinstance(estimator, HistGradientBoostingClassifier):
-        _set_type(found.graph.output[-1], single=True)
-    return rounding_inputs(found) if rounded else found
+        found = prefixed(found, "table_", {name: name for name, _ in types})
+    return found
 
 
-def _impute_in_double(graph: Any) -> None:
+def _copy_to_convert(estimator: Any, names: Sequence[str]) -> Any:
+    """Return a copy whose columns are called by number, and whose encoders know a missing category as the empty text.
+
+    Converters change names that hold other characters than letters and digits.
+    """
+    copied = copy.deepcopy(estimator)
+    numbered = {name: column_name(place) for place, name in enumerate(names)}
+
+    def renamed(columns: Any) -> Any:
+        if isinstance(columns, str):
+            return numbered.get(columns, columns)
+        return [renamed(each) for each in columns] if isinstance(columns, list | np.ndarray) else columns
+
+    for part in fitted_parts(copied):
+        if isinstance(part, ColumnTransformer):
+            part.transformers_ = [(name, own, renamed(columns)) for name, own, columns in part.transformers_]
+        for levels in getattr(part, "categories_", ()):
+            if levels.dtype == object and any(isinstance(level, str) for level in levels):
+                levels[[level is None or isinstance(level, float) for level in levels]] = ""
+    return copied
+
+
+def _impute_in_double(graph: Any, estimator: Any) -> None:
     """Put operators of float64 in the place of imputers, which ONNX Runtime has in float32 alone."""
     import onnx
 
+    learned = [
+        np.asarray(part.statistics_, dtype=np.float64)
+        for part in fitted_parts(estimator)
+        if hasattr(part, "statistics_") and part.statistics_.dtype.kind == "f"
+    ]
     for place, node in reversed(list(enumerate(graph.node))):
         given = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
         if node.op_type != "Imputer" or not np.isnan(given.get("replaced_value_float", 0.0)):
             continue
         fill, missing = f"{node.output[0]}_fill", f"{node.output[0]}_missing"
-        values = np.array(given["imputed_value_floats"], dtype=np.float64)[None]
-        graph.initializer.append(onnx.numpy_helper.from_array(values, fill))
+        single = np.array(given["imputed_value_floats"], dtype=np.float32)
+        exact = [each for each in learned if np.array_equal(each.astype(np.float32), single)]
+        values = exact[0] if exact else single.astype(np.float64)
+        graph.initializer.append(onnx.numpy_helper.from_array(values[None], fill))
         tests = onnx.helper.make_node("IsNaN", [node.input[0]], [missing], missing)
         chosen = onnx.helper.make_node("Where", [missing, fill, node.input[0]], [node.output[0]], fill)
         graph.node.remove(node)
         graph.node.insert(place, chosen)
         graph.node.insert(place, tests)
+
+
+def fitted_parts(estimator: Any) -> Iterator[Any]:
+    """Walk a fitted transformer, pipelines and column transformers in depth."""
+    if isinstance(estimator, ColumnTransformer):
+        parts = [part for _, part, _ in estimator.transformers_]
+    else:
+        parts = [part for _, part in getattr(estimator, "steps", getattr(estimator, "transformer_list", []))]
+    yield estimator
+    for part in parts:
+        yield from fitted_parts(part)
 
 
 class _TreeContainer:
@@ -210,104 +242,44 @@ class _TreeContainer:
         return self._container.add_node(*args, **made)
 
 
-def _set_type(value: Any, *, single: bool) -> None:
-    import onnx
-
-    value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT if single else onnx.TensorProto.DOUBLE
-
-
-def rounding_inputs(model: Any) -> Any:
-    """Return a graph of float32 inputs as one of float64 inputs, which are rounded first, as Python rounds them."""
-    import onnx
-
-    (first,) = model.graph.input
-    name, first.name = first.name, "exact_inputs"
-    _set_type(first, single=False)
-    model.graph.node.insert(
-        0, onnx.helper.make_node("Cast", ["exact_inputs"], [name], "round", to=onnx.TensorProto.FLOAT)
-    )
-    return model
-
-
-def _from_lightgbm(model: Any, n_columns: int) -> Any:
-    import onnx
-    from onnxmltools import convert_lightgbm
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
-    booster = model.booster if isinstance(model, LightGBMModel) else model.booster_
-    types = [("inputs", FloatTensorType([None, n_columns]))]
-    found = convert_lightgbm(booster, initial_types=types, zipmap=False, target_opset=BOOSTER_OPSET)
-    (trees,) = [node for node in found.graph.node if node.op_type == "TreeEnsembleClassifier"]
-    given = {each.name: onnx.helper.get_attribute_value(each) for each in trees.attribute}
-    exact = _exact_thresholds(booster)
-    values = np.array(given["nodes_values"], dtype=np.float64)
-    for place, mode in enumerate(given["nodes_modes"]):
-        if mode != b"LEAF":
-            own = exact[given["nodes_treeids"][place], given["nodes_featureids"][place]]
-            # A split of missing cells from all others has the threshold 1e300, infinite in float32.
-            with np.errstate(over="ignore"):
-                values[place] = own[own.astype(np.float32) == np.float32(values[place])][0]
-    doubles = {"nodes_values": values} | {
-        name: np.array(given[name], dtype=np.float64) for name in ("class_weights", "base_values") if name in given
-    }
-    kept = [each for each in trees.attribute if each.name not in (*doubles, "nodes_hitrates")]
-    del trees.attribute[:]
-    trees.attribute.extend(kept)
-    for name, array in doubles.items():
-        tensor = onnx.numpy_helper.from_array(array, name)
-        trees.attribute.append(onnx.helper.make_attribute(f"{name}_as_tensor", tensor))
-    _set_type(found.graph.input[0], single=False)
-    del found.opset_import[:]
-    found.opset_import.extend(
-        [onnx.helper.make_opsetid("", BOOSTER_OPSET), onnx.helper.make_opsetid(trees.domain, ML_OPSET)]
-    )
-    return found
-
-
-def _exact_thresholds(booster: Any) -> dict[tuple[int, int], Floats]:
-    """Return the thresholds of a LightGBM model by tree and column: its converter rounds them to float32."""
-    found: dict[tuple[int, int], list[float]] = {}
-
-    def walk(tree: int, node: dict[str, Any]) -> None:
-        if "split_feature" in node:
-            found.setdefault((tree, node["split_feature"]), []).append(node["threshold"])
-            walk(tree, node["left_child"])
-            walk(tree, node["right_child"])
-
-    for tree, described in enumerate(booster.dump_model()["tree_info"]):
-        walk(tree, described["tree_structure"])
-    return {place: np.array(values, dtype=np.float64) for place, values in found.items()}
-
-
-def _from_xgboost(model: Any, n_columns: int) -> Any:
+def _xgboost_trees(model: Any) -> TreeSum:
     from onnxmltools import convert_xgboost
     from onnxmltools.convert.common.data_types import FloatTensorType
 
-    types = [("inputs", FloatTensorType([None, n_columns]))]
-    return rounding_inputs(convert_xgboost(model, initial_types=types, target_opset=BOOSTER_OPSET))
+    types = [("inputs", FloatTensorType([None, model.n_features_in_]))]
+    found = convert_xgboost(model, initial_types=types, target_opset=BOOSTER_OPSET)
+    return converted_trees(found, "none", rounded=True, single=True)
 
 
-def _from_catboost(model: Any, n_columns: int) -> Any:
-    import onnx
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        model.save_model(str(path), format="onnx")
-        found = onnx.load(str(path))
-    (zipmap,) = [node for node in found.graph.node if node.op_type == "ZipMap"]
-    found.graph.node.remove(zipmap)
-    del found.graph.output[:]
-    found.graph.output.append(onnx.helper.make_tensor_value_info(zipmap.input[0], onnx.TensorProto.FLOAT, [None, None]))
-    return rounding_inputs(found)
+def _histogram_trees(model: Any) -> TreeSum:
+    found = _from_sklearn(model, model.n_features_in_)
+    return converted_trees(found, "sigmoid" if len(model.classes_) == 2 else "softmax")
 
 
-_CONVERTERS: dict[str, Callable[[Any, int], Any]] = {
-    "skops": _from_sklearn,
-    "lightgbm": _from_lightgbm,
-    "xgboost": _from_xgboost,
-    "catboost": _from_catboost,
+READERS: dict[str, Callable[[Any], TreeSum]] = {
+    "lightgbm": lightgbm_trees,
+    "xgboost": _xgboost_trees,
+    "catboost": catboost_trees,
 }
-"""By the format in which a model is stored."""
+"""What reads the trees of a model, by the format in which it is stored."""
+
+SKLEARN_READERS: tuple[tuple[tuple[type, ...], Callable[[Any], TreeSum]], ...] = (
+    ((DecisionTreeClassifier, ExtraTreeClassifier, ExtraTreesClassifier, RandomForestClassifier), sklearn_trees),
+    ((GradientBoostingClassifier,), boosted_trees),
+    ((HistGradientBoostingClassifier,), _histogram_trees),
+)
+
+
+def _converted(model: Any, n_columns: int) -> Any:
+    """Return a fitted classifier without preparation from ``inputs`` (n, d) float64 to its probabilities or margins."""
+    read = READERS.get(
+        format_of(model), next((own for kinds, own in SKLEARN_READERS if isinstance(model, kinds)), None)
+    )
+    if read is not None:
+        return tree_graph(read(model), n_columns)
+    if isinstance(model, LogisticRegression | RidgeClassifier | LinearSVC):
+        return linear_graph(model, n_columns)
+    return _from_sklearn(model, n_columns)
 
 
 def prefixed(model: Any, prefix: str, inputs: dict[str, str]) -> Any:
@@ -387,7 +359,8 @@ class CalibratedOutputs(nn.Module):
         if not isinstance(member.method, HasTensorFormula):
             raise no_graph(member.method)
         self._formula = member.method.predict_tensors
-        self._margins, self._binary = model.response == "decision_function", model.n_classes == 2
+        self._margins, self._binary = model.margins, len(model.columns) == 2
+        self._lacking = len(model.columns) < model.n_classes
         order = np.full(model.n_classes, len(model.columns))
         order[model.columns] = np.arange(len(model.columns))
         self.order = nn.Parameter(torch.tensor(order), requires_grad=False)
@@ -399,10 +372,12 @@ class CalibratedOutputs(nn.Module):
         if self._margins and self._binary:
             last = found[:, -1:]
             found = torch.cat([torch.zeros_like(last), last], dim=1)
+        if self._margins and self._lacking:
+            found = torch.softmax(found, dim=1)
         # A class that the base model did not see is the column of zeros behind its own.
         padded = torch.cat([found, torch.zeros_like(found[:, :1])], dim=1)
         logits = padded.index_select(1, self.order)
-        if not self._margins:
+        if self._lacking or not self._margins:
             logits = torch.maximum(logits, self.floor).log()
         prediction: TensorPrediction = self._formula(TensorOutputs(logits, logits[:, :0]))
         return prediction
@@ -448,9 +423,9 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     if dtype not in ("float32", "float64"):
         raise InputError(f"dtype is {dtype!r}; pass float32 or float64")
     members = list(classifier.members_)
-    schema = classifier.schema_
+    schema = input_schema(classifier)
     bases = [base_graph(member.model, classifier.probes_, schema) for member in members]
-    rows = probe_rows(classifier, dtype, bases)
+    rows = probe_rows(classifier, schema, dtype, bases)
     fed = {"inputs": rows.numbers} if schema is None else column_feeds(schema, rows.raw)
     roundings, widths = [], []
     for member, base in zip(members, bases, strict=True):
@@ -464,7 +439,7 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     def merge(model: Any) -> Any:
         merged = put_before(model, side_by_side(bases, widen=schema is None))
         if schema is not None:
-            merged = with_columns(merged, schema)
+            merged = with_columns(merged, schema, encoded=classifier.schema_ is not None)
         own = {"inputs": rows.numbers.astype(dtype)} if schema is None else feeds_by_name(merged, fed)
         check_graph(classifier, merged, rows, own, rules)
         return merged
@@ -520,11 +495,14 @@ def column_name(place: int) -> str:
     return f"volta_column_{place}"
 
 
-def with_columns(model: Any, schema: TableSchema) -> Any:
-    """Return a graph of encoded rows, and of columns for its base models, as one of the table's columns."""
+def with_columns(model: Any, schema: TableSchema, *, encoded: bool) -> Any:
+    """Return a graph of rows, and of columns for its base models, as one of the table's columns.
+
+    Its rows are the columns as they are, unless they are ``encoded``.
+    """
     import onnx
 
-    model = with_encoding(model, schema)
+    model = with_encoding(model, schema, encoded=encoded)
     for place, given in enumerate(list(model.graph.input)):
         node = onnx.helper.make_node("Identity", [given.name], [column_name(place)], f"{column_name(place)}_of_table")
         model.graph.node.insert(0, node)
@@ -556,14 +534,19 @@ def outputs_of_graph(base: Any, fed: Mapping[str, Array]) -> Array:
     return found
 
 
-def probe_rows(classifier: TrustedClassifier, dtype: FloatName, bases: Sequence[Any]) -> TableRows:
+def probe_rows(
+    classifier: TrustedClassifier, schema: TableSchema | None, dtype: FloatName, bases: Sequence[Any]
+) -> TableRows:
     """Return calibration rows, and rows on both sides of the thresholds of trees, in steps of ``dtype``.
 
     Trees behind other steps of a pipeline: two rows that a threshold parts are brought together by halving until there
     is no number between them.
     """
-    schema = classifier.schema_
-    held = classifier.probes_ if schema is not None else np.asarray(classifier.probes_, dtype=np.float64)
+    held = classifier.probes_
+    if schema is None:
+        held = np.asarray(held, dtype=np.float64)
+    elif not hasattr(held, "iloc"):
+        held = held.to_pandas()
     random = rng(0, "export", "thresholds")
     found = [held]
     for member, base in zip(classifier.members_, bases, strict=True):
@@ -572,7 +555,7 @@ def probe_rows(classifier: TrustedClassifier, dtype: FloatName, bases: Sequence[
         if len(thresholds) > most:
             thresholds = [thresholds[j] for j in random.choice(len(thresholds), most, replace=False)]
         if thresholds:
-            prepare, _ = _last_step(unfrozen(member.model.estimator))
+            prepare, _ = split_steps(member.model.estimator)
             columns, values = np.array(thresholds).T
             places = columns.astype(np.int64)
             if schema is None:
@@ -582,10 +565,21 @@ def probe_rows(classifier: TrustedClassifier, dtype: FloatName, bases: Sequence[
     if schema is not None:
         import pandas
 
-        frame = pandas.concat(found, ignore_index=True)
-        return TableRows(frame, schema.encode(frame))
+        frame = pandas.concat([*found, *_with_missing_cells(classifier, held)], ignore_index=True)
+        encoded = classifier.schema_ is not None
+        return TableRows(frame, schema.encode(frame) if encoded else frame.to_numpy(dtype=np.float64))
     rows = np.concatenate(found).astype(dtype).astype(np.float64)
     return TableRows(rows, rows)
+
+
+def _with_missing_cells(classifier: TrustedClassifier, held: Any) -> Iterator[Any]:
+    """Walk rows that lack one category each, of those that training rows lack: few may be among calibration rows."""
+    prepare, _ = split_steps(classifier.members_[0].model.estimator)
+    levels = [level for part in fitted_parts(prepare) for each in getattr(part, "categories_", ()) for level in each]
+    missing = None if any(level is None for level in levels) else np.nan
+    for column in () if classifier.schema_ is None else classifier.schema_.columns:
+        if column.kind == "category" and column.missing:
+            yield held.head(1).assign(**{column.name: np.array([missing], dtype=object)})
 
 
 def _at_thresholds(

@@ -34,22 +34,30 @@ class EncodingGraph:
     output: str
 
 
-def encoding_graph(schema: TableSchema, output: str, taken: Sequence[str] = ()) -> EncodingGraph:
-    """Return the operators of ``schema.encode``; a column whose name is ``taken`` has an input "NAME (column)"."""
+def encoding_graph(
+    schema: TableSchema, output: str, taken: Sequence[str] = (), *, encoded: bool = True
+) -> EncodingGraph:
+    """Return the operators of ``schema.encode``; a column whose name is ``taken`` has an input "NAME (column)".
+
+    Without ``encoded`` the columns, which are numbers, are put side by side as they are.
+    """
     from onnx import TensorProto, helper
 
-    made = _Operators()
+    made = _Encoding()
     names = tuple(f"{name} (column)" if name in taken else name for name in schema.names)
     inputs, blocks = [], []
     for name, column in zip(names, schema.columns, strict=True):
         text = column.kind == "category"
         inputs.append(helper.make_tensor_value_info(name, TensorProto.STRING if text else TensorProto.DOUBLE, ["n", 1]))
-        blocks += made.category(name, column) if text else made.numbers(name, column)
+        if encoded:
+            blocks += made.category(name, column) if text else made.numbers(name, column)
+        else:
+            blocks.append(name)
     made.nodes.append(helper.make_node("Concat", blocks, [output], axis=1))
     return EncodingGraph(tuple(inputs), tuple(made.nodes), tuple(made.initializers), names, output)
 
 
-class _Operators:
+class Operators:
     """Nodes and constants, made one after another; each method returns the name of what it makes."""
 
     def __init__(self) -> None:
@@ -57,6 +65,7 @@ class _Operators:
         self.initializers: list[Any] = []
 
     def make(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node of one output."""
         from onnx import helper
 
         name = f"encoding/{len(self.nodes)}"
@@ -64,6 +73,7 @@ class _Operators:
         return name
 
     def constant(self, value: Any) -> str:
+        """Add a constant."""
         from onnx import numpy_helper
 
         name = f"encoding/constant/{len(self.initializers)}"
@@ -71,9 +81,14 @@ class _Operators:
         return name
 
     def double(self, name: str) -> str:
+        """Add a conversion to float64."""
         from onnx import TensorProto
 
         return self.make("Cast", name, to=TensorProto.DOUBLE)
+
+
+class _Encoding(Operators):
+    """The operators of a table's columns."""
 
     def numbers(self, name: str, column: ColumnSchema) -> list[str]:
         """Return the columns of a number, a Boolean or a date."""
@@ -146,15 +161,18 @@ class _Operators:
         return self.make("Floor", self.make("Div", name, self.constant(divisor)))
 
 
-def with_encoding(model: Any, schema: TableSchema) -> Any:
-    """Return an ONNX model of encoded rows as one of the schema's table; its only input is replaced."""
+def with_encoding(model: Any, schema: TableSchema, *, encoded: bool = True) -> Any:
+    """Return an ONNX model of encoded rows as one of the schema's table; its only input is replaced.
+
+    ``encoded``: see :func:`encoding_graph`.
+    """
     from onnx import helper
 
     graph = model.graph
     (rows,) = graph.input
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     taken |= {each.name for each in graph.initializer}
-    encoding = encoding_graph(schema, rows.name, tuple(taken))
+    encoding = encoding_graph(schema, rows.name, tuple(taken), encoded=encoded)
     nodes = [*encoding.nodes, *graph.node]
     del graph.input[:]
     del graph.node[:]

@@ -332,10 +332,14 @@ class TrustedClassifier(RowClassifier):
         fpr: float = 0.05,
         dtype: Literal["float32", "float64"] = "float32",
     ) -> None:
-        """Write one ONNX graph: the estimator, by its library's converter, then calibration, OOD score, set, decision.
+        """Write one ONNX graph: the estimator, then calibration, OOD score, set and decision.
+
+        Trees and linear models compute in the graph in the precision of their library; other estimators and a
+        pipeline's earlier steps are written by skl2onnx.
 
         Its input is ``inputs``, (n, d) rows of ``dtype`` in the order of the columns of ``fit``; of a table with text,
-        dates or missing cells each column is an input of its name, (n, 1) float64 or text. Outputs and metadata are
+        dates or missing cells, or whose columns a pipeline picks by name, each column is an input of its name, (n, 1)
+        float64 or text, empty where it is missing. Outputs and metadata are
         those of :meth:`VoltaClassifier.to_onnx`. Before the file is written the graph is compared with Python on
         calibration samples and on samples at the split thresholds of trees, ± one step of ``dtype``. If a decision or
         a set differs, or a probability by more than 1e-5, the export is refused with the cause. Samples are compared as

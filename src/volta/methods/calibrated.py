@@ -72,7 +72,7 @@ class Temperature(Calibrated):
 
     def predict_tensors(self, outputs: graphs.TensorOutputs) -> graphs.TensorPrediction:
         """Return the same from tensors, for ONNX graphs."""
-        probs = (cast(FittedTemperature, self.fitted_).beta * outputs.logits).softmax(dim=1)
+        probs = graphs.softmax_at(outputs.logits, cast(FittedTemperature, self.fitted_).beta)
         return graphs.prediction(probs, graphs.entropy(probs))
 
 
@@ -156,7 +156,7 @@ class EnsembleTemperature(Calibrated):
         """Return the same from tensors, for ONNX graphs."""
         fitted = cast(FittedMixture, self.fitted_)
         tempered, plain, uniform = (graphs.constant(np.array([weight])) for weight in fitted.weights)
-        mixed = tempered * (fitted.beta * outputs.logits).softmax(dim=1) + plain * outputs.logits.softmax(dim=1)
+        mixed = tempered * graphs.softmax_at(outputs.logits, fitted.beta) + plain * outputs.logits.softmax(dim=1)
         probs = mixed + uniform / outputs.logits.shape[1]
         return graphs.prediction(probs, graphs.entropy(probs))
 
@@ -272,7 +272,7 @@ def _log_mixture(
 ) -> Tensor:
     """Return log((1 − u) softmax(β l) + u/K)."""
     share, rest = (graphs.constant(np.array([weight])) for weight in (1.0 - fitted.uniform, fitted.uniform))
-    return (share * (fitted.beta * logits).softmax(dim=1) + rest / logits.shape[1]).log()
+    return (share * graphs.softmax_at(logits, fitted.beta) + rest / logits.shape[1]).log()
 
 
 def _log_others(log_probs: Tensor) -> Tensor:

@@ -67,6 +67,11 @@ def constant(values: NDArray[Any] | float) -> Tensor:
     return torch.tensor(np.asarray(values))
 
 
+def softmax_at(logits: Tensor, beta: float) -> Tensor:
+    """Return softmax(β l); a plain number would be written in single precision."""
+    return (constant(np.array([beta])) * logits).softmax(dim=1)
+
+
 def prediction(probs: Tensor, uncertainty: Tensor, ood_score: Tensor | None = None) -> TensorPrediction:
     """Return a prediction whose OOD score is its uncertainty unless another is given."""
     return TensorPrediction(probs, uncertainty, uncertainty if ood_score is None else ood_score)

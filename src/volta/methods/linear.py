@@ -211,7 +211,7 @@ class Linear(Method):
         """Return the network and the formula on its logits, for ONNX graphs."""
 
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
-            probs = (self.beta_ * outputs[0].logits).softmax(dim=1)
+            probs = graphs.softmax_at(outputs[0].logits, self.beta_)
             return graphs.prediction(probs, graphs.entropy(probs))
 
         return graphs.MethodGraph([self.network_], formula)

@@ -142,7 +142,7 @@ class _TreeMethod(Method):
         """Return the formula on the rows, for ONNX graphs; there is no network."""
 
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
-            probs = (self.beta_ * self._logits(self.trees_.sums_of_tensors(inputs))).softmax(dim=1)
+            probs = graphs.softmax_at(self._logits(self.trees_.sums_of_tensors(inputs)), self.beta_)
             return graphs.prediction(probs, graphs.entropy(probs))
 
         return graphs.MethodGraph([], formula)

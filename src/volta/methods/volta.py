@@ -140,7 +140,7 @@ class Volta(Method):
             logits = outputs[0].logits
             sharp = logits * (learned / self.uncertainty_temperature)
             return graphs.prediction(
-                (self.beta_ * learned * logits).softmax(dim=1), graphs.one_minus_max_softmax(sharp)
+                graphs.softmax_at(logits, self.beta_ * learned), graphs.one_minus_max_softmax(sharp)
             )
 
         return graphs.MethodGraph([self.network_], formula)
