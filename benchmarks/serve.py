@@ -3,7 +3,8 @@
 Run with: python benchmarks/serve.py rate|faults|kills|memory|folder [options]; `--help` of each lists them.
 
 rate    one-row requests, next to a minimal FastAPI service of scikit-learn's `predict_proba`, in turns; cpu_ms is a
-        service's processor time a request, which says most on a busy machine
+        service's processor time a request, which says most on a busy machine. The other service runs with uvicorn's
+        parser in Python (h11: what `pip install fastapi uvicorn` gives) and in C (httptools, which `[serve]` has)
 faults  64 clients, slow clients, half-sent bodies, fuzzed requests: tracebacks and counts that do not add up
 kills   kill -9 during load with feedback: acknowledged labels that are gone, counts that are behind
 memory  resident memory over a million rows
@@ -17,7 +18,6 @@ import argparse
 import asyncio
 import contextlib
 import csv
-import importlib.util
 import json
 import os
 import random
@@ -79,9 +79,9 @@ def service(model: Path, *options: str, log: Path | None = None) -> Iterator[tup
 
 
 @contextlib.contextmanager
-def peer(n_rows: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def peer(n_rows: int, http: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Give the port and the process of the other service."""
-    process = subprocess.Popen([sys.executable, __file__, "peer", str(n_rows)], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, __file__, "peer", str(n_rows), http], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         yield int(process.stdout.readline()), process
@@ -90,7 +90,7 @@ def peer(n_rows: int) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
         process.wait(30)
 
 
-def run_peer(n_rows: int) -> None:
+def run_peer(n_rows: int, http: str) -> None:
     import socket
 
     import uvicorn
@@ -124,7 +124,7 @@ def run_peer(n_rows: int) -> None:
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     print(listener.getsockname()[1], flush=True)
     with threadpool_limits(1):
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run([listener])
+        uvicorn.Server(uvicorn.Config(app, http=http, log_level="warning", access_log=False)).run([listener])
 
 
 def message(path: str, body: bytes, kind: str = "application/json") -> bytes:
@@ -138,15 +138,19 @@ async def answer_of(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head[9:12]), await reader.readexactly(length)
 
 
-async def load(port: int, messages: list[bytes], n_clients: int, seconds: float) -> np.ndarray:
-    """Return the times of all requests of clients that each ask again as soon as they are answered."""
+async def load(port: int, messages: list[bytes], n_clients: int, seconds: float) -> tuple[np.ndarray, float]:
+    """Return the times of all requests of clients that each ask again as soon as they are answered, and the time taken.
+
+    Connections are made before the clock starts.
+    """
     times: list[float] = []
-    end = time.perf_counter() + seconds
+    lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(n_clients)]
+    begun = time.perf_counter()
 
     async def client(place: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = lines[place]
         k = place
-        while (started := time.perf_counter()) < end:
+        while (started := time.perf_counter()) < begun + seconds:
             writer.write(messages[k % len(messages)])
             status, _ = await answer_of(reader)
             assert status == 200, status
@@ -155,7 +159,7 @@ async def load(port: int, messages: list[bytes], n_clients: int, seconds: float)
         writer.close()
 
     await asyncio.gather(*(client(place) for place in range(n_clients)))
-    return np.array(times)
+    return np.array(times), time.perf_counter() - begun
 
 
 def rate(options: argparse.Namespace) -> None:
@@ -166,13 +170,15 @@ def rate(options: argparse.Namespace) -> None:
         messages = [message("/decide", body) for body in bodies]
         with contextlib.ExitStack() as running:
             model = fit_model(Path(running.enter_context(tempfile.TemporaryDirectory())), n_train)
-            ours, theirs = running.enter_context(service(model)), running.enter_context(peer(n_train))
-            for port, _ in (ours, theirs):
-                asyncio.run(load(port, messages, 4, 2.0))
-            for n_clients in options.clients:
-                found = turns(ours, theirs, messages, n_clients, options)
-                rows.append({"train_rows": n_train, "clients": n_clients} | found)
-                print(rows[-1], flush=True)
+            ours = running.enter_context(service(model))
+            for http in options.peer_http:
+                with peer(n_train, http) as theirs:
+                    for port, _ in (ours, theirs):
+                        asyncio.run(load(port, messages, 4, 2.0))
+                    for n_clients in options.clients:
+                        found = turns(ours, theirs, messages, n_clients, options)
+                        rows.append({"train_rows": n_train, "peer_http": http, "clients": n_clients} | found)
+                        print(rows[-1], flush=True)
     if options.output:
         write_csv(options.output, rows)
 
@@ -187,15 +193,13 @@ def turns(
         for which in (0, 1) if k % 2 == 0 else (1, 0):
             port, process = (ours, theirs)[which]
             before = cpu_seconds(process.pid)
-            found = asyncio.run(load(port, messages, n_clients, options.seconds))
-            windows[which].append(
-                (len(found) / options.seconds, 1e3 * (cpu_seconds(process.pid) - before) / len(found))
-            )
+            found, seconds = asyncio.run(load(port, messages, n_clients, options.seconds))
+            windows[which].append((len(found) / seconds, 1e3 * (cpu_seconds(process.pid) - before) / len(found)))
             times[which].append(found)
     both = np.array(windows)
     late = 1e3 * np.array([np.quantile(np.concatenate(one), [0.5, 0.99]) for one in times])
     rate_ratios, cpu_ratios = np.quantile(both[0] / both[1], [0.5, 0.25, 0.75], axis=0).T
-    row = {"windows": options.windows, "parser": parser()}
+    row = {"windows": options.windows}
     for place, name in enumerate(("volta", "peer")):
         per_second, cpu = np.median(both[place], axis=0)
         row |= {f"{name}_per_s": per_second, f"{name}_cpu_ms": cpu}
@@ -204,11 +208,6 @@ def turns(
         row |= {f"{name}_ratio": middle, f"{name}_ratio_low": low, f"{name}_ratio_high": high}
     row["p99_ratio"] = late[0, 1] / late[1, 1]
     return {name: float(f"{value:.3g}") if isinstance(value, float) else value for name, value in row.items()}
-
-
-def parser() -> str:
-    """Return which HTTP parser uvicorn takes, for both services alike."""
-    return "httptools" if importlib.util.find_spec("httptools") else "h11"
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -317,15 +316,15 @@ def faults(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         model = fit_model(Path(name), N_TRAIN)
         with service(model) as (port, _):
-            times = asyncio.run(load(port, messages, 64, options.seconds))
+            times, _ = asyncio.run(load(port, messages, 64, options.seconds))
             rows_sent = len(times)
             print(f"64 clients: {rows_sent} requests, all answered, p99 {1e3 * np.quantile(times, 0.99):.1f} ms")
             body = json.dumps({"rows": [rows[0]]}).encode()
 
-            async def both() -> tuple[int, np.ndarray]:
+            async def both() -> tuple[int, tuple[np.ndarray, float]]:
                 return await asyncio.gather(slow_clients(port, body, 32, 32), load(port, messages, 8, 10.0))
 
-            n_right, times = asyncio.run(both())
+            n_right, (times, _) = asyncio.run(both())
             rows_sent += len(times) + 32
             print(
                 f"32 slow and 32 silent clients: {n_right} of 64 as they should be, "
@@ -510,7 +509,8 @@ def main() -> None:
     command = commands.add_parser("rate")
     command.add_argument("--train", type=int, nargs="+", default=[2000, 5000])
     command.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
-    command.add_argument("--seconds", type=float, default=0.5, help="of a window")
+    command.add_argument("--peer-http", nargs="+", default=["h11", "httptools"], help="parsers of the other service")
+    command.add_argument("--seconds", type=float, default=0.25, help="of a window")
     command.add_argument("--windows", type=int, default=40, help="of each service")
     command.add_argument("--output", type=Path, help="CSV file")
     command.set_defaults(run=rate)
@@ -535,7 +535,8 @@ def main() -> None:
     command.set_defaults(run=folder)
     command = commands.add_parser("peer")
     command.add_argument("train", type=int)
-    command.set_defaults(run=lambda options: run_peer(options.train))
+    command.add_argument("http")
+    command.set_defaults(run=lambda options: run_peer(options.train, options.http))
     options = parser.parse_args()
     options.run(options)
 

@@ -23,7 +23,7 @@ from volta import open_run
 from volta.paper import paper_values, recompute_paper_tests
 
 FOLDER = Path(__file__).parent
-NAMED = ("results.md", "results-tables.md", "results-checks.md", "reproduce.md", "audit.md")
+NAMED = ("results.md", "results-tables.md", "results-checks.md", "reproduce.md", "audit.md", "serve.md")
 PAGES = tuple(FOLDER.parent / name for name in NAMED)
 QUALITY = (
     ("accuracy", "test"),
@@ -558,6 +558,32 @@ SHIFT_KINDS: dict[str, Callable[[str], str]] = {
     "severities": severities,
     "corruptions": corruptions,
 }
+
+
+def rates(run: str) -> str:
+    """Return one-row requests to `volta serve` and to the other service, as ratios within one run."""
+    head = ["training samples", "clients", "requests a second", "ratio", "p99, ms", "ratio", "processor, ms", "ratio"]
+    lines = []
+    for row in read(run, "rate"):
+        line = [f"{int(row['train_rows']):,}", row["clients"]]
+        for value, ratio in (("per_s", "rate"), ("p99_ms", "p99"), ("cpu_ms", "cpu")):
+            line += [f"{row[f'volta_{value}']} to {row[f'peer_{value}']}", row[f"{ratio}_ratio"]]
+        lines.append(line)
+    return table(head, lines)
+
+
+def folders(run: str) -> str:
+    """Return the rate and memory of a folder of files, and what follows from the rate for more machines."""
+    head = ["method", "rows", "rows a second", "core time a row", "memory in both halves", "100 million, estimate"]
+    lines = []
+    for row in read(run, "folder"):
+        estimate = f"{60 * float(row['estimate_100m_minutes_16_nodes']):.0f} s"
+        memory = f"{row['largest_mb_first_half']} MB, {row['largest_mb_second_half']} MB"
+        rate = f"{int(row['rows_per_s']):,}"
+        lines.append([row["method"], f"{int(row['rows']):,}", rate, f"{row['core_us_a_row']} µs", memory, estimate])
+    return table(head, lines)
+
+
 KINDS: dict[str, Callable[[str], str]] = {
     **SHIFT_KINDS,
     "results": results,
@@ -580,6 +606,8 @@ KINDS: dict[str, Callable[[str], str]] = {
     "yardstick": yardstick,
     "audit": audit,
     "made": made,
+    "rates": rates,
+    "folders": folders,
 }
 
 

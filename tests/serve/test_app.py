@@ -163,6 +163,18 @@ def test_a_token_is_asked_for_and_never_logged(model, model_path, tmp_path, capl
     assert all(b"geheim" not in path.read_bytes() for path in (tmp_path / "state").iterdir())
 
 
+def test_a_failure_is_logged_without_what_was_sent(model, model_path, tmp_path, caplog, monkeypatch):
+    def fail(rows):
+        raise ValueError(f"could not convert {rows!r}")
+
+    with served(model, model_path, tmp_path / "state") as client:
+        monkeypatch.setattr(model, "score", fail)
+        status, answer = client.post("/decide", {"rows": [[1, 2, 31415926]]})
+    assert (status, answer["error"]) == (500, "the service failed (ValueError); its log says more")
+    assert "decide failed: ValueError" in caplog.text
+    assert "31415926" not in caplog.text
+
+
 def test_slow_and_half_sent_bodies_hold_nobody_up(model, model_path, tmp_path):
     with served(model, model_path, tmp_path / "state", Settings(body_seconds=0.3)) as client:
         silent = socket.create_connection(("127.0.0.1", client.port))

@@ -116,13 +116,27 @@ def test_processes_give_the_same(folder, model_path, tmp_path):
 
 @pytest.mark.ray
 @pytest.mark.slow  # starts a cluster
-def test_ray_gives_the_same(folder, model_path, tmp_path):
+def test_ray_gives_the_same_with_one_load_an_actor_and_resumes(folder, model_path, tmp_path):
     ray = pytest.importorskip("ray")
     alone = list(decide_folder(folder, tmp_path / "one", job_of(model_path)))
+    model, out = tmp_path / "copy.safetensors", tmp_path / "two"
+    model.write_bytes(model_path.read_bytes())
+    job = job_of(model)
     try:
-        several = list(decide_folder(folder, tmp_path / "two", job_of(model_path), executor="ray"))
+        found = []
+        for record in decide_folder(folder, out, job, executor="ray"):
+            # An actor that read the model for each file would find none.
+            model.unlink(missing_ok=True)
+            found.append(record)
+        model.write_bytes(model_path.read_bytes())
+        times = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+        (out / "b.csv").unlink()
+        again = list(decide_folder(folder, out, job, executor="ray"))
     finally:
         ray.shutdown()
-    assert sorted((one.name, one.actions, one.pvalues) for one in several) == sorted(
-        (one.name, one.actions, one.pvalues) for one in alone
-    )
+    for several in (found, again):
+        assert sorted((one.name, one.actions, one.pvalues) for one in several) == sorted(
+            (one.name, one.actions, one.pvalues) for one in alone
+        )
+    assert (out / "b.csv").exists()
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")} == times

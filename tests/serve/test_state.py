@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -85,13 +86,43 @@ def test_a_folder_has_one_service_one_model_and_one_guarantee(model, tmp_path):
     open_state(tmp_path / "state", model).close()
 
 
-def test_a_clock_that_is_set_back_adds_to_the_latest_minute(model, tmp_path, monkeypatch):
+def test_a_clock_that_jumps_and_is_set_back_loses_nothing(model, tmp_path, monkeypatch):
     state = open_state(tmp_path / "state", model)
     rows, _ = make_rows(30, 3)
-    for clock in (6_000_000.0, 5_000_000.0, 6_000_061.0):
+
+    def minutes():
+        return [(minute, sum(counts[:3])) for minute, counts in state.minutes.items()]
+
+    for clock in (5_999_940.0, 6_000_000.0, 9_000_000.0):
         monkeypatch.setattr(module.time, "time", lambda clock=clock: clock)
         take(state, model, rows)
-    assert [(minute, sum(counts[:3])) for minute, counts in state.minutes.items()] == [(100_000, 60), (100_001, 30)]
+        state.tick()
+    assert minutes() == [(99_999, 30), (100_000, 30), (150_000, 30)]
+    for clock in (6_000_001.0, 6_000_061.0):
+        monkeypatch.setattr(module.time, "time", lambda clock=clock: clock)
+        take(state, model, rows)
+        state.tick()
+    assert minutes() == [(99_999, 30), (100_000, 90), (100_001, 30)]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in (tmp_path / "state").iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    state.close()
+    for folder in (copy, tmp_path / "state"):
+        state = open_state(folder, model)
+        assert minutes() == [(99_999, 30), (100_000, 90), (100_001, 30)]
+        state.close()
+
+
+def test_a_tick_that_fails_is_told_and_the_next_one_comes(model, tmp_path, monkeypatch):
+    state = open_state(tmp_path / "state", model)
+    monkeypatch.setattr(state, "tick", lambda: 1 / 0)
+    time.sleep(2 * module.TICK_SECONDS)
+    assert "division by zero" in state.problem
+    monkeypatch.undo()
+    take(state, model, make_rows(30, 3)[0])
+    time.sleep(2 * module.TICK_SECONDS)
+    assert (state.problem, state.monitor.state.n) == ("", 30)
     state.close()
 
 

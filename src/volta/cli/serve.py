@@ -68,10 +68,12 @@ def serve(
 
 def read_token(path: Path | None) -> str | None:
     """Return the token in a file or in the environment, None where there is neither."""
-    if path is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
-    if not path.is_file():
+    if path is not None and not path.is_file():
         raise MissingDataError(f"--token-file is {path}, which does not exist; write the token into it")
-    if not (token := path.read_text(encoding="utf-8").strip()) or not token.isascii():
-        raise InputError(f"--token-file is {path}, which holds no token; write one line of letters and digits")
+    given = os.environ.get(TOKEN_VARIABLE) if path is None else path.read_text(encoding="utf-8", errors="replace")
+    if given is None:
+        return None
+    if not (token := given.strip()) or not token.isascii() or not token.isprintable():
+        name = f"${TOKEN_VARIABLE}" if path is None else f"--token-file is {path}, which"
+        raise InputError(f"{name} holds no token; write one line of letters and digits")
     return token

@@ -8,6 +8,7 @@ import logging
 import socket
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -410,7 +411,9 @@ class Endpoints:
             except Refused as error:
                 status, response = error.status, _error(error.status, error.problem)
             except Exception as error:
-                log.exception("%s failed", endpoint.__name__)
+                # Without its message, which may hold what was sent.
+                lines = "".join(traceback.format_tb(error.__traceback__))
+                log.error("%s failed: %s\n%s", endpoint.__name__, type(error).__name__, lines)
                 response = _error(500, f"the service failed ({type(error).__name__}); its log says more")
             finally:
                 seconds.observe(time.perf_counter() - started)

@@ -149,9 +149,7 @@ class LabelStore:
             self._log.append(lines)
             self._learn(found)
         if self._log.n_bytes > LONGEST_LOG:
-            # The labels are on disk: where there is no room for the file, the log grows until there is.
-            with contextlib.suppress(OSError):
-                self.compact()
+            self.compact()
         return words
 
     def _is_labelled(self, issued: Issued) -> bool:
@@ -180,13 +178,14 @@ class LabelStore:
                 self.watches[name].update(np.array(held))
 
     def compact(self) -> None:
-        """Write what all labels come to as one file, then begin the log again."""
+        """Write what all labels come to as one file, then begin the log again; where there is no room, it grows."""
         arrays: dict[str, Array] = {
             f"run {run}": np.frombuffer(bytes(bits), np.uint8) for run, bits in self._bits.items()
         }
         arrays |= {f"watch {name}": watch.to_array() for name, watch in self.watches.items()}
-        write_arrays(self._path, FEEDBACK_FILE, arrays, {"n": self.n, "n_errors": self.n_errors})
-        self._log.replace([])
+        with contextlib.suppress(OSError):
+            write_arrays(self._path, FEEDBACK_FILE, arrays, {"n": self.n, "n_errors": self.n_errors})
+            self._log.replace([])
 
     def _restore(self) -> None:
         totals, arrays = read_arrays(self._path, FEEDBACK_FILE, _Totals)
@@ -198,8 +197,6 @@ class LabelStore:
 
     def close(self) -> None:
         """Fold the log, and close it."""
-        try:
-            if self._log.n_bytes:
-                self.compact()
-        finally:
-            self._log.close()
+        if self._log.n_bytes:
+            self.compact()
+        self._log.close()

@@ -15,7 +15,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,8 @@ class State:
         tell: Callable[[Event], None] | None = None,
     ) -> None:
         self.folder, self._edges, self._ranges, self._tell = folder, edges, ranges, tell
-        folder.mkdir(parents=True, exist_ok=True)
+        # The key of the ids is in it.
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder_lock = lock_file(folder, "lock")
         self._take_folder()
         try:
@@ -221,13 +222,16 @@ class State:
     def _count(self, rows: int, answers: int, abstentions: int, ood: int, invalid: int) -> None:
         for name, number in zip(COUNTS, (rows, answers, abstentions, ood, invalid), strict=False):
             self.counts[name] += number
-        # A clock that is set back adds to the latest minute.
-        now = max(int(time.time() // 60), max(self.minutes, default=0))
+        now = int(time.time() // 60)
+        found = [answers, abstentions, ood, invalid]
+        # Keys rise. Where the clock is set back, what was counted in minutes to come is added to this one.
+        while self.minutes and next(reversed(self.minutes)) > now:
+            found = [sum(pair) for pair in zip(found, self.minutes.popitem()[1], strict=True)]
         minute = self.minutes.setdefault(now, [0, 0, 0, 0])
-        for place, number in enumerate((answers, abstentions, ood, invalid)):
+        for place, number in enumerate(found):
             minute[place] += number
         while len(self.minutes) > MOST_MINUTES:
-            del self.minutes[min(self.minutes)]
+            del self.minutes[next(iter(self.minutes))]
 
     def count_request(self, refused: bool) -> None:
         """Count a request, and whether it was refused with a 4xx."""
@@ -243,7 +247,11 @@ class State:
 
     def _keep(self) -> None:
         while not self._stop.wait(TICK_SECONDS):
-            self.tick()
+            try:
+                self.tick()
+            except Exception as error:
+                # The thread must live on, and /health say what is wrong.
+                self.problem = reason(error)
 
     def tick(self) -> None:
         """Bring monitor, histograms and drift up to date, and write a line."""
@@ -297,7 +305,9 @@ class State:
             self.counts = dict.fromkeys(COUNTS, 0) | tick.counts
             self.uncertainty_bins, self.pvalue_bins = tick.uncertainty, tick.pvalues
             self._columns = np.frombuffer(tick.columns).copy()
-            self.minutes |= tick.minutes
+            if tick.minutes:
+                first = next(iter(tick.minutes))
+                self.minutes = {key: value for key, value in self.minutes.items() if key < first} | tick.minutes
             # The monitor may have been written later than this line.
             if tick.scores and tick.n_before >= n_rows:
                 scores.append(np.frombuffer(tick.scores))
@@ -426,7 +436,9 @@ class State:
             closing.callback(self._folder_lock.release)
             closing.callback(self.feedback.close)
             closing.callback(self._ticks.close)
-            self.compact()
+            # Where there is no room, the lines are enough.
+            with suppress(OSError):
+                self.compact()
 
 
 def _words(settings: dict[str, Any]) -> str:
@@ -464,7 +476,7 @@ def teller(webhook: str | None, command: str | None, log: Callable[[str], None])
                 try:
                     call(str(target), data)
                     break
-                except (OSError, ValueError, subprocess.SubprocessError) as error:
+                except Exception as error:
                     log(f"alert by {name} failed, try {n_tries + 1} of {N_TRIES}: {type(error).__name__}")
                     time.sleep(0.2 * 4**n_tries)
 
