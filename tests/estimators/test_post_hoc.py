@@ -78,6 +78,21 @@ def test_outputs_come_from_the_last_linear_layer_called(network, capsys):
     assert named.outputs.features.shape == (10, 4)
 
 
+def test_batches_of_named_tensors_are_taken_as_hugging_face_gives_them(network):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network
+
+        def forward(self, values):
+            return {"logits": self.network(values)}
+
+    found = outputs_of(Named(), [{"values": rows, "labels": labels} for rows, labels in batches(150, 1)])
+    expected = outputs_of(network, batches(150, 1))
+    assert np.array_equal(found.outputs.logits, expected.outputs.logits)
+    assert np.array_equal(found.labels, expected.labels)
+
+
 def test_what_cannot_be_watched_is_named(network):
     with pytest.raises(
         InputError, match="layer is 'head', which is no linear layer of the model; pass one of classify"
@@ -90,7 +105,9 @@ def test_what_cannot_be_watched_is_named(network):
     with pytest.raises(InputError, match=r"input has shape \(2, 5, 4\)"):
         outputs_of(nn.Linear(4, 3), [torch.zeros(2, 5, 4)])
     with pytest.raises(InputError, match="loader gives a dict; expected batches"):
-        outputs_of(network, [{"x": torch.zeros(2, 4)}])
+        outputs_of(network, [{"x": [0.0, 0.0]}])
+    with pytest.raises(InputError, match="loader is one Tensor; pass batches"):
+        outputs_of(network, torch.zeros(2, 4))
     with pytest.raises(InputError, match=r"labels of shape \(2,\) and float32; expected \(n,\) whole numbers"):
         outputs_of(nn.Linear(4, 3), [(torch.zeros(2, 4), torch.tensor([0.5, 1.0]))])
     with pytest.raises(InputError, match=r"model is a function; pass a torch\.nn\.Module"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from functools import cache
+from typing import NamedTuple
 
 import catboost
 import joblib
@@ -12,6 +13,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import xgboost
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -115,6 +117,49 @@ def test_a_function_of_rows_is_a_model():
         trusted = TrustedClassifier(model.predict_proba).fit(rows[1::2], labels[1::2])
     same = TrustedClassifier(model, prefit=True).fit(rows[1::2], labels[1::2])
     assert np.array_equal(trusted.predict_proba(new), same.predict_proba(new))
+
+
+class Logits(NamedTuple):
+    logits: torch.Tensor
+
+
+class Named(torch.nn.Module):
+    """A network that answers as those of Hugging Face do."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, rows):
+        return Logits(self.network(rows))
+
+
+@pytest.mark.filterwarnings("ignore::volta.estimators.model_files.StorageWarning")
+def test_a_network_is_a_model_and_is_known_again(tmp_path):
+    rows, labels, new, true = cancer((0, 1))
+    rows, new = rows / rows.max(axis=0), new / rows.max(axis=0)
+    generator = torch.Generator().manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(30, 16), torch.nn.Dropout(), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    for weight in network.parameters():
+        torch.nn.init.normal_(weight, std=0.3, generator=generator)
+    optimiser = torch.optim.Adam(network.parameters(), 0.02)
+    for _ in range(100):
+        optimiser.zero_grad()
+        loss = torch.nn.functional.cross_entropy(network(torch.tensor(rows[::2]).float()), torch.tensor(labels[::2]))
+        loss.backward()
+        optimiser.step()
+    trusted = TrustedClassifier(network).fit(rows[1::2], labels[1::2])
+    assert network.training
+    assert (trusted.predict(new) == true).mean() > 0.85
+    one_by_one = np.concatenate([trusted.predict_proba(row[None]) for row in new[:5]])
+    assert np.array_equal(one_by_one, trusted.predict_proba(new)[:5])
+    named = TrustedClassifier(Named(network)).fit(rows[1::2], labels[1::2])
+    assert np.array_equal(named.predict_proba(new), trusted.predict_proba(new))
+    with pytest.raises(InputError, match="estimator is the network Sequential, which no file holds"):
+        trusted.save(tmp_path / "model.safetensors")
+    trusted.save(tmp_path / "model.safetensors", model=False)
+    loaded = TrustedClassifier.load(tmp_path / "model.safetensors", estimator=network)
+    assert np.array_equal(loaded.decide(new).action, trusted.decide(new).action)
 
 
 def scores_of(given):

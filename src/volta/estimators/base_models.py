@@ -15,7 +15,7 @@ from volta.core.types import Array
 from volta.data.frames import Cells, RawTable
 from volta.decisions.conformal import Floats
 
-Response: TypeAlias = Literal["predict_proba", "decision_function", "output_margin", "function"]
+Response: TypeAlias = Literal["predict_proba", "decision_function", "output_margin", "network", "function"]
 
 MARGINS = ("binary:logistic", "multi:softprob", "multi:softmax")
 """XGBoost's objectives whose margins are logits."""
@@ -34,13 +34,15 @@ def response_of(estimator: Any) -> Response:
         return "output_margin"
     if hasattr(estimator, "predict_proba"):
         return "predict_proba"
+    if is_network(estimator):
+        return "network"
     if hasattr(estimator, "decision_function"):
         return "decision_function"
     if callable(estimator) and not isinstance(estimator, type):
         return "function"
     raise InputError(
         f"estimator is {estimator!r:.80}, which has neither predict_proba nor decision_function; pass a classifier "
-        "with one of them, or a function from rows to probabilities"
+        "with one of them, a torch.nn.Module, or a function from rows to probabilities"
     )
 
 
@@ -61,7 +63,7 @@ class BaseModel:
     @property
     def margins(self) -> bool:
         """Whether outputs are margins, and not probabilities."""
-        return self.response in ("decision_function", "output_margin")
+        return self.response in ("decision_function", "output_margin", "network")
 
     def logits(self, rows: Any) -> Floats:
         """Return (n, n_classes) logits of rows as the estimator takes them."""
@@ -81,7 +83,8 @@ class BaseModel:
         if len(rows) == 0:
             return np.zeros((0, len(self.columns)))
         found = np.asarray(self._ask(rows), dtype=np.float64)
-        if self.margins and found.ndim == 1:
+        if self.margins and found.size == len(found):
+            found = found.reshape(-1)
             found = np.column_stack([np.zeros_like(found), found])
         name = f"{self.response} of {name_of(self.estimator)}"
         if found.shape != (len(rows), len(self.columns)):
@@ -107,10 +110,38 @@ class BaseModel:
     def _ask(self, rows: Any) -> Any:
         if self.response == "function":
             return self.estimator(rows)
+        if self.response == "network":
+            return _network_logits(self.estimator, rows)
         if self.response != "output_margin":
             return getattr(self.estimator, self.response)(rows)
         prepare, last = split_steps(self.estimator)
         return last.predict(rows if prepare is None else prepare.transform(rows), output_margin=True)
+
+
+NETWORK_ROWS = 1024
+"""So many rows a network is given at a time."""
+
+
+def is_network(estimator: Any) -> bool:
+    """Whether an estimator is a torch.nn.Module."""
+    import torch
+
+    return isinstance(estimator, torch.nn.Module)
+
+
+def _network_logits(network: Any, rows: Array) -> Floats:
+    """Return a network's outputs, or their ``logits``, in whole blocks: rounding depends on how many rows there are."""
+    import torch
+
+    from volta.estimators.deciding import in_blocks
+    from volta.estimators.post_hoc import evaluating
+
+    weight = next(network.parameters(), torch.zeros(0))
+    given = torch.as_tensor(in_blocks(np.asarray(rows))).to(weight.device, weight.dtype)
+    with evaluating(network), torch.inference_mode():
+        found = [network(batch) for batch in torch.split(given, NETWORK_ROWS)]
+    logits = torch.cat([getattr(each, "logits", each) for each in found])
+    return np.asarray(logits.double().cpu().numpy()[: len(rows)])
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -61,17 +61,17 @@ def predict_rows(method: Method, scaler: Scaler, rows: Array, n_classes: int) ->
     scaled = scaler.apply(rows, np.float64)
     if not method.single_precision:
         return settled(check_prediction(method.title, method._predict, scaled, n_classes))
-    return settled(check_prediction(method.title, method._predict, _in_blocks(scaled), n_classes), len(rows))
+    return settled(check_prediction(method.title, method._predict, in_blocks(scaled), n_classes), len(rows))
 
 
 def predict_outputs(method: PostHoc, outputs: Outputs, n_classes: int) -> Prediction:
     """Predict rows by a network's outputs, in whole blocks: features are in single precision; see :func:`settled`."""
-    features = None if outputs.features is None else _in_blocks(outputs.features)
-    blocks = Outputs(_in_blocks(outputs.logits), features, outputs.last_layer)
+    features = None if outputs.features is None else in_blocks(outputs.features)
+    blocks = Outputs(in_blocks(outputs.logits), features, outputs.last_layer)
     return settled(check_prediction(method.title, method.predict_outputs, blocks, n_classes), len(outputs))
 
 
-def _in_blocks(rows: Array) -> Array:
+def in_blocks(rows: Array) -> Array:
     """Return rows (n, d) with the last one repeated up to a whole number of blocks."""
     n_missing = -len(rows) % BLOCK_ROWS
     return np.concatenate([rows, np.repeat(rows[-1:], n_missing, axis=0)]) if n_missing else rows

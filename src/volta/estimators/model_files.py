@@ -98,10 +98,10 @@ def split_pipeline(estimator: Any) -> tuple[Any, Any]:
 def dump_model(model: BaseModel) -> dict[str, Any]:
     """Return a base model as plain values and bytes; raise where it cannot be stored."""
     estimator = unfrozen(model.estimator)
-    if model.response == "function":
+    if model.response in ("function", "network"):
         raise InputError(
-            f"estimator is the function {name_of(estimator)}, which no file holds; pass save(path, model=False), which "
-            "stores all but the function, and load(path, estimator=function)"
+            f"estimator is the {model.response} {name_of(estimator)}, which no file holds; pass save(path, "
+            f"model=False), which stores all but the {model.response}, and load(path, estimator={model.response})"
         )
     prepare, last = split_pipeline(estimator)
     kind = format_of(last)

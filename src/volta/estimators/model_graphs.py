@@ -85,6 +85,10 @@ def base_graph(model: BaseModel, rows: Any, schema: TableSchema | None) -> Any:
     """
     if model.response == "function":
         raise InputError(f"estimator is the function {name_of(model.estimator)}, which has no graph; wrap a classifier")
+    if model.response == "network":
+        raise InputError(
+            "estimator is a network, which has no graph here; PostHocClassifier exports from its logits on"
+        )
     estimator = model.estimator
     prepare, last = split_steps(estimator)
     try:
@@ -430,7 +434,7 @@ def export_trusted(classifier: TrustedClassifier, rules: Rules, path: Path, dtyp
     roundings, widths = [], []
     for member, base in zip(members, bases, strict=True):
         outputs = outputs_of_graph(base, fed)
-        roundings.append(measured_rounding(member, outputs, rows, len(classifier.probes_)))
+        roundings.append(base_rounding(member, outputs, rows, len(classifier.probes_)))
         widths.append(outputs.shape[1])
     joined = [Joined(classifier.calibration_.join, rounding) for rounding in roundings]
     parts = [TrustedMemberGraph(*each) for each in zip(members, joined, strict=True)]
@@ -655,7 +659,7 @@ def tree_thresholds(base: Any) -> Iterator[tuple[int, float]]:
                 yield int(column), float(value)
 
 
-def measured_rounding(member: TrustedMember, outputs: Array, rows: TableRows, n_calibration: int) -> Rounding:
+def base_rounding(member: TrustedMember, outputs: Array, rows: TableRows, n_calibration: int) -> Rounding:
     """Compare a base graph's outputs, calibrated, with Python on the same rows; leave room to spare."""
     exact = member.predict(rows)
     with torch.no_grad():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +51,8 @@ def outputs_of(
     goes in are the features, what comes out the logits. The network runs in evaluation mode on the device its weights
     are on, and is left as it was.
     loader: batches ``(inputs, labels)``, which give `LabelledOutputs`, or ``inputs``, which give `Outputs`; a PyTorch
-    DataLoader or any other iterable of tensors. ``verbose`` writes the progress to standard error.
+    DataLoader or any other iterable. Inputs are a tensor, or a dict of tensors by argument, as Hugging Face's are,
+    whose ``labels`` are taken out. ``verbose`` writes the progress to standard error.
 
     >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> found = outputs_of(network, [(torch.zeros(5, 4), torch.tensor([0, 1, 2, 0, 1]))])
@@ -60,6 +61,10 @@ def outputs_of(
     """
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}; pass a torch.nn.Module")
+    if isinstance(loader, Tensor | Mapping):
+        raise InputError(
+            f"loader is one {type(loader).__name__}; pass batches: a DataLoader, or a list of one, [batch]"
+        )
     weight = next(model.parameters(), None)
     device = torch.device("cpu") if weight is None else weight.device
     logits: list[Array] = []
@@ -67,16 +72,22 @@ def outputs_of(
     labels: list[Array] = []
     last: nn.Linear | None = None
     n_rows = 0
-    with _watched(model, layer) as calls, _evaluating(model), torch.inference_mode():
+    with _watched(model, layer) as calls, evaluating(model), torch.inference_mode():
         for batch in loader:
             pair = isinstance(batch, tuple | list) and len(batch) == 2
             inputs = batch[0] if pair else batch
-            if not isinstance(inputs, Tensor):
+            named = dict(inputs) if isinstance(inputs, Mapping) else {}
+            own = named.pop("labels", None)
+            if not isinstance(inputs, Tensor) and not (named and all(isinstance(v, Tensor) for v in named.values())):
                 raise InputError(
-                    f"loader gives a {type(batch).__name__}; expected batches (inputs, labels) or inputs, tensors each"
+                    f"loader gives a {type(batch).__name__}; expected batches (inputs, labels) or inputs, a tensor "
+                    "or a dict of tensors, which the model takes by name"
                 )
             calls.clear()
-            model(inputs.to(device))
+            if named:
+                model(**{name: value.to(device) for name, value in named.items()})
+            else:
+                model(inputs.to(device))
             if not calls:
                 raise InputError("model called no linear layer; name the last one with layer=")
             last, seen, given = calls[-1]
@@ -84,8 +95,8 @@ def outputs_of(
                 raise InputError(f"the last layer's input has shape {tuple(seen.shape)}; name one that sees (n, width)")
             features.append(seen.float().cpu().numpy())
             logits.append(given.double().cpu().numpy())
-            if pair:
-                labels.append(np.asarray(without_graph(batch[1])))
+            if pair or own is not None:
+                labels.append(np.asarray(without_graph(batch[1] if pair else own)))
             n_rows += len(seen)
             if verbose:
                 print(f"{n_rows} rows", file=sys.stderr, flush=True)
@@ -128,7 +139,8 @@ def _watched(model: nn.Module, layer: str | None) -> Iterator[list[tuple[nn.Line
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a network into evaluation mode, and back after."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

@@ -115,11 +115,11 @@ class TrustedClassifier(RowClassifier):
     """Any classifier with calibrated probabilities, prediction sets, abstention, OOD flags and decisions around it.
 
     What :class:`VoltaClassifier` offers for its own methods is here offered for the model you have: a scikit-learn
-    classifier or pipeline, LightGBM, XGBoost, CatBoost, anything with ``predict_proba`` or ``decision_function``, or a
-    function from rows to probabilities. Samples are split as there: up to 3,000 are cross-fitted by five clones of
-    the estimator, of more a tenth calibrates one. Each fit's calibrator is fitted on validation samples, which neither
-    trained the estimator nor calibrate decisions. Guarantees hold for new samples that are exchangeable with those
-    given to ``fit``.
+    classifier or pipeline, LightGBM, XGBoost, CatBoost, anything with ``predict_proba`` or ``decision_function``, a
+    torch.nn.Module from rows to logits, or a function from rows to probabilities. Samples are split as there: up to
+    3,000 are cross-fitted by five clones of the estimator, of more a tenth calibrates one. Each fit's calibrator is
+    fitted on validation samples, which neither trained the estimator nor calibrate decisions. Guarantees hold for new
+    samples that are exchangeable with those given to ``fit``.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ class TrustedClassifier(RowClassifier):
         The classifier. Data frames reach it as they are, so a pipeline may begin with a ``ColumnTransformer``.
     prefit
         The estimator is fitted already, on other samples than those of ``fit``, which then only calibrates: a random
-        half fits calibrator and evidence, or ``eval_set`` does; the others calibrate decisions. A function and
-        scikit-learn's ``FrozenEstimator`` are always taken so.
+        half fits calibrator and evidence, or ``eval_set`` does; the others calibrate decisions. A function, a network
+        and scikit-learn's ``FrozenEstimator`` are always taken so.
     calibration
         ``cross``, ``split`` or ``auto``, as for :class:`VoltaClassifier`; nothing to choose for a fitted estimator.
     calibrator
@@ -362,7 +362,7 @@ class TrustedClassifier(RowClassifier):
     def _is_prefit(self) -> bool:
         """Whether the estimator is only calibrated; raise unless it is one that can be asked."""
         response = response_of(self.estimator)
-        if response == "function":
+        if response in ("function", "network"):
             return True
         prefit = self.prefit or isinstance(self.estimator, FrozenEstimator)
         if prefit:
