@@ -364,7 +364,8 @@ def fit_differences(axes: Axes, ends: Sequence[tuple[float, float]]) -> None:
         return
     longest, middle = max(reaches), dwarfed_reach(reaches)
     if middle is None:
-        tick = float(f"{longest:.1g}")
+        step = 10.0 ** math.floor(math.log10(longest))
+        tick = step * math.floor(longest / step)
         axes.set_xticks([-tick, 0, tick], [f"−{tick:g}", "0", f"{tick:g}"])
         axes.set_xlim(-1.25 * longest, 1.25 * longest)
         return

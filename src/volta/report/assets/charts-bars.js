@@ -51,7 +51,7 @@ register("differences", (group, chart, width) => {
   const rows = table.rows.map((r) => {
     const m = group.method(r.row);
     // A difference in numbers: "better" would say more than a bar without a star shows.
-    const change = r.same ? "0" : `${r.difference >= 0 ? "+" : ""}${fixed(r.difference)}`;
+    const change = r.same || Math.abs(r.difference) < 5e-5 ? "0" : `${r.difference >= 0 ? "+" : ""}${fixed(r.difference)}`;
     return { name: m.name, title: m.title, ours: m.ours, value: r.difference, std: r.std, fill: r.better ? hue(1) : hue(4), note: `${change}${r.significant ? " *" : ""}`,
       tip: `${m.title}\n${change} against ${group.method(reference).title}\np (Holm) ${r.p === null ? "–" : short(r.p)}` };
   });
