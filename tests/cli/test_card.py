@@ -37,15 +37,15 @@ def test_the_card_says_what_the_model_is_and_rests_on(shell, cards):
     assert "**classes**: ash, birch, oak" in text
     assert "length, width, weight, g" in text
     assert "600 training, 600 calibration" in text
-    assert "each of 5 fits leaves out a fold of the rows, which calibrate it" in text
-    assert "Losses are those of the validation rows." in text
+    assert "each of 5 fits leaves out a fold of the samples, which calibrate it" in text
+    assert "Losses are those of the validation set." in text
     assert "cross-conformal prediction: near what is asked" in text
     assert "measured, not proven" in text
     assert f"SHA-256 {hash_file(shell.model)}" in text
     assert f"| train.csv | {hash_file(shell.train)} |" in text
     for title in ("Calibration", "Risk and coverage", "Policies", "Prediction sets", "OOD flags", "Data", "Limits"):
         assert f"## {title}" in text
-    assert "with confidence 95 % at most 20 % of answered rows are wrong" in text
+    assert "with confidence 95 % at most 20 % of answered samples are wrong" in text
     assert "too few" not in text
     assert "What is not guaranteed:" in text
 
@@ -58,7 +58,7 @@ def test_the_numbers_are_those_of_the_metrics(shell, cards):
     numbers = np.searchsorted(classifier.classes_, labels)
     interval = metrics.ece_interval(found.probs, numbers)
     text = text_of(cards, "judged")
-    assert "the 300 labelled rows of test.csv" in text
+    assert "the 300 labelled samples of test.csv" in text
     assert f"| accuracy | {metrics.accuracy(found.probs, numbers):.4f} |" in text
     expected = metrics.ece_expected(found.probs)
     told = f"{interval.low:.4f} to {interval.high:.4f} (bootstrap)"

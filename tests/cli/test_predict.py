@@ -73,7 +73,7 @@ def test_chunks_of_a_file_are_predicted_as_its_whole(shell, classifier, tmp_path
 def test_decisions_are_those_of_python(shell, classifier, tmp_path):
     done = run("decide", shell.model, shell.new, "--id", "tree", "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
-    assert re.search(r"60 rows \(\d+ answer, \d+ abstain, \d+ ood\)", done.stdout)
+    assert re.search(r"60 samples \(\d+ answer, \d+ abstain, \d+ ood\)", done.stdout)
     expected = classifier.decide(shell.new_rows)
     found = read(tmp_path / "out.csv", "probability", "uncertainty", "pvalue")
     assert list(found) == ["tree", "action", "label", "probability", "uncertainty", "pvalue", "set", "reason"]

@@ -389,7 +389,7 @@ def decide(
                 writer.write(given | found)
                 counts += np.bincount(decisions.action, minlength=len(ACTIONS))
     words = ", ".join(f"{count} {action}" for action, count in zip(ACTIONS, counts.tolist(), strict=True))
-    echo(f"{counts.sum()} rows ({words}): {out}")
+    echo(f"{counts.sum()} samples ({words}): {out}")
 
 
 def _decide_folder(

@@ -34,13 +34,13 @@ MOST_VALUES = 5
 
 LIMITS = (
     "Every guarantee is for samples exchangeable with the calibration set. When the world, the instrument or the "
-    "choice of rows changes, none of them holds; the classifier's monitor, fed with the stream, shows when that is.",
-    "Guarantees hold on average over rows, not for a single row, and not within a group of rows that is picked later; "
-    'sets and flags within every class need conditional="class", in Python.',
-    "An OOD flag says that a row is unlike the calibration rows, not why. No share of OOD rows found is guaranteed: "
-    "rows unlike others in ways that neither the network nor the range of columns shows go through.",
-    "Probabilities are calibrated as measured here, on average; that is no guarantee, and least where few rows lie.",
-    "The classes are those of the training rows. A row of any other class gets one of them, unless it is flagged.",
+    "choice of samples changes, none of them holds. The classifier's monitor, fed with the stream, shows when that is.",
+    "Guarantees hold on average over samples, not for a single sample, and not within a group that is picked later. "
+    'Sets and flags within every class need conditional="class", in Python.',
+    "An OOD flag says that a sample is unlike the calibration set, not why. No share of OOD samples found is "
+    "guaranteed: samples that differ in ways that neither the network nor the columns show are not flagged.",
+    "Probabilities are calibrated as measured here, on average; that is no guarantee, and least where samples are few.",
+    "The classes are those of the training set. A sample of any other class gets one of them, unless it is flagged.",
     "Hashes tell whether files are the same; they are no signature, and nothing here says that the labels were right.",
 )
 """What is not guaranteed, whatever the model."""
@@ -73,16 +73,16 @@ def policy_sentence(policy: Policy) -> str:
     within = f"{percent(policy.coverage_low)} to {percent(policy.coverage_high)}"
     if policy.max_error is None:
         note = f" ({policy.note})" if policy.note else ""
-        about = " (of cross-fitted rows: about so, not proven)" if policy.cross_fitted else ""
+        about = " (cross-fitted samples: measured, not proven)" if policy.cross_fitted else ""
         return (
-            f"{percent(policy.coverage)} of rows are answered on average, {within} with confidence "
-            f"{percent(policy.confidence)}{about}, from {policy.n} calibration rows; no guarantee on the error{note}"
+            f"{percent(policy.coverage)} of samples are answered on average, {within} with confidence "
+            f"{percent(policy.confidence)}{about}, from {policy.n} calibration samples; no guarantee on the error{note}"
         )
-    proven = " (of cross-fitted rows: measured, not proven)" if policy.cross_fitted else ""
+    proven = " (cross-fitted samples: measured, not proven)" if policy.cross_fitted else ""
     return (
-        f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered rows are "
-        f"wrong{proven}; about {percent(policy.coverage)} of rows are answered ({within}), from {policy.n} calibration "
-        f"rows, {policy.n_answered} of them answered, {policy.n_errors} wrong"
+        f"with confidence {percent(policy.confidence)} at most {percent(policy.max_error)} of answered samples are "
+        f"wrong{proven}; about {percent(policy.coverage)} of samples are answered ({within}), from {policy.n} "
+        f"calibration samples, {policy.n_answered} of them answered, {policy.n_errors} wrong"
     )
 
 
@@ -116,7 +116,7 @@ def calibration_evidence(classifier: RowClassifier) -> Evidence:
     kept = classifier.calibration_
     rows = RowStatistics(kept.confidence, kept.predicted == kept.labels, kept.true_probs)
     seen = "which were not used to train the model" if kept.n_folds == 1 else "each by the fit that did not see it"
-    source = f"the {len(kept.labels)} calibration rows, {seen}"
+    source = f"the {len(kept.labels)} calibration samples, {seen}"
     return Evidence(source, rows, kept.uncertainty, kept.set_sizes[classifier.set_score_], None, None)
 
 
@@ -140,7 +140,7 @@ def row_evidence(classifier: RowClassifier, table: FeatureTable, advance: Callab
     *whole, uncertainty, pvalues = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     rows, n_rows = RowStatistics(*whole), len(pvalues)
     return Evidence(
-        source=f"the {n_rows} labelled rows of {table.table.path.name}",
+        source=f"the {n_rows} labelled samples of {table.table.path.name}",
         rows=rows,
         uncertainty=uncertainty,
         set_sizes=tuple((sizes / n_rows).tolist()),
@@ -186,7 +186,7 @@ def reliability_svg(bins: ReliabilityBins) -> str:
     bars = []
     for low, high, accuracy, count in zip(bins.lower, bins.upper, bins.accuracy, bins.count, strict=True):
         (x0, y0), (x1, y1) = axes.place(low, accuracy), axes.place(high, 0.0)
-        title = f"confidence {low:.2f} to {high:.2f}: accuracy {accuracy:.3f}, {count} rows"
+        title = f"confidence {low:.2f} to {high:.2f}: accuracy {accuracy:.3f}, {count} samples"
         bars.append(
             f'<rect class="bar" x="{x0 + 1:.1f}" y="{y0}" width="{x1 - x0 - 2:.1f}" height="{y1 - y0:.1f}">'
             f"<title>{title}</title></rect>"
@@ -199,7 +199,7 @@ def reliability_svg(bins: ReliabilityBins) -> str:
 def risk_coverage_svg(coverage: Floats, risk: Floats, answered: float | None) -> str:
     """Draw the error among answered rows against the share answered; a rule marks the model's policy."""
     top = max(0.01, float(risk.max()) * 1.05)
-    axes = Axes((0.0, 1.0), (0.0, top), "share of rows answered", "error among them")
+    axes = Axes((0.0, 1.0), (0.0, top), "share of samples answered", "error among them")
     picked = np.unique(np.linspace(0, len(coverage) - 1, MOST_POINTS).astype(int))
     marks = [_line(axes, coverage[picked], risk[picked], "curve")]
     if answered is not None:
@@ -295,7 +295,7 @@ def make_card(classifier: RowClassifier, path: Path | None, evidence: Evidence) 
         title=f"Model card: {type(classifier).__name__ if path is None else path.name}",
         lead=(
             f"{classifier.method_.title}, {len(classifier.classes_)} classes, {classifier.n_features_in_} features. "
-            f"Right on {n_right} of {evidence.n_rows} rows; figures are from {evidence.source}."
+            f"Right on {n_right} of {evidence.n_rows} samples; figures are from {evidence.source}."
         ),
         facts=_facts(classifier, path),
         sections=(
@@ -334,7 +334,7 @@ def _facts(classifier: RowClassifier, path: Path | None) -> tuple[tuple[str, str
         ("classes", _some([str(name) for name in classifier.classes_])),
         ("features", f"{classifier.n_features_in_}{said if schema is None else f': {_columns_words(schema)}'}"),
         ("label", record.label or "not from a table"),
-        ("rows", rows),
+        ("samples", rows),
         *classifier.describe(),
         ("seed", str(classifier.seed_)),
         ("versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
@@ -367,7 +367,7 @@ def _calibration(evidence: Evidence) -> Section:
         ),
     )
     binned = CardTable(
-        ("confidence", "rows", "mean confidence", "accuracy"),
+        ("confidence", "samples", "mean confidence", "accuracy"),
         tuple(
             (f"{low:.3f} to {high:.3f}", str(count), f"{confidence:.3f}", f"{accuracy:.3f}")
             for low, high, count, confidence, accuracy in zip(
@@ -377,7 +377,8 @@ def _calibration(evidence: Evidence) -> Section:
     )
     figure = CardFigure(
         reliability_svg(bins),
-        f"Accuracy of rows with alike confidence, n = {n}. A calibrated model lies on the line; ECE is the mean gap.",
+        f"Accuracy of samples with similar confidence, n = {n}. A calibrated model lies on the line; "
+        "ECE is the mean gap.",
     )
     return Section("Calibration", (f"Measured on {evidence.source}.",), (figure,), (measured, binned))
 
@@ -391,11 +392,11 @@ def _risk(classifier: RowClassifier, evidence: Evidence) -> Section:
     ]
     figure = CardFigure(
         risk_coverage_svg(curve.coverage, curve.risk, share),
-        f"Error among the rows that the model is most certain of, n = {evidence.n_rows}; the rule is the policy, "
-        f"{percent(share)} of these rows.",
+        f"Error among the samples that the model is most certain of, n = {evidence.n_rows}; the rule is the policy, "
+        f"{percent(share)} of these samples.",
     )
     table = CardTable(
-        ("rows answered", "error among them"),
+        ("samples answered", "error among them"),
         (*((percent(coverage), percent(risk)) for coverage, risk in at), ("100 %", percent(float(curve.risk[-1])))),
     )
     area = aurc(evidence.uncertainty, evidence.rows.correct)
@@ -417,7 +418,7 @@ def _policies(classifier: RowClassifier) -> Section:
         "Policies",
         (
             f"The model's policy: {policy_sentence(classifier.policy_)}.",
-            f"Others that could be asked of its {len(kept.labels)} calibration rows:",
+            f"Others that its {len(kept.labels)} calibration samples allow:",
         ),
         tables=(table,),
     )
@@ -431,14 +432,14 @@ def _card_sets(classifier: RowClassifier, evidence: Evidence) -> Section:
         row += (_range_words(len(kept.labels), alpha) if kept.n_folds == 1 else "not known",)
         row += (f"{evidence.set_sizes[place]:.3f}",)
         rows.append(row if evidence.set_coverage is None else (*row, percent(evidence.set_coverage[place])))
-    head = ("alpha", "coverage asked", "coverage proven", "given these rows, 95 %", "mean size")
+    head = ("alpha", "coverage asked", "coverage proven", "given this calibration set, 95 %", "mean size")
     table = CardTable(head if evidence.set_coverage is None else (*head, "coverage measured"), tuple(rows))
     return Section(
         "Prediction sets",
         (
-            f"Score {score}, {len(kept.labels)} calibration rows, {_calibration_words(kept)}. A set holds the true "
-            "class with at least the probability proven, over calibration and new rows together. Sizes are from "
-            f"{evidence.source}.",
+            f"Score {score}, {len(kept.labels)} calibration samples, {_calibration_words(kept)}. A set holds the true "
+            "class with at least the probability proven, over calibration sets and new samples together. Sizes are "
+            f"from {evidence.source}.",
         ),
         tables=(table,),
     )
@@ -468,20 +469,20 @@ def _ood(classifier: RowClassifier, evidence: Evidence) -> Section:
         (
             percent(fpr),
             percent(float(test.bound(fpr)[0])) if proven else "not proven",
-            test.note(fpr) or "enough calibration rows",
+            test.note(fpr) or "enough calibration samples",
         )
         for fpr in FPRS
     ]
-    head: tuple[str, ...] = ("fpr asked", "false alarms proven, at most", "rows")
+    head: tuple[str, ...] = ("fpr asked", "false-positive rate proven, at most", "samples")
     if evidence.flagged is not None:
         rows = [(*row, percent(share)) for row, share in zip(rows, evidence.flagged, strict=True)]
-        head = (*head, "flagged of the rows given")
+        head = (*head, "flagged of the labelled samples")
     return Section(
         "OOD flags",
         (
-            "A row is flagged where its conformal p-value is at most fpr. Of rows that come as the calibration rows "
-            f"did {'at most' if proven else 'about'} this share is flagged, on average over calibration draws; "
-            f"n = {len(kept.labels)}, {_calibration_words(kept) if proven else f'{kept.n_folds} folds'}.",
+            "A sample is flagged where its conformal p-value is at most fpr. Of samples exchangeable with the "
+            f"calibration set {'at most' if proven else 'about'} this share is flagged, on average over calibration "
+            f"draws; n = {len(kept.labels)}, {_calibration_words(kept) if proven else f'{kept.n_folds} folds'}.",
         ),
         tables=(CardTable(head, tuple(rows)),),
     )
@@ -491,13 +492,13 @@ def _data(classifier: RowClassifier) -> Section:
     record = classifier.fit_record_
     files = CardTable(("file", "SHA-256"), tuple(record.files.items()))
     parts = CardTable(
-        ("part", "rows", "SHA-256 of features and classes"),
+        ("part", "samples", "SHA-256 of features and classes"),
         tuple((word, str(record.n_rows(part)), record.data_hash[part]) for part, word in _part_words(record).items()),
     )
     tables = (parts, _class_counts(classifier, record))
     cross = (
-        f"Cross-fitted: each of {record.n_folds} fits leaves out a fold of the rows, which calibrate it, and keeps a "
-        "tenth of all rows for temperatures.",
+        f"Cross-fitted: each of {record.n_folds} fits leaves out a fold of the samples, which calibrate it, and keeps "
+        "a tenth of all samples for temperatures.",
     )
     sentences = ("What the model was fitted on.", *(cross if record.n_folds > 1 else ()))
     return Section("Data", sentences, tables=(files, *tables) if record.files else tables)
@@ -508,7 +509,7 @@ def _class_counts(classifier: RowClassifier, record: FitRecord) -> CardTable:
     rows = [(str(name), *(str(part[k]) for part in counts)) for k, name in enumerate(classifier.classes_)]
     if len(rows) > MOST_NAMES:
         rows = [*rows[:MOST_NAMES], (f"and {len(rows) - MOST_NAMES} more", *("" for _ in counts))]
-    return CardTable(("class", *(f"{word} rows" for word in _part_words(record).values())), tuple(rows))
+    return CardTable(("class", *(f"{word} samples" for word in _part_words(record).values())), tuple(rows))
 
 
 def _part_words(record: FitRecord) -> dict[str, str]:
@@ -529,7 +530,7 @@ def _training(classifier: RowClassifier) -> Section:
         losses_svg([log.val_losses for log in logs], "validation loss"),
         "Cross-entropy after each epoch, before any temperature.",
     )
-    return Section("Training", ("Losses are those of the validation rows.",), (figure,), (CardTable(head, rows),))
+    return Section("Training", ("Losses are those of the validation set.",), (figure,), (CardTable(head, rows),))
 
 
 def _some(names: list[str]) -> str:
