@@ -6,7 +6,7 @@ import copy
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,7 +33,7 @@ from volta.estimators.deciding import (
     settled_scores,
     without_last_bits,
 )
-from volta.estimators.inputs import CalibrationName, ClassWeight, FitInput, averaging_one, prepare_fit_input
+from volta.estimators.inputs import CalibrationName, ClassWeight, averaging_one, prepare_fit_input
 from volta.estimators.row_classifier import RowClassifier
 from volta.networks.recipe import PROTOCOLS, Budget, TrainingLog
 
@@ -313,7 +313,7 @@ class VoltaClassifier(RowClassifier):
         self.history_ = tuple(log for _, logs, _ in fits for log in logs)
         warn_about(self.history_)
         learned = [(member, held_out) for member, _, held_out in fits]
-        self._learn(given, parts, self._pooled(given, parts, learned))
+        self._learn(given, parts, learned)
         return self
 
     def describe(self) -> list[tuple[str, str]]:
@@ -321,30 +321,6 @@ class VoltaClassifier(RowClassifier):
         return [
             ("encoder, protocol", f"{self.encoder}, {self.protocol}"),
             ("scaling", f"{self.scaler_.kind} (asked: {self.scale})"),
-        ]
-
-    def _pooled(
-        self,
-        given: FitInput,
-        parts: list[tuple[Split, Split, Split]],
-        fits: list[tuple[RowMember, HeldOut]],
-    ) -> list[tuple[RowMember, HeldOut]]:
-        """Return the fits of ``auto`` with weights from the validation samples of all of them; others as they are."""
-        from volta.methods.auto import Auto, pool_weights
-
-        methods = [member.method for member, _ in fits if isinstance(member.method, Auto)]
-        if not methods:
-            return fits
-        scaled = [
-            Split(member.scaler.apply(val.inputs), val.labels, averaging_one(val.weights))
-            for (member, _), (_, val, _) in zip(fits, parts, strict=True)
-        ]
-        numbers = [draw.val if given.val is None else np.full(len(given.val), -1) for draw in given.draws]
-        pooled = pool_weights(methods, scaled, numbers, [draw.cal for draw in given.draws])
-        members = [replace(member, method=method) for (member, _), method in zip(fits, pooled, strict=True)]
-        return [
-            (member, hold_out(member, cal.inputs, cal.labels, val.inputs))
-            for member, (_, val, cal) in zip(members, parts, strict=True)
         ]
 
     members_: list[RowMember]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from volta.methods.registry import METHODS, RegisteredMethod, find_method, method_names, name_of
     from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
     from volta.methods.taylor_sensus import TaylorSensus
-    from volta.methods.trees import BoostedTrees, RandomForest
+    from volta.methods.trees import BoostedTrees, ExtraTrees, RandomForest
     from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
     from volta.methods.volta import Volta
     from volta.methods.volta_plus import VoltaPlus
@@ -65,6 +65,7 @@ __all__ = [
     "Enn",
     "Ensemble",
     "EnsembleTemperature",
+    "ExtraTrees",
     "Fdbd",
     "Gen",
     "GlobalMahalanobis",

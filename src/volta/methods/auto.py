@@ -5,27 +5,34 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_number
+from volta.core.checks import check_count, check_number
+from volta.core.seeding import rng
+from volta.core.splits import all_of, duplicate_groups, first_of_each, stratified_folds
 from volta.core.types import Array, FitData, Prediction, Split
 from volta.methods import graphs
 from volta.methods.base import Method, checked, optional
 from volta.methods.linear import Linear
 from volta.methods.scores import Floats, one_minus_max_softmax, softmax
-from volta.methods.trees import BoostedTrees, RandomForest
+from volta.methods.trees import BoostedTrees, ExtraTrees
 from volta.methods.volta_plus import VoltaPlus
 from volta.networks.trainer import Trainer, need_features
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CANDIDATES: tuple[type[Method], ...] = (Linear, RandomForest, BoostedTrees, VoltaPlus)
-"""Cheapest first, which is the order that a limit of seconds takes them in."""
+KINDS: tuple[type[Method], ...] = (Linear, ExtraTrees, BoostedTrees, VoltaPlus)
+ENOUGH_TO_VALIDATE = 1000
+"""With so many validation samples they weigh the candidates alone."""
+MOST_WORK = 20_000_000
+"""Trees are boosted where there are at most this many samples times columns times classes."""
+MOST_BOOSTED = 500
+"""So many trees are boosted of many classes."""
 
 SMALLEST_PROBABILITY = 1e-12
 NO_WEIGHT = 0.01
@@ -77,18 +84,32 @@ def fit_weights(logs: Floats, labels: NDArray[np.int64], counts: Floats | None =
         used &= ~little
 
 
+def candidates(data: FitData) -> list[Method]:
+    """Return methods that differ in kind, cheapest first: a limit of seconds takes them in this order."""
+    n_stages = min(100, max(20, MOST_BOOSTED // data.n_classes))
+    boosted = BoostedTrees(n_trees=n_stages, learning_rate=min(0.3, 10.0 / n_stages))
+    cheap = len(data.train) * data.input_shape[0] * data.n_classes <= MOST_WORK
+    network = VoltaPlus(partner=False, neighbours=False)
+    return [Linear(), ExtraTrees(n_trees=50), *([boosted] if cheap else []), network]
+
+
 @dataclass
 class Auto(Method):
     """p = softmax(Σ_m w_m log p_m) over methods that differ in kind; u = 1 − max p, and the OOD score is u.
 
-    The candidates are a linear probe, a random forest, boosted trees and VOLTA+, each calibrated by itself. The weights
-    w ≥ 0 minimise the log loss on validation samples, which no candidate trained on (`fit_weights`); candidates without
-    weight are dropped. A cross-fitted classifier pools the validation samples of all its fits for this.
+    The candidates are a linear probe, extra trees, boosted trees (not of very many samples times columns times classes)
+    and the wide network of VOLTA+. Training and validation samples together are divided into folds, duplicates in one.
+    Each candidate is fitted without each fold, which calibrates it, and p_m is the mean of these fits. The weights
+    w ≥ 0 minimise the log loss of all samples, each as it is predicted without its fold (`fit_weights`); candidates
+    without weight are dropped. With 1,000 validation samples or more there is one fit, and these alone give the
+    weights.
     Reference: Wolpert (1992), Stacked Generalization; Genest and Zidek (1986), Combining Probability Distributions, on
-    pools in log space.
+    pools in log space; Breiman (1996), Bagging Predictors.
 
     Parameters
     ----------
+    n_folds
+        How many folds there are.
     max_seconds
         Candidates are fitted cheapest first and none begins later than this; ``left_out_`` names those left out.
     """
@@ -97,76 +118,92 @@ class Auto(Method):
     origin = "extra"
     paper_inputs = "features"
     standard = False
-    learned_types = (*CANDIDATES, *(kind for method in CANDIDATES for kind in method.learned_types))
-    checks = checked(max_seconds=optional(check_number))
+    learned_types = (*KINDS, *(kind for method in KINDS for kind in method.learned_types))
+    checks = checked(n_folds=lambda value, name: check_count(value, name, least=2), max_seconds=optional(check_number))
 
+    n_folds: int = 5
     max_seconds: float | None = None
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         need_features(data)
         started = time.perf_counter()
-        self.members_: list[Method] = []
+        folds = self._folds(data, trainer.seed)
+        members: list[list[Method]] = []
+        logs: list[Floats] = []
         self.left_out_: list[str] = []
-        for kind in CANDIDATES:
-            if self.members_ and self.max_seconds is not None and time.perf_counter() - started > self.max_seconds:
-                self.left_out_.append(kind.title)
-            else:
-                self.members_.append(kind().fit(data, trainer))
-        self.weights_ = fit_weights(self.log_probs(data.val.inputs), data.val.labels, data.val.weights)
+        for candidate in candidates(data):
+            if members and self.max_seconds is not None and time.perf_counter() - started > self.max_seconds:
+                self.left_out_.append(candidate.title)
+                continue
+            members.append([copy.deepcopy(candidate).fit(fold, trainer) for fold in folds])
+            pairs = zip(members[-1], folds, strict=True)
+            logs.append(np.concatenate([log_probs([fit], fold.val.inputs) for fit, fold in pairs]))
+        labels = np.concatenate([fold.val.labels for fold in folds])
+        weighted = [np.ones(len(fold.val)) if fold.val.weights is None else fold.val.weights for fold in folds]
+        weights = fit_weights(np.stack(logs, axis=1), labels, np.concatenate(weighted))
+        kept = np.flatnonzero(weights)
+        self.members_ = [members[place] for place in kept.tolist()]
+        self.weights_ = weights[kept]
 
-    def log_probs(self, inputs: Array) -> Floats:
-        """Return (n, M, K) log-probabilities of the candidates."""
-        probs = np.stack([member.predict(inputs).probs for member in self.members_], axis=1)
-        return np.asarray(np.log(np.maximum(probs, SMALLEST_PROBABILITY)))
+    def _folds(self, data: FitData, seed: int) -> list[FitData]:
+        """Return the data as they are where validation samples are many, else without each fold, which validates."""
+        if len(data.val) >= ENOUGH_TO_VALIDATE:
+            return [data]
+        whole = _joined(data.train, data.val)
+        groups = duplicate_groups(whole.inputs, whole.labels)
+        if groups is None:
+            groups = np.arange(len(whole))
+        labels = whole.labels[first_of_each(groups)]
+        n_folds = min(self.n_folds, len(labels))
+        found = []
+        for drawn in stratified_folds(labels, n_folds, rng(seed, "auto", "folds")):
+            held_out = all_of(groups, drawn)
+            val = whole.take(held_out)
+            found.append(
+                replace(data, train=whole.take(np.setdiff1d(np.arange(len(whole)), held_out)), val=val, cal=val)
+            )
+        return found
 
     def _predict(self, inputs: Array) -> Prediction:
-        used = self.reweighed(self.weights_)
-        logits = np.einsum("m,nmk->nk", used.weights_, used.log_probs(inputs))
-        return Prediction(softmax(logits), one_minus_max_softmax(logits))
-
-    def reweighed(self, weights: Floats) -> Auto:
-        """Return the same fit with other weights; candidates without weight are dropped."""
-        found = copy.copy(self)
-        kept = np.flatnonzero(weights)
-        found.members_, found.weights_ = [self.members_[place] for place in kept.tolist()], weights[kept]
-        return found
+        logits = sum(
+            weight * log_probs(fits, inputs) for fits, weight in zip(self.members_, self.weights_, strict=True)
+        )
+        return Prediction(softmax(np.asarray(logits)), one_minus_max_softmax(np.asarray(logits)))
 
     def graph(self) -> graphs.MethodGraph:
         """Return the candidates' networks and the formula on all their outputs, for ONNX graphs."""
-        parts = [member.graph() for member in self.members_ if isinstance(member, graphs.HasGraph)]
-        ends = np.cumsum([len(part.networks) for part in parts]).tolist()
+        parts = [[fit.graph() for fit in fits if isinstance(fit, graphs.HasGraph)] for fits in self.members_]
         weights = self.weights_.tolist()
 
         def formula(inputs: Tensor, outputs: list[graphs.TensorOutputs]) -> graphs.TensorPrediction:
             import torch
 
-            logs = []
-            for part, end, weight in zip(parts, ends, weights, strict=True):
-                probs = part.formula(inputs, outputs[end - len(part.networks) : end]).probs
-                logs.append(weight * probs.clamp(min=SMALLEST_PROBABILITY).log())
+            logs, start = [], 0
+            for fits, weight in zip(parts, weights, strict=True):
+                probs = []
+                for part in fits:
+                    stop = start + len(part.networks)
+                    probs.append(part.formula(inputs, outputs[start:stop]).probs)
+                    start = stop
+                mean = torch.stack(probs).mean(dim=0)
+                logs.append(weight * mean.clamp(min=SMALLEST_PROBABILITY).log())
             logits = torch.stack(logs).sum(dim=0)
             return graphs.prediction(logits.softmax(dim=1), graphs.one_minus_max_softmax(logits))
 
-        return graphs.MethodGraph([network for part in parts for network in part.networks], formula)
+        return graphs.MethodGraph([network for fits in parts for part in fits for network in part.networks], formula)
 
 
-def pool_weights(
-    fits: Sequence[Auto],
-    held_out: Sequence[Split],
-    rows: Sequence[NDArray[np.int64]],
-    unseen: Sequence[NDArray[np.int64]],
-) -> list[Auto]:
-    """Return the fits with weights from the validation samples of all of them, but those that calibrate the fit.
+def log_probs(fits: Sequence[Method], inputs: Array) -> Floats:
+    """Return (n, K), the logarithms of the mean probabilities of fits."""
+    probs = np.mean([fit.predict(inputs).probs for fit in fits], axis=0)
+    return np.asarray(np.log(np.maximum(probs, SMALLEST_PROBABILITY)))
 
-    ``held_out``: each fit's validation samples as it takes them, ``rows`` their numbers; ``unseen``: the numbers of the
-    samples that calibrate each fit.
-    """
-    logs = np.concatenate([fit.log_probs(split.inputs) for fit, split in zip(fits, held_out, strict=True)])
-    labels = np.concatenate([split.labels for split in held_out])
-    counts = np.concatenate([np.ones(len(split)) if split.weights is None else split.weights for split in held_out])
-    numbers = np.concatenate(rows)
-    found = []
-    for fit, own in zip(fits, unseen, strict=True):
-        used = ~np.isin(numbers, own)
-        found.append(fit.reweighed(fit_weights(logs[used], labels[used], counts[used])))
-    return found
+
+def _joined(first: Split, second: Split) -> Split:
+    """Return the samples of both; where only one part has weights, the other's are 1."""
+    parts = (first, second)
+    weights = None
+    if any(part.weights is not None for part in parts):
+        weights = np.concatenate([np.ones(len(part)) if part.weights is None else part.weights for part in parts])
+    inputs = np.concatenate([np.asarray(part.inputs) for part in parts])
+    return Split(inputs, np.concatenate([part.labels for part in parts]), weights)

@@ -52,7 +52,7 @@ from volta.methods.mahalanobis import (
 )
 from volta.methods.softmax import Gen, KlMatching, MaxLogit, MaxlogitPnorm, Softmax
 from volta.methods.taylor_sensus import TaylorSensus
-from volta.methods.trees import BoostedTrees, RandomForest
+from volta.methods.trees import BoostedTrees, ExtraTrees, RandomForest
 from volta.methods.vim import KernelPca, Neco, Residual, Sirc, Vim
 from volta.methods.volta import Volta
 from volta.methods.volta_plus import VoltaPlus
@@ -228,6 +228,7 @@ METHODS: dict[str, type[Method]] = {
     "ctm": Ctm,
     "kl_matching": KlMatching,
     "boosted_trees": BoostedTrees,
+    "extra_trees": ExtraTrees,
     "random_forest": RandomForest,
     "auto": Auto,
 }

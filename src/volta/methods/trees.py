@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volta.core.checks import check_count, check_fraction, check_number
+from volta.core.checks import check_count, check_number
 from volta.core.types import Array, FitData, Prediction
 from volta.methods import graphs
-from volta.methods.base import Method, checked
+from volta.methods.base import Check, Method, checked
 from volta.methods.scores import Floats, entropy, softmax
 from volta.methods.temperature import fit_temperature, half_a_row
 from volta.networks.trainer import Trainer, need_features
@@ -27,17 +28,19 @@ MOST_TREES, FEWEST_STAGES = 5000, 10
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """T binary trees of M nodes in all: a row goes to the left child where its feature is at most the threshold.
+    """T binary trees of M nodes and L leaves in all: a row goes left where its feature is at most the threshold.
 
-    ``feature``, ``left``, ``right`` (M,) and ``threshold`` (M,): a leaf is its own child. ``value`` (M, C): what a leaf
-    adds to C outputs; ``roots`` (T,); ``first`` (T,): the first output that a tree adds to; ``n_outputs``: how many
-    outputs there are; ``depth``: of the deepest tree. Rows are compared in single precision, as scikit-learn does.
+    ``feature``, ``threshold`` and ``left`` (M,): a node's right child follows its left one; a leaf is its own left
+    child, with an infinite threshold. ``leaf`` (M,): the number of a leaf, 0 for other nodes; ``value`` (L, C): what it
+    adds to C outputs; ``roots`` (T,); ``first`` (T,), never falling: the first output that a tree adds to;
+    ``n_outputs``: how many outputs there are; ``depth``: of the deepest tree. Rows and thresholds are compared in
+    single precision.
     """
 
     feature: NDArray[np.int32]
-    threshold: Floats
+    threshold: NDArray[np.float32]
     left: NDArray[np.int32]
-    right: NDArray[np.int32]
+    leaf: NDArray[np.int32]
     value: Floats
     roots: NDArray[np.int32]
     first: NDArray[np.int32]
@@ -47,67 +50,114 @@ class Trees:
     def sums(self, rows: Array) -> Floats:
         """Return (n, n_outputs): the sums of what the leaves of rows (n, d) add."""
         found = np.zeros((len(rows), self.n_outputs))
+        firsts, starts = np.unique(self.first, return_index=True)
         for start in range(0, len(rows), _CHUNK_ROWS):
-            chunk = np.ascontiguousarray(rows[start : start + _CHUNK_ROWS].astype(np.float32).T)
-            values = self._values(chunk)
-            for first in np.unique(self.first):
-                of_trees = values[self.first == first].sum(axis=0)
-                found[start : start + _CHUNK_ROWS, first : first + of_trees.shape[1]] += of_trees
+            values = self.value[self._leaves(rows[start : start + _CHUNK_ROWS])]
+            for first, of_trees in zip(firsts.tolist(), np.split(values, starts[1:]), strict=True):
+                found[start : start + _CHUNK_ROWS, first : first + values.shape[2]] += of_trees.sum(axis=0)
         return found
 
-    def _values(self, columns: NDArray[np.float32]) -> Floats:
-        """Return (T, n, C) of rows given as columns (d, n)."""
-        index = np.arange(columns.shape[1])
-        node = np.repeat(self.roots[:, None], len(index), axis=1)
+    def _leaves(self, rows: Array) -> NDArray[np.int32]:
+        """Return (T, n): in which leaves rows (n, d) end."""
+        cells, n_columns = np.ravel(rows.astype(np.float32)), rows.shape[1]
+        node = np.repeat(self.roots[:, None].astype(np.intp), len(rows), axis=1)
+        first_cell = np.arange(len(rows)) * n_columns
         for _ in range(self.depth):
-            goes_left = columns[self.feature[node], index] <= self.threshold[node]
-            node = np.where(goes_left, self.left[node], self.right[node])
-        return np.asarray(self.value[node])
+            goes_right = cells.take(first_cell + self.feature.take(node)) > self.threshold.take(node)
+            node = self.left.take(node) + goes_right
+        return self.leaf.take(node)
 
     def sums_of_tensors(self, rows: Tensor) -> Tensor:
         """Do as :meth:`sums` does, on tensors."""
         import torch
 
-        feature, left, right = (torch.tensor(each.astype(np.int64)) for each in (self.feature, self.left, self.right))
-        threshold, value = torch.tensor(self.threshold), torch.tensor(self.value)
-        narrow = rows.float().double()
-        roots = torch.tensor(self.roots.astype(np.int64))
-        node = roots.unsqueeze(0) + torch.zeros_like(narrow[:, :1], dtype=torch.int64)
+        values = torch.tensor(self.value)[self._leaves_of_tensors(rows.float())]
+        firsts, starts = np.unique(self.first, return_index=True)
+        sizes = np.diff([*starts.tolist(), len(self.first)]).tolist()
+        sums = [of_trees.sum(dim=1) for of_trees in values.split(sizes, dim=1)]  # type: ignore[no-untyped-call]
+        if len(sums) == self.n_outputs:
+            return torch.cat(sums, dim=1)
+        n_after = self.n_outputs - values.shape[2]
+        padded = [
+            torch.nn.functional.pad(each, (k, n_after - k)) for k, each in zip(firsts.tolist(), sums, strict=True)
+        ]
+        return torch.stack(padded).sum(dim=0)
+
+    def _leaves_of_tensors(self, rows: Tensor) -> Tensor:
+        """Return (n, T), in an ONNX graph by one node: each tree adds its leaf's number to an output of its own."""
+        import torch
+
+        if torch.onnx.is_in_onnx_export() and hasattr(torch.onnx, "ops"):
+            kind, shape = "ai.onnx.ml::TreeEnsembleRegressor", (rows.shape[0], len(self.roots))
+            found = torch.onnx.ops.symbolic(kind, [rows], self._ensemble(), dtype=torch.float32, shape=shape, version=2)
+            return found.long()
+        parts = (self.feature, self.left, self.leaf, self.roots)
+        feature, left, leaf, roots = (torch.tensor(each.astype(np.int64)) for each in parts)
+        threshold = torch.tensor(self.threshold)
+        node = roots.unsqueeze(0) + torch.zeros_like(rows[:, :1], dtype=torch.int64)
         for _ in range(self.depth):
-            seen = narrow.gather(1, feature[node])
-            node = torch.where(seen <= threshold[node], left[node], right[node])
-        shares = torch.zeros(len(self.roots), self.value.shape[1], self.n_outputs, dtype=torch.float64)
-        for tree, first in enumerate(self.first.tolist()):
-            shares[tree, :, first : first + self.value.shape[1]] = torch.eye(self.value.shape[1], dtype=torch.float64)
-        return value[node].flatten(1) @ shares.flatten(0, 1)
+            node = left[node] + (rows.gather(1, feature[node]) > threshold[node]).long()
+        return leaf[node]
+
+    def _ensemble(self) -> dict[str, Any]:
+        """Return the attributes of the node; numbers of leaves are exact in single precision up to 2²⁴."""
+        nodes = np.arange(len(self.feature))
+        tree = np.searchsorted(self.roots, nodes, "right") - 1
+        number, is_leaf = nodes - self.roots[tree], self.left == nodes
+        below = np.where(is_leaf, 0, self.left - self.roots[tree])
+        return {
+            "nodes_treeids": tree.tolist(),
+            "nodes_nodeids": number.tolist(),
+            "nodes_featureids": self.feature.tolist(),
+            "nodes_values": np.where(is_leaf, 0.0, self.threshold).tolist(),
+            "nodes_modes": np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
+            "nodes_truenodeids": below.tolist(),
+            "nodes_falsenodeids": np.where(is_leaf, 0, below + 1).tolist(),
+            "target_treeids": tree[is_leaf].tolist(),
+            "target_nodeids": number[is_leaf].tolist(),
+            "target_ids": tree[is_leaf].tolist(),
+            "target_weights": self.leaf[is_leaf].astype(np.float64).tolist(),
+            "n_targets": len(self.roots),
+        }
 
 
 def trees_of(fitted: list[tuple[Any, int, Floats]], n_outputs: int) -> Trees:
     """Return scikit-learn's trees as arrays: each a ``tree_``, its first output, and the values (nodes, C) to add."""
-    parts: dict[str, list[Any]] = {name: [] for name in ("feature", "threshold", "left", "right", "value")}
-    roots, n_nodes = [], 0
-    for tree, _, values in fitted:
-        own = np.arange(tree.node_count)
-        leaf = tree.children_left < 0
-        parts["feature"].append(np.where(leaf, 0, tree.feature))
-        parts["threshold"].append(tree.threshold)
-        parts["left"].append(np.where(leaf, own, tree.children_left) + n_nodes)
-        parts["right"].append(np.where(leaf, own, tree.children_right) + n_nodes)
-        parts["value"].append(values)
-        roots.append(n_nodes)
-        n_nodes += tree.node_count
-    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    fitted = sorted(fitted, key=lambda each: each[1])
+    sizes = [tree.node_count for tree, _, _ in fitted]
+    roots = np.cumsum([0, *sizes[:-1]])
+    n_nodes = sum(sizes)
+    feature, threshold = np.zeros(n_nodes, dtype=np.int32), np.full(n_nodes, np.inf, dtype=np.float32)
+    left, is_leaf = np.arange(n_nodes, dtype=np.int32), np.ones(n_nodes, dtype=np.bool_)
+    values = np.empty((n_nodes, fitted[0][2].shape[1]))
+    for root, (tree, _, own_values) in zip(roots.tolist(), fitted, strict=True):
+        parents = np.flatnonzero(tree.children_left >= 0)
+        # Children of the i-th parent get the places 1 + 2i and 2 + 2i.
+        place = np.full(tree.node_count, root)
+        place[tree.children_left[parents]] += 1 + 2 * np.arange(len(parents))
+        place[tree.children_right[parents]] += 2 + 2 * np.arange(len(parents))
+        feature[place[parents]] = tree.feature[parents]
+        threshold[place[parents]] = _rounded_down(tree.threshold[parents])
+        left[place[parents]] = place[tree.children_left[parents]]
+        is_leaf[place[parents]] = False
+        values[place] = own_values
     return Trees(
-        feature=joined["feature"].astype(np.int32),
-        threshold=joined["threshold"].astype(np.float64),
-        left=joined["left"].astype(np.int32),
-        right=joined["right"].astype(np.int32),
-        value=joined["value"].astype(np.float64),
-        roots=np.array(roots, dtype=np.int32),
+        feature=feature,
+        threshold=threshold,
+        left=left,
+        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, 0).astype(np.int32),
+        value=values[is_leaf],
+        roots=roots.astype(np.int32),
         first=np.array([first for _, first, _ in fitted], dtype=np.int32),
         n_outputs=n_outputs,
         depth=max(int(tree.max_depth) for tree, _, _ in fitted),
     )
+
+
+def _rounded_down(values: Floats) -> NDArray[np.float32]:
+    """Return the largest numbers of single precision that are no larger: rows of it are parted as by ``values``."""
+    near = values.astype(np.float32)
+    return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 @dataclass
@@ -148,14 +198,17 @@ class _TreeMethod(Method):
         return graphs.MethodGraph([], formula)
 
 
+_check_share: Check = partial(check_number, below=1.0 + 1e-9)
+
+
 @dataclass
 class BoostedTrees(_TreeMethod):
     """p = softmax(β l), l_k = b_k + ν Σ_t f_tk(x): gradient boosting of regression trees on the features themselves.
 
     f_tk is the t-th tree of class k (of one class, for two), fitted to the gradient of the log loss; β is fitted on
-    validation samples; u = entropy of p. Each tree sees at most 20,000 samples, drawn again for each.
-    Reference: Friedman (2001), Greedy Function Approximation: A Gradient Boosting Machine; by scikit-learn's
-    ``GradientBoostingClassifier``.
+    validation samples; u = entropy of p.
+    Reference: Friedman (2001), Greedy Function Approximation: A Gradient Boosting Machine, and (2002), Stochastic
+    Gradient Boosting; by scikit-learn's ``GradientBoostingClassifier``.
 
     Parameters
     ----------
@@ -165,6 +218,8 @@ class BoostedTrees(_TreeMethod):
         Leaves of a tree, and samples of a leaf.
     max_features
         Share of the columns that a split chooses from.
+    max_samples
+        Share of the samples that a tree sees, drawn again for each; at most 20,000 are drawn.
     """
 
     title = "Boosted trees"
@@ -173,14 +228,16 @@ class BoostedTrees(_TreeMethod):
         learning_rate=check_number,
         max_leaves=check_count,
         min_leaf=check_count,
-        max_features=check_fraction,
+        max_features=_check_share,
+        max_samples=_check_share,
     )
 
     n_trees: int = 100
     learning_rate: float = 0.1
-    max_leaves: int = 16
+    max_leaves: int = 8
     min_leaf: int = 5
     max_features: float = 0.5
+    max_samples: float = 0.5
 
     def _grow(self, data: FitData, seed: int) -> None:
         from sklearn.ensemble import GradientBoostingClassifier
@@ -194,7 +251,7 @@ class BoostedTrees(_TreeMethod):
             max_depth=None,
             min_samples_leaf=min(self.min_leaf, max(1, len(train) // 10)),
             max_features=self.max_features,
-            subsample=min(1.0, 20_000 / len(train)),
+            subsample=min(self.max_samples, 20_000 / len(train)),
             random_state=seed,
         ).fit(train.inputs, numbers, train.weights)
         # One tree a stage stands for two classes.
@@ -240,17 +297,9 @@ class RandomForest(_TreeMethod):
     min_leaf: int = 1
 
     def _grow(self, data: FitData, seed: int) -> None:
-        from sklearn.ensemble import RandomForestClassifier
-
         train = data.train
         present, numbers = np.unique(train.labels, return_inverse=True)
-        model = RandomForestClassifier(
-            n_estimators=self.n_trees,
-            max_leaf_nodes=self.max_leaves,
-            min_samples_leaf=self.min_leaf,
-            max_samples=min(1.0, 50_000 / len(train)),
-            random_state=seed,
-        ).fit(train.inputs, numbers, train.weights)
+        model = self._forest(len(train), seed).fit(train.inputs, numbers, train.weights)
         grown = []
         for tree in model.estimators_:
             shares = tree.tree_.value[:, 0, :]
@@ -260,7 +309,35 @@ class RandomForest(_TreeMethod):
         self.trees_ = trees_of(grown, data.n_classes)
         self.n_rows_ = len(train)
 
+    def _forest(self, n_rows: int, seed: int) -> Any:
+        """Return scikit-learn's forest, unfitted."""
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(**self._settings(seed), max_samples=min(1.0, 50_000 / n_rows))
+
+    def _settings(self, seed: int) -> dict[str, Any]:
+        limits = {"max_leaf_nodes": self.max_leaves, "min_samples_leaf": self.min_leaf}
+        return {"n_estimators": self.n_trees, "random_state": seed, **limits}
+
     def _logits(self, sums: Any) -> Any:
         n_classes = self.trees_.n_outputs
         shares = (self.n_rows_ * sums + 0.5) / (self.n_rows_ + 0.5 * n_classes)
         return np.log(shares) if isinstance(sums, np.ndarray) else shares.log()
+
+
+@dataclass
+class ExtraTrees(RandomForest):
+    """The form of :class:`RandomForest` with trees whose splits are drawn at random, on all samples.
+
+    Of each column that a split may be on one threshold is drawn, and the best of these is taken.
+    Reference: Geurts, Ernst and Wehenkel (2006), Extremely Randomized Trees; by scikit-learn's
+    ``ExtraTreesClassifier``.
+    """
+
+    title = "Extra trees"
+
+    def _forest(self, n_rows: int, seed: int) -> Any:
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        share = {"bootstrap": True, "max_samples": 50_000 / n_rows} if n_rows > 50_000 else {}
+        return ExtraTreesClassifier(**self._settings(seed), **share)

@@ -128,6 +128,8 @@ class VoltaPlus(Method):
         w_r, w_m, w_q and w_k.
     neighbours
         Whether the score has neighbours; None: training and validation rows decide.
+    partner
+        Whether VOLTA's own network is trained as well; None: where there are at most 128 columns.
     """
 
     title = "VOLTA+"
@@ -152,6 +154,7 @@ class VoltaPlus(Method):
     quiet_weight: float = 0.5
     neighbour_weight: float = 1.0
     neighbours: bool | None = None
+    partner: bool | None = None
 
     def _fit(self, data: FitData, trainer: Trainer) -> None:
         need_features(data)
@@ -160,7 +163,8 @@ class VoltaPlus(Method):
         self.rooted_ = np.array(even.rooted)
         gains, of_distances = self._compare_distances(even, data)
         self.network_ = self._wide_network(even, cycle, data, trainer)
-        self.partners_ = [_volta_network(even, data, trainer)] if cycle is FEW else []
+        partner = cycle is FEW if self.partner is None else self.partner
+        self.partners_ = [_volta_network(even, data, trainer)] if partner else []
         held_out = [trainer.outputs(network, data, "val") for network in self._networks]
         self.betas_ = _fit_betas([found.logits for found in held_out], data)
         logits = self._joined([found.logits for found in held_out])
