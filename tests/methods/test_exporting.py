@@ -45,6 +45,7 @@ WITHOUT_GRAPH = {
 SMALLER = {
     **{"swag": {"n_samples": 2}, "ensemble": {"n_members": 2}, "enn": {"n_indices": 2}},
     **{"boosted_trees": {"n_trees": 2, "max_leaves": 4}, "random_forest": {"n_trees": 2, "max_leaves": 4}},
+    "extra_trees": {"n_trees": 2, "max_leaves": 4},
 }
 # The formula of auto joins those of others; tests/methods/test_auto.py runs it.
 PRESETS = [name for name in METHODS if name not in {*WITHOUT_GRAPH, "auto"}] + ["volta-full-no-mc"]
