@@ -98,7 +98,9 @@ class BaseModel:
             row = int(np.argmin(np.isfinite(sums)))
             raise InputError(f"{name} gave {found[row].tolist()} for row {row}; every number has to be finite")
         if not self.margins and len(found):
-            wrong = (np.abs(sums - 1.0) > SUM_TOLERANCE) | (found.min(axis=1) < -SUM_TOLERANCE)
+            wrong = np.abs(sums - 1.0) > SUM_TOLERANCE
+            if found.min() < -SUM_TOLERANCE:  # rarely, and a look at each row takes longer
+                wrong |= (found < -SUM_TOLERANCE).any(axis=1)
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise InputError(
