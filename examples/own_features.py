@@ -31,7 +31,7 @@ decisions = classifier.decide(new)
 print(decisions[0])
 for decision in decisions[:150]:
     if decision.action != "answer":
-        print(decision.action, decision.label, decision.reason)
+        print(decision)
         break
 
 classifier.save("model.safetensors")  # one file with a checksum; no pickle

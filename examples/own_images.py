@@ -16,7 +16,7 @@ for number in range(200):
     wave = np.sin(
         random.uniform(9, 12) * (across if kind == "stripes" else np.hypot(across, down)) + random.uniform(0, 6)
     )
-    grey = 127 + 80 * wave + random.normal(0, 160, wave.shape)
+    grey = 127 + 80 * wave + random.normal(0, 80, wave.shape)
     Image.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB").save(f"photos/{kind}/{number}.png")
 
 import torch

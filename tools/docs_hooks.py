@@ -17,9 +17,8 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">(?:\\\(|\\\[)(.*?)(?:\\\)|
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
-RUN = re.compile(
-    r"(tutorials(?!/scale-with-ray)|gallery)/[\w-]+\.md|(calibration|selective-prediction|ood-detection|guarantees|honest-comparisons)\.md"
-)
+RUN_PAGES = "calibration selective-prediction ood-detection guarantees honest-comparisons evaluate from-openood"
+RUN = re.compile(rf"(tutorials(?!/scale-with-ray)|gallery)/[\w-]+\.md|({RUN_PAGES.replace(' ', '|')})\.md")
 """Pages whose blocks are run when the site is built, and show what they print and draw."""
 
 shown_of: dict[str, list[Any]] = {}

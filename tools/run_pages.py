@@ -154,6 +154,9 @@ def run_pages(pages: Mapping[str, str]) -> dict[str, list[Shown]]:
             for name, shown in zip(missing, pool.map(_run_alone, missing, map(pages.get, missing)), strict=True):
                 path = CACHE / f"{keys[name]}.json"
                 path.write_text(json.dumps([asdict(one) for one in shown], ensure_ascii=False), encoding="utf-8")
+    for path in CACHE.glob("*.json"):
+        if path.stem not in keys.values():
+            path.unlink(missing_ok=True)
     return {
         name: [Shown(**one) for one in json.loads((CACHE / f"{key}.json").read_text(encoding="utf-8"))]
         for name, key in keys.items()

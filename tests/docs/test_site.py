@@ -12,8 +12,8 @@ import pytest
 
 from tests.report.browser import run_page
 
-# slow: MkDocs builds every page, as make docs does
-pytestmark = pytest.mark.slow
+# slow: MkDocs builds every page, as make docs does, and runs what tutorials, gallery and explanations print
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).parents[2]
 ASSET = re.compile(
     r"<(?:script|img|iframe|source)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+href=[\"']?(?:https?:)?//[^>]*"
