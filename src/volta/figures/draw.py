@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from volta._version import __version__
 from volta.core.files import write_atomic
 from volta.figures.chart_data import (
     Choice,
@@ -117,7 +118,7 @@ def lean_sans() -> str:
 
     name = f"{SANS} lean"
     for weight in ("normal", "bold"):
-        path = Path(matplotlib.get_cachedir()) / f"volta-{name}-{weight}-{matplotlib.__version__}.ttf"
+        path = Path(matplotlib.get_cachedir()) / f"volta-{__version__}-{name}-{weight}-{matplotlib.__version__}.ttf"
         if not path.is_file():
             options = subset.Options(layout_features=[], legacy_kern=True, drop_tables=_UNUSED)
             font = subset.load_font(findfont(FontProperties(family=SANS, weight=weight)), options)
