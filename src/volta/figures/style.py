@@ -111,6 +111,7 @@ _KNOWN = (
     "boosted-trees",
     "random-forest",
     "auto",
+    "extra-trees",
 )
 _SLOTS = {name: slot for slot, name in enumerate(_KNOWN)}
 _N_OTHERS = len(PALETTE) - 1

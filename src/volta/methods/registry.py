@@ -287,6 +287,7 @@ SUMMARIES = {
     "rmds": "class distance less the distance to all data",
     "vector_scaling": "a scale and a bias for each class",
     "aps": "prediction sets by cumulated probability",
+    "extra_trees": "class shares of trees whose splits are drawn at random",
     "random_forest": "class shares of trees, smoothed and tempered",
     "boosted_trees": "gradient boosting of regression trees",
     "auto": "methods of different kinds, joined in log space",
