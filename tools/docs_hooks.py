@@ -73,7 +73,8 @@ def with_output(markdown: str, name: str) -> str:
     def put(block: re.Match[str]) -> str:
         shown, plots = next(blocks)
         code = re.sub(r"^(```\w+.*?)( skip| fold)$", r"\1", block[0], count=1, flags=re.MULTILINE)
-        text = f"```{{.text .output}}\n{shown.text.rstrip()}\n```" if shown.text.strip() else ""
+        kinds = ".text .output .wide" if "──" in shown.text else ".text .output"
+        text = f"```{{{kinds}}}\n{shown.text.rstrip()}\n```" if shown.text.strip() else ""
         drawn = [f"![{html.escape(about)}]({up}{path}){{ .plot loading=lazy }}" for about, path in plots]
         if block["mark"] == " fold":
             code = f'<details class="fold" markdown>\n<summary>Code of this plot</summary>\n\n{code}\n\n</details>'
