@@ -58,11 +58,11 @@ class Limits:
     parser_seconds: float = 120.0
     parser_bytes: int = 4 << 30
 
-    def check_volume(self, path: Path, total: int, packed: int, what: str = "unpack") -> None:
+    def check_volume(self, path: Path, total: int, packed: int) -> None:
         """Refuse a file of ``packed`` bytes that would become ``total`` bytes."""
         if total > self.total_bytes or (total > self.free_bytes and total > self.ratio * packed):
             raise InputError(
-                f"{path} is refused: {packed:,} bytes would {what} to {total:,} or more, as a zip bomb does; "
+                f"{path} is refused: {packed:,} bytes would unpack to {total:,} or more, as a zip bomb does; "
                 f"if it is sound, raise the limit: --limit ratio={total // max(1, packed) + 1}"
             )
 

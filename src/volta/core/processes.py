@@ -179,26 +179,22 @@ _START = (
 )
 
 
-def run_sandboxed(
-    function: str, path: Path, arguments: Mapping[str, Any], limits: Limits, n_seconds: float = 0.0
-) -> Any:
+def run_sandboxed(function: str, path: Path, arguments: Mapping[str, Any], limits: Limits) -> Any:
     """Return what ``function``, given as ``module:name``, makes of ``arguments`` in a process of its own.
 
     Arguments and result are JSON; larger results go through files that the arguments name. The process has
-    ``limits.parser_seconds`` plus ``n_seconds`` of wall-clock time and ``limits.parser_bytes`` of memory (where the
+    ``limits.parser_seconds`` of wall-clock time and ``limits.parser_bytes`` of memory (where the
     platform has ``setrlimit``). Whatever happens to it, a crash included, is an ``InputError`` about ``path``.
     """
-    seconds = limits.parser_seconds + n_seconds
     job = {
         "path": [str(place) for place in sys.path],
         "parent": os.getpid(),
         "function": function,
         "arguments": dict(arguments),
-        "seconds": seconds,
+        "seconds": limits.parser_seconds,
         "bytes": limits.parser_bytes,
     }
-    text, code, late = run_job(job)
-    return _result_of(path, text, code, late, limits, seconds)
+    return _result_of(path, *run_job(job), limits)
 
 
 def _run_in_new_process(job: Mapping[str, Any]) -> tuple[bytes, int, bool]:
@@ -244,7 +240,7 @@ def serve_sandboxed(job: Mapping[str, Any]) -> None:
         os._exit(0)
 
 
-def _result_of(path: Path, text: bytes, code: int, late: bool, limits: Limits, seconds: float) -> Any:
+def _result_of(path: Path, text: bytes, code: int, late: bool, limits: Limits) -> Any:
     try:
         answer = json.loads(text)
     except ValueError:
@@ -255,8 +251,8 @@ def _result_of(path: Path, text: bytes, code: int, late: bool, limits: Limits, s
         raise InputError(answer["refused"])
     if late or code == -getattr(signal, "SIGXCPU", 0):
         raise InputError(
-            f"{path} is refused: reading it took more than {seconds:.0f} s; "
-            f"if it is sound, raise the limit: --limit parser_seconds={10 * seconds:.0f}"
+            f"{path} is refused: reading it took more than {limits.parser_seconds:.0f} s; "
+            f"if it is sound, raise the limit: --limit parser_seconds={10 * limits.parser_seconds:.0f}"
         )
     if "failed" in answer and "MemoryError" not in answer["failed"]:
         raise InputError(f"{path} cannot be read ({answer['failed']}); it is damaged or of another kind, get it again")

@@ -195,10 +195,10 @@ def labels_like(values: Array, classes: Array, where: str) -> Array:
     return whole if (whole == numbers).all() else numbers
 
 
-def shortened(names: tuple[Any, ...], most: int = 20) -> str:
-    """Return names with commas between them, cut after ``most``."""
-    shown = ", ".join(map(str, names[:most]))
-    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown
+def shortened(names: tuple[Any, ...]) -> str:
+    """Return names with commas between them, cut after twenty."""
+    shown = ", ".join(map(str, names[:20]))
+    return f"{shown}, … ({len(names)} in all)" if len(names) > 20 else shown
 
 
 def _pyarrow() -> Any:

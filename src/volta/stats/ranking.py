@@ -170,18 +170,16 @@ def rank_tables(tables: Iterable[Results]) -> list[RankRow]:
     return [row for table in tables for row in _rank(table)]
 
 
-def compare_over_tasks(
-    tables: Iterable[Results], metric: str, protocol: str, methods: Sequence[str] | None = None
-) -> CriticalDifference:
+def compare_over_tasks(tables: Iterable[Results], metric: str, protocol: str) -> CriticalDifference:
     """Return the critical-difference numbers of ``metric`` over all tasks run under one protocol.
 
-    AUROC is taken on each task's first near-OOD set. ``methods``: VOLTA and its baselines unless told otherwise.
+    AUROC is taken on each task's first near-OOD set.
     """
     means: dict[str, dict[str, float]] = {}
     for table in tables:
         if table.protocol == protocol:
             eval_set = next(iter(table.near_sets), "") if METRICS[metric].on_ood_sets else TEST_SET
-            means[table.task] = _means(table, metric, eval_set, methods or compared_methods(table))
+            means[table.task] = _means(table, metric, eval_set, compared_methods(table))
     return critical_difference(means, metric)
 
 

@@ -274,11 +274,11 @@ class Estimate:
         return replace(self, n=n, seed_error=self.seed_error * math.sqrt(self.n / n), seed_degrees=degrees)
 
 
-def seeds_to_show(estimate: Estimate, bound: float, alpha: float, power: float = 0.8) -> int | None:
+def seeds_to_show(estimate: Estimate, bound: float, alpha: float) -> int | None:
     """Return how many seeds would show the difference to lie beyond ``bound`` on the side where it is seen now.
 
-    It is the smallest n at which the one-sided test of level ``alpha`` has ``power`` if the observed value is the true
-    one: |value − bound| ≥ h_α + h_{1−power}, the half-widths with n seeds. None if no n ≤ 10,000 does, for instance
+    It is the smallest n at which the one-sided test of level ``alpha`` has power 0.8 if the observed value is the true
+    one: |value − bound| ≥ h_α + h_0.2, the half-widths with n seeds. None if no n ≤ 10,000 does, for instance
     since the test rows alone leave too much open.
     """
     if bound == 0 and not estimate.rankable:
@@ -287,7 +287,7 @@ def seeds_to_show(estimate: Estimate, bound: float, alpha: float, power: float =
 
     def enough(n: int) -> bool:
         future = estimate.with_seeds(n)
-        return distance > 0 and distance >= future.half_width(alpha) + future.half_width(1 - power)
+        return distance > 0 and distance >= future.half_width(alpha) + future.half_width(1 - 0.8)
 
     if not enough(MAX_SEEDS):
         return None
