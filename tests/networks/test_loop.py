@@ -249,8 +249,6 @@ def test_budgets_limit_and_are_checked():
     assert Budget(max_epochs=3).apply(PAPER_RECIPE, 9).max_epochs == 3
     assert Budget(max_epochs=500).apply(PAPER_RECIPE, 9).max_epochs == 100
     assert Budget(batch_size=7).apply(PAPER_RECIPE, 9).batch_size == 7
-    assert not Budget().reduced
-    assert Budget(limit_train=5).reduced
     with pytest.raises(InputError, match="max_epochs is 0; pass a whole number of at least 1"):
         Budget(max_epochs=0)
 

@@ -55,11 +55,6 @@ class Budget:
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}; pass a whole number of at least 1")
 
-    @property
-    def reduced(self) -> bool:
-        """Whether anything is limited."""
-        return self != Budget()
-
     def apply(self, recipe: Recipe, n_rows: int) -> Recipe:
         """Return ``recipe`` for ``n_rows`` training rows within this budget."""
         recipe = replace(recipe, batch_size=self.batch_size or recipe.batch_size).for_rows(n_rows)
