@@ -561,14 +561,17 @@ SHIFT_KINDS: dict[str, Callable[[str], str]] = {
 
 
 def rates(run: str) -> str:
-    """Return one-row requests to `volta serve` and to the other service, as ratios within one run."""
-    head = ["training samples", "clients", "requests a second", "ratio", "p99, ms", "ratio", "processor, ms", "ratio"]
+    """Return one-row requests to `volta serve` and to the other service with one parser, as ratios within one run."""
+    run, _, parser = run.partition("-")
+    head = ["training samples", "clients", "median, ms", "rate", "p99", "processor time"]
     lines = []
-    for row in read(run, "rate"):
-        line = [f"{int(row['train_rows']):,}", row["clients"]]
-        for value, ratio in (("per_s", "rate"), ("p99_ms", "p99"), ("cpu_ms", "cpu")):
-            line += [f"{row[f'volta_{value}']} to {row[f'peer_{value}']}", row[f"{ratio}_ratio"]]
-        lines.append(line)
+    for row in [row for row in read(run, "rate") if row["peer_http"] == parser]:
+        line = [f"{int(row['train_rows']):,}", row["clients"], f"{row['volta_p50_ms']} and {row['peer_p50_ms']}"]
+        rate, cpu = (
+            f"{row[f'{name}_ratio']} ({row[f'{name}_ratio_low']} to {row[f'{name}_ratio_high']})"
+            for name in ("rate", "cpu")
+        )
+        lines.append([*line, rate, row["p99_ratio"], cpu])
     return table(head, lines)
 
 

@@ -235,6 +235,24 @@ def test_the_live_page_in_a_browser(client, tmp_path, width, scheme):
     assert "Alarm: the samples no longer look like the calibration set." in value["text"]
 
 
+def test_the_live_page_asks_for_the_token_and_sends_it(model, model_path, tmp_path):
+    with served(model, model_path, tmp_path / "state", Settings(token="geheim-7")) as client:
+        address = f"http://127.0.0.1:{client.port}/"
+        page = tmp_path / "page.html"
+        page.write_text(client.get("/")[1].replace("<head>", f'<head><base href="{address}">', 1), encoding="utf-8")
+        script = """
+          while (!at("problem").textContent) await pause(50);
+          const before = at("problem").textContent;
+          at("token").value = "geheim-7";
+          at("ask").requestSubmit();
+          while (!document.querySelector("#counts dd")) await pause(50);
+          return { before, asked: !at("ask").hidden, card: (await (await ask("card")).text()).includes("Model card") };
+        """
+        value = run_page(page, script, tmp_path, flags=("--disable-web-security",))["value"]
+    assert "send Authorization" in value.pop("before")
+    assert value == {"asked": False, "card": True}
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

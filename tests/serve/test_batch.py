@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -79,6 +80,20 @@ def test_a_file_that_cannot_be_read_fails_alone(folder, model_path, tmp_path):
     assert [one.name for one in records if isinstance(one, Failure)] == ["b.csv"]
     assert not (tmp_path / "out" / "b.csv").exists()
     assert summary_lines(records, 1.0)[0].startswith("failed: b.csv: ")
+
+
+def test_labels_that_are_numbers_count_whatever_their_type(tmp_path):
+    rows, names = make_rows(200, 30)
+    labels = np.unique(names, return_inverse=True)[1]
+    VoltaClassifier("linear").fit(pd.DataFrame(rows, columns=COLUMNS), labels).save(tmp_path / "m.safetensors")
+    (tmp_path / "data").mkdir()
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table.assign(tree=labels.astype(np.float64)).to_parquet(tmp_path / "data" / "a.parquet")
+    table.assign(tree=labels).to_csv(tmp_path / "data" / "b.csv", index=False)
+    job = job_of(tmp_path / "m.safetensors", ids=())
+    one, two = decide_folder(tmp_path / "data", tmp_path / "out", job)
+    assert one.n_labelled == two.n_labelled > 100
+    assert one.n_errors == two.n_errors < 40
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ Endpoint: TypeAlias = "Callable[[Request], Awaitable[Response]]"
 
 MOST_TOGETHER = 1024
 """Rows of concurrent requests that are decided in one call of the model."""
-FEW_ROWS, INLINE_SECONDS = 16, 0.002
+FEW_ROWS, INLINE_SECONDS = 64, 0.005
 """So few rows are decided in the event loop, where that takes less processor time than this."""
 SMALL_BODY = 1 << 15
 """A longer body is parsed outside the event loop."""

@@ -175,7 +175,7 @@ def decide_file(folder: Path, out: Path, job: FolderJob, name: str) -> FileRecor
 
 
 def _decide_file(folder: Path, out: Path, job: FolderJob, name: str) -> FileRecord:
-    from volta.data.tables import new_table
+    from volta.data.tables import labels_like, new_table
 
     started = time.perf_counter()
     key = _key(folder, name, job)
@@ -197,8 +197,9 @@ def _decide_file(folder: Path, out: Path, job: FolderJob, name: str) -> FileReco
             if part.labels is not None:
                 answered = decisions.action == ACTIONS.index("answer")
                 n_labelled += int(answered.sum())
-                wrong = np.asarray(part.labels).astype(str) != decisions.label.astype(str)
-                n_errors += int((wrong & answered).sum())
+                where = f"{folder / name} column {job.label!r}"
+                true = labels_like(np.asarray(part.labels), classifier.classes_, where)
+                n_errors += int(((true != decisions.label) & answered).sum())
     rows = int(actions.sum())
     first, second, third = actions.tolist()
     record = FileRecord(
