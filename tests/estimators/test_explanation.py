@@ -54,7 +54,7 @@ def test_alike_training_rows_are_shown_where_they_are_kept(fitted, tmp_path):
     assert str(again) == str(found)
 
 
-@pytest.mark.parametrize("method", ["softmax", "ensemble", "linear", "hyperbolic"])
+@pytest.mark.parametrize("method", ["softmax", "ensemble(n_members=2)", "linear", "hyperbolic"])
 def test_methods_without_prototypes_compare_with_the_classes_mean_directions(method):
     classifier = quick(method, max_epochs=20).fit(*draw(300))
     rows, labels = draw(60, 3)

@@ -71,7 +71,7 @@ def test_random_state_is_scikit_learns():
 
 def test_a_row_gets_the_same_numbers_alone_and_among_others():
     rows, labels = draw(150)
-    for method in ("volta", "linear", "ensemble", "hyperbolic"):
+    for method in ("volta", "linear", "ensemble(n_members=2)", "hyperbolic"):
         classifier = quick(method).fit(rows, labels)
         alone = np.concatenate([classifier.predict_proba(rows[[i]]) for i in range(40)])
         assert np.allclose(alone, classifier.predict_proba(rows)[:40], rtol=1e-12, atol=0.0)
@@ -81,7 +81,7 @@ def test_a_row_gets_the_same_numbers_alone_and_among_others():
 
 
 def test_it_tells_how_training_went(capsys, tmp_path):
-    classifier = quick("ensemble", verbose=True).fit(*draw(120))
+    classifier = quick("ensemble(n_members=2)", verbose=True).fit(*draw(120))
     assert len(classifier.history_) > 1
     assert all(len(log.val_losses) == log.epochs == log.max_epochs == 4 for log in classifier.history_)
     assert all(1 <= log.best_epoch <= 4 for log in classifier.history_)
