@@ -370,16 +370,17 @@ def figures(done: list[dict[str, str]], folder: Path) -> None:
     axes.set_yticks(range(len(models)), models)
     axes.invert_yaxis()
     distance = "not known" if ranks.critical_difference is None else f"{ranks.critical_difference:.2f}"
-    axes.set_xlabel(f"mean rank in NLL, {len(nll)} tables; bars: differences below the critical one, {distance}")
+    axes.set_xlabel(f"mean rank in NLL, {len(nll)} tables; bars: closer than {distance}")
     figure.savefig(folder / "critical-difference.svg", metadata={"Date": None})
-    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(9.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     counts = [[wins(nll, row, column) for column in models] for row in models]
     lead = np.array([[won - lost for won, _, lost in row] for row in counts])
-    axes.imshow(lead, cmap="RdBu", vmin=-len(nll), vmax=len(nll))
+    axes.imshow(lead, cmap="RdBu", aspect="auto", vmin=-len(nll), vmax=len(nll))
     for (y, x), _ in np.ndenumerate(lead):
         if x != y:
-            axes.text(x, y, "{}/{}/{}".format(*counts[y][x]), ha="center", va="center", fontsize=8)
+            colour = "white" if abs(lead[y, x]) > 0.5 * len(nll) else "black"
+            axes.text(x, y, "{}/{}/{}".format(*counts[y][x]), ha="center", va="center", fontsize=8, color=colour)
     axes.set_xticks(range(len(models)), models, rotation=30, ha="right")
     axes.set_yticks(range(len(models)), models)
     axes.set_title(f"row against column: NLL lower / within {TIE} / higher, of {len(nll)} tables", fontsize=10)

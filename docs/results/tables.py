@@ -422,6 +422,30 @@ def many(run: str) -> str:
     return table([*head, "mean accuracy ↑", "mean ECE ↓", "fit, s"], lines)
 
 
+def rivals(run: str) -> str:
+    """Over many tables, each model's means; the last column but two counts tables of the half that chose nothing."""
+    rows = read(run, "tabular")
+    tables_ = sorted({row["data"] for row in rows})
+    unseen = tables_[1::2]
+    lowest = {name: min(float(row["nll"]) for row in rows if row["data"] == name) for name in tables_}
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        mine = {row["data"]: row for row in rows if row["model"] == model}
+        near = {name for name, row in mine.items() if float(row["nll"]) <= lowest[name] + 0.01}
+        means = {
+            key: mean(float(row[key]) for row in mine.values() if row[key])
+            for key in ("nll", "accuracy", "ece", "ece_expected", "aurc", "auroc_near", "auroc_far", "fit_s")
+        }
+        shown = [f"{value:.3f}" for key, value in means.items() if key != "fit_s"]
+        half = f"{mean(float(mine[name]['nll']) for name in unseen):.3f}"
+        counts = [str(len(near)), half, str(len(near & set(unseen)))]
+        lines.append([model, *shown[:1], *counts, *shown[1:], f"{means['fit_s']:.1f}"])
+    lines.sort(key=lambda line: float(line[1]))
+    head = ["model", "NLL ↓", f"within 0.01, of {len(tables_)}", "NLL, other half ↓", f"within 0.01, of {len(unseen)}"]
+    names = ["accuracy ↑", "ECE ↓", "expected ECE", "AURC ↓", "AUROC near ↑", "AUROC far ↑", "fit, s"]
+    return table([*head, *names], lines)
+
+
 def tabular(run: str) -> str:
     """Test NLL of every model on every data set, mean over splits; the lowest is bold."""
     rows = read(run, "tabular")
@@ -605,6 +629,7 @@ KINDS: dict[str, Callable[[str], str]] = {
     "change": change,
     "recipe": recipe,
     "many": many,
+    "rivals": rivals,
     "tabular": tabular,
     "yardstick": yardstick,
     "audit": audit,

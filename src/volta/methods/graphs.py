@@ -136,3 +136,74 @@ def adaptive_set(probs: Tensor, threshold: float) -> Tensor:
     falling, before = mass_above(probs)
     last = (before <= threshold).sum(dim=1, keepdim=True) - 1
     return probs >= falling.gather(1, last)
+
+
+TREE_LEAVES = "TreeLeaves"
+"""What trees are in a graph between its export and :func:`with_tree_ensembles`."""
+
+
+def with_tree_ensembles(model: Any) -> Any:
+    """Return an exported ONNX model in which trees are standard nodes, one for each `volta.methods.trees.Trees`.
+
+    The exporter would unroll the walk level by level, and takes long over nodes with large attributes. A leaf adds its
+    number, which is exact in single precision up to 2²⁴, to an output of its tree's own.
+    """
+    if all(node.op_type != TREE_LEAVES for node in model.graph.node):
+        return model
+    from onnx import TensorProto, helper, numpy_helper
+
+    arrays = {each.name: each for each in model.graph.initializer}
+    makers = {name: node for node in model.graph.node for name in node.output}
+
+    def array_of(name: str) -> NDArray[Any]:
+        while name not in arrays:
+            name = makers[name].input[0]
+        return np.asarray(numpy_helper.to_array(arrays[name]))
+
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type != TREE_LEAVES:
+            nodes.append(node)
+            continue
+        (leaves,), sums = node.output, f"{node.output[0]}_as_sums"
+        attributes = _ensemble(*map(array_of, node.input[1:]))
+        made = helper.make_node("TreeEnsembleRegressor", node.input[:1], [sums], node.name, domain=TREES, **attributes)
+        nodes += [made, helper.make_node("Cast", [sums], [leaves], f"{node.name}_cast", to=TensorProto.INT64)]
+    used = {name for node in nodes for name in node.input}
+    kept = [each for each in model.graph.initializer if each.name in used]
+    versions = [each for each in model.opset_import if each.domain != "volta"]
+    for field, values in (
+        (model.graph.node, nodes),
+        (model.graph.initializer, kept),
+        (model.opset_import, [*versions, helper.make_opsetid(TREES, 2)]),
+    ):
+        del field[:]
+        field.extend(values)
+    return model
+
+
+TREES = "ai.onnx.ml"
+
+
+def _ensemble(
+    feature: NDArray[Any], threshold: NDArray[Any], left: NDArray[Any], leaf: NDArray[Any], roots: NDArray[Any]
+) -> dict[str, Any]:
+    """Return the attributes of trees' node."""
+    nodes = np.arange(len(feature))
+    tree = np.searchsorted(roots, nodes, "right") - 1
+    number, is_leaf = nodes - roots[tree], left == nodes
+    below = np.where(is_leaf, 0, left - roots[tree])
+    return {
+        "nodes_treeids": tree.tolist(),
+        "nodes_nodeids": number.tolist(),
+        "nodes_featureids": feature.tolist(),
+        "nodes_values": np.where(is_leaf, 0.0, threshold).tolist(),
+        "nodes_modes": np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        "nodes_truenodeids": below.tolist(),
+        "nodes_falsenodeids": np.where(is_leaf, 0, below + 1).tolist(),
+        "target_treeids": tree[is_leaf].tolist(),
+        "target_nodeids": number[is_leaf].tolist(),
+        "target_ids": tree[is_leaf].tolist(),
+        "target_weights": leaf[is_leaf].astype(np.float64).tolist(),
+        "n_targets": len(roots),
+    }

@@ -19,7 +19,14 @@ from volta.core.files import atomic_path
 from volta.core.types import Array
 from volta.features.engines import ExportError, quiet_exporter
 from volta.methods.base import Method, PostHoc
-from volta.methods.graphs import HasGraph, HasTensorFormula, MethodGraph, TensorOutputs, TensorPrediction
+from volta.methods.graphs import (
+    HasGraph,
+    HasTensorFormula,
+    MethodGraph,
+    TensorOutputs,
+    TensorPrediction,
+    with_tree_ensembles,
+)
 from volta.methods.registry import METHODS
 from volta.networks.network import Network, network_from_parts
 from volta.networks.spec import Classifier
@@ -243,7 +250,7 @@ def write_onnx(
             )
     except ImportError as error:
         raise ExportError(f"exporting needs {error.name}; install it with: pip install 'volta-uq[onnx]'") from error
-    model: Any = program.model_proto  # type: ignore[union-attr]
+    model: Any = with_tree_ensembles(program.model_proto)  # type: ignore[union-attr]
     if rewrite is not None:
         model = rewrite(model)
     for key, value in notes.items():

@@ -84,41 +84,18 @@ class Trees:
         return torch.stack(padded).sum(dim=0)
 
     def _leaves_of_tensors(self, rows: Tensor) -> Tensor:
-        """Return (n, T), in an ONNX graph by one node: each tree adds its leaf's number to an output of its own."""
+        """Return (n, T), in an ONNX graph by one node; see `volta.methods.graphs.with_tree_ensembles`."""
         import torch
 
+        parts = (self.feature, self.threshold, self.left, self.leaf, self.roots)
+        feature, threshold, left, leaf, roots = map(torch.tensor, parts)
         if torch.onnx.is_in_onnx_export() and hasattr(torch.onnx, "ops"):
-            kind, shape = "ai.onnx.ml::TreeEnsembleRegressor", (rows.shape[0], len(self.roots))
-            found = torch.onnx.ops.symbolic(kind, [rows], self._ensemble(), dtype=torch.float32, shape=shape, version=2)
-            return found.long()
-        parts = (self.feature, self.left, self.leaf, self.roots)
-        feature, left, leaf, roots = (torch.tensor(each.astype(np.int64)) for each in parts)
-        threshold = torch.tensor(self.threshold)
-        node = roots.unsqueeze(0) + torch.zeros_like(rows[:, :1], dtype=torch.int64)
+            shape, given = (rows.shape[0], len(self.roots)), [rows, feature, threshold, left, leaf, roots]
+            return torch.onnx.ops.symbolic(f"volta::{graphs.TREE_LEAVES}", given, dtype=torch.int64, shape=shape)
+        node = roots.long().unsqueeze(0) + torch.zeros_like(rows[:, :1], dtype=torch.int64)
         for _ in range(self.depth):
-            node = left[node] + (rows.gather(1, feature[node]) > threshold[node]).long()
-        return leaf[node]
-
-    def _ensemble(self) -> dict[str, Any]:
-        """Return the attributes of the node; numbers of leaves are exact in single precision up to 2²⁴."""
-        nodes = np.arange(len(self.feature))
-        tree = np.searchsorted(self.roots, nodes, "right") - 1
-        number, is_leaf = nodes - self.roots[tree], self.left == nodes
-        below = np.where(is_leaf, 0, self.left - self.roots[tree])
-        return {
-            "nodes_treeids": tree.tolist(),
-            "nodes_nodeids": number.tolist(),
-            "nodes_featureids": self.feature.tolist(),
-            "nodes_values": np.where(is_leaf, 0.0, self.threshold).tolist(),
-            "nodes_modes": np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist(),
-            "nodes_truenodeids": below.tolist(),
-            "nodes_falsenodeids": np.where(is_leaf, 0, below + 1).tolist(),
-            "target_treeids": tree[is_leaf].tolist(),
-            "target_nodeids": number[is_leaf].tolist(),
-            "target_ids": tree[is_leaf].tolist(),
-            "target_weights": self.leaf[is_leaf].astype(np.float64).tolist(),
-            "n_targets": len(self.roots),
-        }
+            node = left[node] + (rows.gather(1, feature[node].long()) > threshold[node]).long()
+        return leaf[node].long()
 
 
 def trees_of(fitted: list[tuple[Any, int, Floats]], n_outputs: int) -> Trees:
