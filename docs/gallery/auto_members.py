@@ -1,8 +1,8 @@
 """What auto is made of.
 
-`method="auto"` joins a linear probe, a network, a forest and boosted trees by weights.
+`method="auto"` joins a linear probe, a network and two kinds of trees by weights.
 
-The weights minimise the log loss on validation samples that no member trained on; members without weight are
+The weights minimise the log loss of samples predicted without their fold; members without weight are
 dropped.
 """
 
@@ -22,7 +22,7 @@ for name, (rows, labels) in tables.items():
     fit, test = order[: 2 * len(rows) // 3], order[2 * len(rows) // 3 :]
     classifier = VoltaClassifier("auto", calibration="split").fit(rows[fit], labels[fit])
     method = classifier.method_
-    weights[name] = {type(one).title: weight for one, weight in zip(method.members_, method.weights_)}
+    weights[name] = {fits[0].title: weight for fits, weight in zip(method.members_, method.weights_)}
     print(f"{name}: NLL {nll(classifier.predict_proba(rows[test]), labels[test]):.3f}, members {list(weights[name])}")
 
 # %%
