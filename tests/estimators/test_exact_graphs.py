@@ -28,6 +28,7 @@ from volta.data.column_encoding import fit_schema
 from volta.estimators.base_models import BaseModel, fit_base, response_of
 
 pytest.importorskip("onnxmltools", reason="needs the onnx extra: pip install 'volta-uq[onnx]'")
+base_graphs = pytest.importorskip("volta.estimators.base_graphs", reason="needs the onnx extra")
 model_graphs = pytest.importorskip("volta.estimators.model_graphs", reason="needs the onnx extra")
 
 TREES = {
@@ -54,7 +55,7 @@ def fitted(model, rows, labels):
 
 
 def in_graph(model, rows):
-    return model_graphs.outputs_of_graph(model_graphs.base_graph(model, rows, None), {"inputs": rows})
+    return base_graphs.outputs_of_graph(base_graphs.base_graph(model, rows, None), {"inputs": rows})
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -95,8 +96,8 @@ def test_a_mixed_table_computes_as_the_library_does(name):
     schema = fit_schema(table)
     new = table.copy()
     new.loc[:9, "island"] = "Atlantis"
-    graph = model_graphs.base_graph(model, new, schema)
-    found = model_graphs.outputs_of_graph(graph, model_graphs.column_feeds(schema, new))
+    graph = base_graphs.base_graph(model, new, schema)
+    found = base_graphs.outputs_of_graph(graph, model_graphs.column_feeds(schema, new))
     np.testing.assert_allclose(found, model.outputs(new), rtol=1e-12, atol=1e-12)
 
 

@@ -20,7 +20,7 @@ from tests.estimators.test_model_files import islands
 from tests.estimators.test_trusted import MODELS, cancer
 from volta import TrustedClassifier, load
 from volta.core.errors import InputError
-from volta.estimators import model_graphs
+from volta.estimators import base_graphs, model_graphs
 from volta.estimators.exact_graphs import lightgbm_trees
 from volta.estimators.model_files import StorageWarning
 
@@ -79,7 +79,7 @@ def test_a_graph_that_would_decide_otherwise_is_refused_with_the_cause(tmp_path,
         trees = [replace(tree, thresholds=np.float64(np.float32(tree.thresholds))) for tree in found.trees]
         return replace(found, trees=trees)
 
-    monkeypatch.setitem(model_graphs.READERS, "lightgbm", rounded)
+    monkeypatch.setitem(base_graphs.READERS, "lightgbm", rounded)
     with pytest.raises(
         InputError, match=r"differs from Python for \d+ of \d+ rows tried, first for a row next to a split"
     ):
@@ -90,7 +90,7 @@ def test_a_graph_that_would_decide_otherwise_is_refused_with_the_cause(tmp_path,
 def test_thresholds_of_lightgbm_keep_their_digits():
     rows, labels, _, _ = cancer((0, 1))
     model = MODELS["lightgbm"]().fit(rows, labels)
-    values = {value for _, value in model_graphs.tree_thresholds(model_graphs._converted(model, 30))}
+    values = {value for _, value in model_graphs.tree_thresholds(base_graphs._converted(model, 30))}
     exact = set(model.booster_.trees_to_dataframe().threshold.dropna())
     assert values == exact
     assert any(float(np.float32(value)) != value for value in exact)

@@ -115,6 +115,10 @@ HALF_ULP_OF_ONE = 2.0**-53
 """So far 1 − p may be from what it stands for, by which Python decides on sets."""
 
 
+HALF_STEP = 2.0**-33
+"""Relative to this Python rounds probabilities (`without_last_bits`), and a graph does not."""
+
+
 class GraphOutputs(NamedTuple):
     """What a classifier's graph gives for n rows, in this order and by these names.
 
@@ -278,6 +282,7 @@ class Decider(nn.Module):
         probs = 1.0 - scores
         # What moves a logit by δ moves a probability p by p (1 − p) δ.
         apart = np.minimum(probs, scores) * rounding.probs + HALF_ULP_OF_ONE + rounding.absolute
+        apart = np.maximum(apart, probs * HALF_STEP)
         return np.sort(np.nextafter(probs - apart, -math.inf))
 
     def forward(self, found: list[TensorPrediction], ood: list[Tensor], lost: Tensor) -> GraphOutputs:
