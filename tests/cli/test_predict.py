@@ -114,7 +114,7 @@ def test_too_few_calibration_rows_are_a_warning_once(shell, tmp_path, monkeypatc
     monkeypatch.setattr(tables.TableFile.chunks, "__defaults__", (7,))
     done = run("decide", shell.model, shell.new, "--id", "tree", "--fpr", 0.001, "--out", tmp_path / "out.csv")
     assert done.exit_code == 0, done.output
-    assert done.stderr.count("warning: 600 calibration rows are too few for fpr = 0.001, which needs 999") == 1
+    assert done.stderr.count("warning: 600 calibration samples are too few for fpr = 0.001, which needs 999") == 1
 
 
 def test_explanations_as_text_and_as_json(shell, classifier):

@@ -76,7 +76,7 @@ def test_one_fold_is_split_calibration():
 
 def test_notes_and_bounds():
     test = fit_cross([np.arange(10.0), np.arange(8.0)])
-    assert test.note(0.05) == "18 calibration rows are too few for fpr = 0.05, which needs 19: no flag"
+    assert test.note(0.05) == "18 calibration samples are too few for fpr = 0.05, which needs 19: no flag"
     assert test.note(0.1) == ""
     assert not test.flags([[99.0], [99.0]], fpr=0.05).any()
     assert test.bound(0.1).tolist() == [cross_bound(0.1, [10, 8])]

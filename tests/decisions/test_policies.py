@@ -131,7 +131,7 @@ def test_coverage_target_with_too_few_rows():
     assert policy.threshold == np.inf
     assert (
         policy.note
-        == "1 calibration rows are too few for coverage = 0.9, which needs at least 9: every row is answered"
+        == "1 calibration samples are too few for coverage = 0.9, which needs at least 9: every row is answered"
     )
     assert fit_coverage([1.0, 1.0, 1.0], coverage=0.5).answers([1.0, 1.1]).tolist() == [True, False]
 
@@ -177,7 +177,7 @@ def test_labelled_reference_rows_give_one_start_point_with_all_of_delta():
     assert found.n == 160
     assert (found.n_answered, found.n_errors) == (104, 1)
     assert not fit_policy(uncertainty, correct, max_error=0.05, reference=reference).exists
-    # Labels of rows that calibrate too would choose where the calibration rows are right by chance.
+    # Labels of rows that calibrate too would choose where the calibration samples are right by chance.
     folds = {"max_error": 0.05, "reference": reference, "cross_fitted": True}
     assert fit_policy(uncertainty, correct, reference_correct=known, **folds) == fit_policy(
         uncertainty, correct, **folds

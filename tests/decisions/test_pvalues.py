@@ -37,7 +37,7 @@ def test_one_calibration_row_cannot_flag():
     assert test.pvalues([9.0]).tolist() == [0.5]
     assert not test.flags([9.0], fpr=0.05).any()
     assert test.false_alarm_rate(0.05).tolist() == [0.0]
-    assert "1 calibration rows are too few for fpr = 0.05, which needs 19" in test.note(0.05)
+    assert "1 calibration samples are too few for fpr = 0.05, which needs 19" in test.note(0.05)
     assert fit_ood(np.arange(19)).note(0.05) == ""
 
 

@@ -47,7 +47,7 @@ def test_too_few_rows_are_named():
     assert found.value == np.inf
     assert (
         found.rank.note
-        == "1 calibration rows are too few for alpha = 0.1, which needs at least 9: the threshold is infinite"
+        == "1 calibration samples are too few for alpha = 0.1, which needs at least 9: the threshold is infinite"
     )
     assert found.rank.interval() == (1.0, 1.0)
     assert found.rank.expected == 1.0
@@ -111,7 +111,7 @@ def test_rejects_bad_arguments():
 
 @pytest.mark.parametrize("alpha", [1e-10, 1e-12, 5e-324])
 def test_the_smallest_levels_are_levels(alpha):
-    assert conformal_rank(5, alpha).note.startswith("5 calibration rows are too few")
+    assert conformal_rank(5, alpha).note.startswith("5 calibration samples are too few")
     assert conformal_threshold([1.0, 2.0], alpha).value == np.inf
     assert smallest_n(alpha) == -(-1 // Fraction(alpha)) - 1
 

@@ -101,7 +101,7 @@ def test_sixty_rows_suffice_for_flags_sets_and_policies():
 def test_too_few_rows_are_said_to_be_too_few():
     classifier = quick(calibration="split").fit(*draw(60))
     new = draw(5)[0]
-    with pytest.warns(TooFewRowsWarning, match="6 calibration rows are too few for fpr = 0.05, which needs 19"):
+    with pytest.warns(TooFewRowsWarning, match="6 calibration samples are too few for fpr = 0.05, which needs 19"):
         assert not classifier.is_ood(new + 100.0).any()
     with pytest.warns(TooFewRowsWarning, match=r"too few for alpha = 0\.1.*every set holds every class"):
         assert classifier.predict_set(new).all()

@@ -222,11 +222,11 @@ def fitted_on(n_cal, method="energy", seed=2, **parameters):
 
 def test_too_few_rows_for_flags_and_policies_are_said_to_be_too_few():
     classifier, new = fitted_on(8)
-    with pytest.warns(TooFewRowsWarning, match=r"8 calibration rows are few for fdr = 0\.1: no row .* takes 9"):
+    with pytest.warns(TooFewRowsWarning, match=r"8 calibration samples are few for fdr = 0\.1: no row .* takes 9"):
         assert not classifier.is_ood(new - 100.0, fdr=0.1).any()
     with pytest.warns(TooFewRowsWarning, match="is flagged unless at least 38 are far out"):
         classifier.is_ood(new, fdr=0.3)
-    with pytest.warns(TooFewRowsWarning, match=r"8 calibration rows are too few for coverage = 0\.9"):
+    with pytest.warns(TooFewRowsWarning, match=r"8 calibration samples are too few for coverage = 0\.9"):
         classifier.decide(new, fpr=0.2, alpha=0.2)
     with pytest.warns(TooFewRowsWarning, match="max_error=0.02 needs at least 149 calibration samples; got 8"):
         assert not classifier.fit_policy(max_error=0.02).exists
@@ -258,7 +258,7 @@ def test_calibration_rows_are_for_nothing_else(method):
     assert np.array_equal(fits[0].uncertainty(rows), fits[1].uncertainty(rows))
 
 
-@pytest.mark.filterwarnings("ignore:.*calibration rows are too few:volta.estimators.deciding.TooFewRowsWarning")
+@pytest.mark.filterwarnings("ignore:.*calibration samples are too few:volta.estimators.deciding.TooFewRowsWarning")
 def test_absurd_outputs_are_ood_or_refused(network, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     classifier = PostHocClassifier("energy").fit(

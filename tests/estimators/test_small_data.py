@@ -182,4 +182,4 @@ def test_what_is_said_of_policies_tells_folds_from_a_split():
         for calibration in ("cross", "split")
     ]
     assert [policy.cross_fitted for policy in policies] == [True, False]
-    assert ["about so, not proven" in policy_sentence(policy) for policy in policies] == [True, False]
+    assert ["measured, not proven" in policy_sentence(policy) for policy in policies] == [True, False]

@@ -179,7 +179,7 @@ def test_rates_asked_for_are_rates_given(n_cal):
     most = stats.betabinom(n_new, few, n_cal + 1 - few).mean() * n_draws if few else 0
     assert flagged <= most + 5 * np.sqrt(most * n_new), flagged / (n_draws * n_new)
     if n_cal == 10:
-        with pytest.warns(UserWarning, match=r"10 calibration rows are too few for fpr = 0\.01, which needs 99"):
+        with pytest.warns(UserWarning, match=r"10 calibration samples are too few for fpr = 0\.01, which needs 99"):
             assert not classifier.is_ood(draw(50)[0], fpr=0.01).any()
 
 

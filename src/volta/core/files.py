@@ -142,7 +142,7 @@ def inside(root: Path, *parts: str) -> Path:
         path = path / part
         if path.is_symlink():
             raise StoreError(
-                f"{path} is a symbolic link, and files of ours are neither read nor written through links; "
+                f"{path} is a symbolic link, which volta neither reads nor writes; "
                 "put what it points to in its place, or remove it"
             )
     return path

@@ -328,7 +328,7 @@ def complete_parts(
     Parts that are given are kept. What is missing is drawn from the training rows: a fifth of all rows as test and a
     fifth for val and cal, so that training rows alone give 60/20/20; a lone ``val`` is halved into val and cal.
     ``where`` says in errors what was split. ``duplicates_of`` gives the `duplicate_groups` of a part that rows are
-    drawn from: duplicates stay in one part, and drawn test and calibration rows are taken once.
+    drawn from: duplicates stay in one part, and drawn test and calibration samples are taken once.
     """
     drawn_from = {"train"} if {"test", "val"} - labels.keys() else set()
     if "val" in labels and "cal" not in labels:

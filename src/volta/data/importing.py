@@ -201,7 +201,7 @@ def _target_shape(inputs: Array, where: str) -> tuple[int, ...]:
         return (3, *inputs.shape[1:])
     first, last = inputs.shape[1] in _CHANNELS, inputs.shape[3] in _CHANNELS
     if first == last:
-        raise InputError(f"{where} has shape {inputs.shape}: which axis holds the 1 or 3 channels cannot be told")
+        raise InputError(f"{where} has shape {inputs.shape}: no single axis holds the 1 or 3 channels")
     return (3, *inputs.shape[2:]) if first else (3, *inputs.shape[1:3])
 
 

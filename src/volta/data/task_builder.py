@@ -114,7 +114,7 @@ def limited_rows(labels: Rows, n_rows: int | None, task: str, purpose: str = LIM
     """Return which rows of a labelled set are kept; None where all are. Sets with equal labels keep the same ones.
 
     Training rows keep every class that they can; of test rows each is as likely to be kept as any other, so that they
-    stay as calibration rows are.
+    stay as calibration samples are.
     """
     if n_rows is None or n_rows >= len(labels):
         return None

@@ -149,7 +149,7 @@ class ConformalRank:
         if self.enough:
             return ""
         return (
-            f"{self.n} calibration rows are too few for alpha = {self.alpha:g}, which needs at least "
+            f"{self.n} calibration samples are too few for alpha = {self.alpha:g}, which needs at least "
             f"{self.smallest_n}: the threshold is infinite"
         )
 
@@ -275,7 +275,7 @@ def conformal_rank(n: int, alpha: float) -> ConformalRank:
     >>> conformal_rank(19, 0.1).rank
     18
     >>> conformal_rank(5, 0.1).note
-    '5 calibration rows are too few for alpha = 0.1, which needs at least 9: the threshold is infinite'
+    '5 calibration samples are too few for alpha = 0.1, which needs at least 9: the threshold is infinite'
     """
     exact = (check_count(n, "n") + 1) * (1 - exact_level(alpha, "alpha"))
     rank = max(1, -(-exact.numerator // exact.denominator))
@@ -427,7 +427,7 @@ class SetThresholds:
         level = f"alpha = {self.alpha:g}" + ("" if self.confidence is None else f" with confidence {self.confidence:g}")
         if self.conditional == "none":
             return (
-                f"{self.counts[0]} calibration rows are too few for {level}, which needs at least {self.needed}: "
+                f"{self.counts[0]} calibration samples are too few for {level}, which needs at least {self.needed}: "
                 "the threshold is infinite, and every set holds every class"
             )
         few = self.always_included

@@ -135,7 +135,7 @@ class CrossTest:
         asked = f"{level} = {alpha:g}" + ("" if confidence is None else f" with confidence {confidence:g}")
         what = "no flag" if level == "fpr" else "every set holds every class"
         if not self.grouped:
-            return f"{self.counts[0]} calibration rows are too few for {asked}, which needs {needed}: {what}"
+            return f"{self.counts[0]} calibration samples are too few for {asked}, which needs {needed}: {what}"
         called = first_names([names[group] if names is not None else group for group in few.tolist()])
         kind, what = ("groups", "no flag there") if level == "fpr" else ("classes", "they are in every set")
         return f"{kind} {called} have fewer than the {needed} calibration rows that {asked} needs: {what}"

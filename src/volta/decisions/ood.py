@@ -79,7 +79,7 @@ class OodTest:
         few = [group for group, own in enumerate(self.scores) if len(own) < needed]
         level = f"fpr = {fpr:g}" + ("" if confidence is None else f" with confidence {confidence:g}")
         if not self.grouped:
-            return f"{len(self.scores[0])} calibration rows are too few for {level}, which needs {needed}: no flag"
+            return f"{len(self.scores[0])} calibration samples are too few for {level}, which needs {needed}: no flag"
         called = first_names(few if names is None else [names[group] for group in few])
         return f"groups {called} have fewer than the {needed} calibration rows that {level} needs: no flag there"
 
@@ -106,7 +106,7 @@ def fit_ood(scores: ArrayLike, *, groups: ArrayLike | None = None, n_groups: int
     >>> test.flags([18.5, 3.0], fpr=0.05)
     array([ True, False])
     >>> fit_ood([0.1, 0.2]).note(0.05)
-    '2 calibration rows are too few for fpr = 0.05, which needs 19: no flag'
+    '2 calibration samples are too few for fpr = 0.05, which needs 19: no flag'
     """
     values = check_scores(scores)
     if groups is None:
@@ -130,7 +130,7 @@ def conformal_pvalues(
 
     c_i: the n calibration scores; s: the score of a new row; higher = more OOD. With ``rng`` the smoothed form
     p = (#{c_i > s} + U (1 + #{c_i = s})) / (n + 1), U ~ U(0, 1), breaks ties at random.
-    Guarantee: P(p ≤ t) ≤ t for every t where new and calibration rows are exchangeable, over both draws together;
+    Guarantee: P(p ≤ t) ≤ t for every t where new and calibration samples are exchangeable, over both draws together;
     P(p ≤ t) = t for the smoothed form. Given the calibration rows alone the rate varies around t, by about
     √(t (1 − t) / n). Condition: the score was made without the calibration rows.
     Reference: Vovk, Gammerman and Shafer (2005), Algorithmic Learning in a Random World; Bates et al. (2023), Testing
@@ -286,11 +286,11 @@ def discovery_note(n_calibration: int, n_rows: int, fdr: float) -> str:
     p-values, rounded up; hard is where that is more than one row, and more than a tenth of the batch.
 
     >>> discovery_note(9, 100, 0.2)
-    '9 calibration rows are few for fdr = 0.2: no row of this batch of 100 is flagged unless at least 50 are far out'
+    '9 calibration samples are few for fdr = 0.2: no row of this batch of 100 is flagged unless at least 50 are far out'
     """
     level = exact_level(fdr, "fdr")
     needed = -(-n_rows * level.denominator // (level.numerator * (n_calibration + 1)))
-    few = f"{n_calibration} calibration rows are few for fdr = {fdr:g}: no row of this batch of {n_rows} is flagged"
+    few = f"{n_calibration} calibration samples are few for fdr = {fdr:g}: no row of this batch of {n_rows} is flagged"
     if needed > n_rows:
         return f"{few}, which takes {-(-level.denominator // level.numerator) - 1} calibration rows at least"
     return f"{few} unless at least {needed} are far out" if needed > max(1, HARD_SHARE * n_rows) else ""

@@ -200,7 +200,7 @@ def fit_coverage(uncertainty: ArrayLike, *, coverage: float = 0.9, confidence: f
         n_left = len(scores) - n_answered
         high = beta_quantile((1 + confidence) / 2, n_answered + 1, n_left) if n_left else 1.0
     few = (
-        f"{len(scores)} calibration rows are too few for coverage = {coverage:g}, which needs at least "
+        f"{len(scores)} calibration samples are too few for coverage = {coverage:g}, which needs at least "
         f"{found.rank.smallest_n}: every row is answered"
     )
     return Policy(

@@ -377,7 +377,7 @@ class VoltaClassifier(RowClassifier):
             check_features(train.inputs, "X")
         scaled = Split(scaler.apply(train.inputs), train.labels, averaging_one(train.weights))
         scaled_val = Split(scaler.apply(val.inputs), val.labels, averaging_one(val.weights))
-        # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
+        # A method with a threshold of its own finds it on validation rows: calibration samples are for nothing else.
         data = FitData(scaled, scaled_val, scaled_val, n_classes=n_classes, encoder=self.encoder)  # type: ignore[arg-type]
         max_epochs = None if self.max_epochs is None else check_count(self.max_epochs, "max_epochs")
         trainer = Trainer(

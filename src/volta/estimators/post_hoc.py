@@ -258,7 +258,7 @@ class PostHocClassifier(DecidingMixin, BaseEstimator):  # type: ignore[misc]
         self.seed_ = seed_of(self.random_state)
         if val is None:
             val, cal = _halves(cal, self.seed_)
-        # A method with a threshold of its own finds it on validation rows: calibration rows are for nothing else.
+        # A method with a threshold of its own finds it on validation rows: calibration samples are for nothing else.
         self.method_ = method.fit_from_outputs(train=train, val=val, cal=val, random_state=self.seed_)
         self.classes_: NDArray[Any] = np.arange(cal.outputs.n_classes)
         self.set_score_: ScoreName = "aps" if isinstance(self.method_, Aps) else "lac"

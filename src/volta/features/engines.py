@@ -239,7 +239,7 @@ def known_precision(name: str) -> Precision:
 
 
 def check_precision(precision: Precision) -> None:
-    """Refuse a precision that there is none of, that OpenVINO is missing for, or that this processor has not."""
+    """Refuse an unknown precision, one that needs OpenVINO where it is missing, or one that this processor lacks."""
     known_precision(precision)
     need_openvino("runtime 'openvino'" if precision == "f32" else f"precision {precision!r}")
     if precision == "bf16" and not has_bfloat16():

@@ -376,7 +376,7 @@ def accuracy_ece(numbers: GroupNumbers) -> Figure:
     The line joins the methods that no other beats on both; ECE is on a log scale where it spans a decade.
     """
     shown = with_metrics(numbers.compared_networks, "accuracy", "ece")
-    note = "bars: one standard deviation over seeds; line: methods that none beats on both"
+    note = "bars: one standard deviation over seeds; line: the Pareto front"
     title = "Accuracy against calibration error"
     figure, axes = plot_axes(title, numbers.context, ("column", 3.0), note, ACCURACY_AXIS, ECE_AXIS)
     means = [m.mean("accuracy") for m in shown]
@@ -401,7 +401,7 @@ def accuracy_ece(numbers: GroupNumbers) -> Figure:
 ACCURACY_ECE = Chart(
     name="accuracy_ece",
     title="Accuracy against calibration error",
-    caption="Down and to the right is better. Bars: one standard deviation; line: methods that none beats on both.",
+    caption="Down and to the right is better. Bars: one standard deviation; line: the Pareto front.",
     kind="points",
     available=lambda numbers: numbers.has("accuracy", "ece"),
     data=lambda numbers: {

@@ -79,7 +79,7 @@ def figure_workers(n_workers: int, style: str = "plain") -> Iterator[Callable[[S
 
 
 def check_style(style: str) -> None:
-    """Refuse a style that there is none of."""
+    """Refuse an unknown style."""
     if style not in STYLES:
         raise InputError(f"style is {style!r}; pass one of: {', '.join(STYLES)}")
 
