@@ -1,6 +1,6 @@
 """Anyone's fitted classifier as an ONNX graph of its own, each step in the precision that it has in Python.
 
-Trees and linear models are read and written anew (`exact_graphs`); what prepares their inputs, and other models, are
+Trees and linear models are read and written again (`exact_graphs`); what prepares their inputs, and other models, are
 written by skl2onnx.
 """
 

@@ -75,7 +75,7 @@ class Ids:
         return self.issue(np.full(n_rows, _UNUSABLE), np.zeros(n_rows, dtype=np.intp), None)
 
     def read(self, text: object) -> Issued | None:
-        """Return what an id says, or None where it is none of ours."""
+        """Return what an id says, or None where this service did not give it."""
         try:
             data = base64.urlsafe_b64decode(text.encode()) if isinstance(text, str) else b""
         except ValueError:
